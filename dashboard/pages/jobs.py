@@ -18,8 +18,8 @@ from dashboard.pages.shared.badges import badge
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
-from runs.access import can, get_job, projects_with, visible_jobs, visible_runs
-from runs.models import Job, Role, Run
+from runs.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
+from runs.models import Job, Run
 from runs.ordered import first_rows
 from runs.presenting.listing import last_runs
 from trainyard.spec import SpecError
@@ -38,7 +38,7 @@ def table(request: HttpRequest) -> HttpResponse:
         found = found.filter(name__icontains=words)
     jobs = list(found[:LIMIT])
     runs = last_runs(request.user, jobs)
-    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
+    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     lines = [{"job": job, "last": last, "badge": badge(last.status) if last else None, "what": what(job),
               "may_act": job.project_id in may_act_in}
              for job in jobs for last in [runs.get(job.pk)]]  # fmt: skip
@@ -57,7 +57,7 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
         "what": what(chosen),
         "yaml": yaml.safe_dump(chosen.spec, sort_keys=False, allow_unicode=True, width=100),
         "rows": rows(first_rows(_runs(request, chosen), NUM_RUNS)),
-        "may_act": can(request.user, chosen.project, Role.MEMBER),
+        "may_act": can(request.user, chosen.project, Permission.JOBS_EDIT),
     }
     return show(request, "jobs/job.html", context, fragments={"runs": "jobs/_runs.html"})
 

@@ -20,7 +20,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
-from dashboard.pages.people import git_keys, invitation, secrets
+from dashboard.pages.people import git_keys, invitation, rights, secrets
 from dashboard.pages.people import views as people
 from dashboard.pages.run import checkpoints, resizing, rewinding, slow, terminal, traces
 from dashboard.pages.run import views as run
@@ -75,6 +75,7 @@ urlpatterns = [
     route("nodes/<slug:node_id>/slots/", node.slots, "node-slots"),
     route("nodes/<slug:node_id>/do/<slug:verb>/", node.do, "do-node"),
     route("people/", people.people, "people"),
+    route("people/who-may-what/", rights.who_may_what, "who-may-what"),
     route("people/new-project/", people.new_project, "new-project"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
@@ -82,6 +83,13 @@ urlpatterns = [
     route("people/<slug:project_id>/git-keys/<slug:key_id>/delete/", git_keys.delete, "delete-git-key"),
     route("people/<slug:project_id>/secrets/", secrets.put, "set-secret"),
     route("people/<slug:project_id>/secrets/<slug:name>/delete/", secrets.delete, "delete-secret"),
+    route("people/<slug:project_id>/groups/", rights.give_group_role, "give-group-role"),
+    route("people/<slug:project_id>/groups/<int:group_id>/take/", rights.take_group_role, "take-group-role"),
+    route("people/<slug:project_id>/roles/", rights.save_role, "save-role"),
+    route("people/<slug:project_id>/roles/<slug:name>/delete/", rights.delete_role, "delete-role"),
+    route("people/<slug:project_id>/accounts/", rights.new_account, "new-account"),
+    route("people/<slug:project_id>/accounts/<int:user_id>/token/", rights.account_token, "account-token"),
+    route("people/<slug:project_id>/accounts/<int:user_id>/close/", rights.close_account, "close-account"),
     route("people/<slug:project_id>/role/<int:user_id>/", people.change_role, "change-role"),
     route("people/<slug:project_id>/remove/<int:user_id>/", people.remove, "remove-member"),
     route("invitations/<str:secret>/", invitation.accept, "invitation"),

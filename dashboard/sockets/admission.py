@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
-from runs.access import Sight, projects_of_runs, sights, why_not_enter
+from runs.access import Sight, projects_of_runs, sight_by_token, sights, why_not_enter
 
 log = structlog.get_logger(__name__)
 
@@ -58,14 +58,16 @@ def answers(questions: Sequence[Question]) -> list[Answer]:
         user = users.get(question.credential)
         if user is None:
             found.append(UNKNOWN_USER)
-        elif question.run_id is None:
-            found.append(known[user.pk])
-        elif not known[user.pk].sees(projects.get(question.run_id)):
+            continue
+        sight = sight_by_token(user, known[user.pk])
+        if question.run_id is None:
+            found.append(sight)
+        elif not sight.sees(projects.get(question.run_id)):
             found.append(NOT_FOUND)
         elif question.is_session and why_not_enter(user, question.run_id):
             found.append(FORBIDDEN)
         else:
-            found.append(known[user.pk])
+            found.append(sight)
     return found
 
 

@@ -16,12 +16,26 @@ from runs.actions.clusters import (
 )
 from runs.actions.continuing import exclude_node, rewind_run
 from runs.actions.datasets import answer_dataset, check_dataset, create_dataset, delete_dataset
-from runs.actions.handed_out import void_handed_out
 from runs.actions.jobs import delete_job, save_job
 from runs.actions.leftovers import decide_leftovers, undecided
 from runs.actions.local import Process, send_local_run
 from runs.actions.nodes import drain_node, enable_node, join_node, most_slots, remove_node, set_slots
-from runs.actions.projects import (
+from runs.actions.people.groups import (
+    create_group,
+    custom_role_of,
+    delete_custom_role,
+    delete_group,
+    give_cluster_role,
+    give_group_role,
+    group_named,
+    save_custom_role,
+    set_group_members,
+    take_cluster_role,
+    take_group_role,
+    visible_groups,
+)
+from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.projects import (
     accept_invitation,
     add_git_key,
     change_role,
@@ -31,6 +45,16 @@ from runs.actions.projects import (
     remove_member,
     withdraw_invitation,
 )
+from runs.actions.people.service_accounts import close_service_account, create_service_account
+from runs.actions.people.sign_in import (
+    Paused,
+    first_start,
+    make_sign_in_link,
+    set_password,
+    sign_in,
+    use_sign_in_link,
+)
+from runs.actions.people.tokens import create_token, live_tokens, may_revoke, revoke_token, revoke_tokens, tokens_of
 from runs.actions.runs import (
     archive_run,
     clone_run,
@@ -48,19 +72,6 @@ from runs.actions.runs import (
     unarchive_run,
 )
 from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
-from runs.actions.sign_in import (
-    Paused,
-    create_token,
-    first_start,
-    live_tokens,
-    make_sign_in_link,
-    revoke_token,
-    revoke_tokens,
-    set_password,
-    sign_in,
-    tokens_of,
-    use_sign_in_link,
-)
 from runs.actions.tracing import Trace, trace_run
 from runs.models.clusters import MAX_SLOTS
 from runs.refused import Refused
@@ -80,16 +91,22 @@ __all__ = [
     "check_dataset",
     "check_run",
     "clone_run",
+    "close_service_account",
     "cluster_of_this_machine",
     "continue_run",
     "create_cluster",
     "create_dataset",
+    "create_group",
     "create_project",
+    "create_service_account",
     "create_token",
+    "custom_role_of",
     "decide_leftovers",
     "delete_cluster",
+    "delete_custom_role",
     "delete_dataset",
     "delete_git_key",
+    "delete_group",
     "delete_job",
     "delete_run",
     "delete_secret",
@@ -98,11 +115,15 @@ __all__ = [
     "enable_node",
     "exclude_node",
     "first_start",
+    "give_cluster_role",
+    "give_group_role",
     "give_up_run",
+    "group_named",
     "invite",
     "join_node",
     "live_tokens",
     "make_sign_in_link",
+    "may_revoke",
     "most_slots",
     "new_join_token",
     "note_run",
@@ -116,8 +137,10 @@ __all__ = [
     "revoke_tokens",
     "rewind_run",
     "rotate_secrets_key",
+    "save_custom_role",
     "save_job",
     "send_local_run",
+    "set_group_members",
     "set_password",
     "set_secret",
     "set_slots",
@@ -126,11 +149,14 @@ __all__ = [
     "store_bundle",
     "submit_run",
     "tag_run",
+    "take_cluster_role",
+    "take_group_role",
     "tokens_of",
     "trace_run",
     "unarchive_run",
     "undecided",
     "use_sign_in_link",
+    "visible_groups",
     "void_handed_out",
     "withdraw_invitation",
 ]

@@ -7,9 +7,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from runs.access import require
+from runs.access import Permission, require
 from runs.files.paths import bundle_path
-from runs.models import CodeBundle, Project, Role, User
+from runs.models import CodeBundle, Project, User
 from runs.repositories.pinning import PinnedCode, pin
 from runs.repositories.problems import RepositoryProblem
 from trainyard import bundle
@@ -18,7 +18,7 @@ from trainyard.spec import Problem, ScriptSpec, Spec, SpecError
 
 def store_bundle(*, actor: User, project: Project, data: bytes) -> CodeBundle:
     """Check and keep a packed folder; the same bytes again are the same bundle. Raises ValueError for a bad archive."""
-    require(actor, project, Role.MEMBER)
+    require(actor, project, Permission.RUNS_LAUNCH)
     sha256, files = hashlib.sha256(data).hexdigest(), _files_in(data)
     path = bundle_path(sha256)
     if not path.exists():

@@ -6,10 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runs.access import Forbidden, NotFound, Someone, get_cluster_for, require, visible_clusters, visible_projects
+from runs.access import (
+    Forbidden,
+    NotFound,
+    Permission,
+    Someone,
+    Wanted,
+    get_cluster_for,
+    has_scope,
+    require,
+    visible_clusters,
+    visible_projects,
+)
 from runs.actions.continuing import origin_problems
 from runs.datasets import resolve
-from runs.models import Cluster, CodeBundle, Node, Project, Role, User
+from runs.models import Cluster, CodeBundle, Node, Project, User
 from runs.secrets.delivery import missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
 
@@ -35,15 +46,15 @@ class Launchable:
 
 
 def check_launch(
-    *, actor: Someone, document: Any, role: Role = Role.MEMBER, packed: Packed | None = None
+    *, actor: Someone, document: Any, wanted: Wanted = Permission.RUNS_LAUNCH, packed: Packed | None = None
 ) -> Launchable:
     """Return what would be queued. Raises SpecError for what is wrong with the document, NotFound for its project and
-    Forbidden for who has less than ``role`` in it. Nothing is written."""
+    Forbidden for who may not do what is ``wanted`` in it. Nothing is written."""
     spec = parse_launch(actor, document)
     project = visible_projects(actor).filter(name=spec.project).first()
     if project is None:
         raise NotFound(f"There is no project {spec.project!r} that you can see.")
-    require(actor, project, role)
+    require(actor, project, wanted)
     cluster = cluster_of(actor, project, spec)
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
@@ -82,6 +93,8 @@ def parse_launch(actor: Someone, document: Any) -> Spec:
 def _cluster_of(actor: Someone, document: Any) -> Cluster | None:
     """The cluster that a document names which is no valid spec: its name may be anything, and so is compared here."""
     name = document.get("cluster", Spec.model_fields["cluster"].default) if isinstance(document, dict) else None
+    if not has_scope(actor, Permission.CLUSTERS_READ):
+        return None
     return next((cluster for cluster in visible_clusters(actor) if cluster.name == name), None)
 
 

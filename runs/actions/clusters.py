@@ -13,13 +13,13 @@ from django.db.models import Q
 from django.utils import timezone
 
 from runs import broadcast
-from runs.access import require, require_manager, require_runner
+from runs.access import Permission, require, require_manager, require_runner
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.checks import SettingsError
 from runs.engines.cluster_settings.fields import secret_names
 from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
 from runs.engines.offers import keep_offers
-from runs.models import Cluster, JoinToken, Node, Preflight, Project, Role, Run, User
+from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
 from runs.preflight.beforehand import idle_nodes
 from runs.refused import Refused
@@ -74,7 +74,7 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
     """Change name, region, labels, spares, interactive, the engine's settings, the rules of the log or the projects
     (names or ids) that may use it: what trains there goes on as it started, and what waits is not placed. Raises
     ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
-    require_manager(actor)
+    require_manager(actor, cluster)
     for field in ("name", "region", "labels", "spares", "interactive"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
@@ -91,7 +91,7 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
 
 def delete_cluster(*, actor: User, cluster: Cluster) -> None:
     """Delete a cluster that has neither nodes nor runs: their history names it."""
-    require_manager(actor)
+    require_manager(actor, cluster)
     with transaction.atomic():
         if Node.objects.present().filter(cluster=cluster).exists():
             raise Refused("has-nodes", f"Cluster {cluster.name} still has nodes.")
@@ -105,7 +105,7 @@ def delete_cluster(*, actor: User, cluster: Cluster) -> None:
 
 def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
     """Return a token and its secret, which is shown this once and lets one machine in within a day."""
-    require_manager(actor)
+    require_manager(actor, cluster)
     secret = "join_" + secrets.token_urlsafe(32)
     token = JoinToken.objects.create(
         cluster=cluster, digest=digest_of(secret), created_by=actor, expires_at=timezone.now() + TOKEN_LIFE
@@ -201,7 +201,7 @@ def check_cluster(*, actor: User, cluster: Cluster, nodes: Sequence[Node] | None
 
 def check_run(*, actor: User, run: Run) -> Preflight:
     """Have the nodes of the run's newest attempt checked now; of one that was never placed, those of its cluster."""
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.CLUSTERS_USE)
     if run.cluster is None:
         raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard: it has no nodes here.")
     attempt = run.attempts.order_by("-number").first()

@@ -6,11 +6,11 @@ from __future__ import annotations
 from django.utils import timezone
 
 from runs import replacing, rewinding
-from runs.access import NotFound, Someone, get_run, require, require_use
+from runs.access import NotFound, Permission, Someone, get_run, require, require_use
 from runs.checkpoint_reference import Origin, origin_of
 from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Checkpoint
-from runs.models import Cluster, Role, Run, User
+from runs.models import Cluster, Run, User
 from runs.models.runs import StaleStatus
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
@@ -43,7 +43,7 @@ def origin_problems(actor: Someone, spec: SpecDocument, cluster: Cluster) -> lis
 
 def newest_checkpoint(*, actor: User, run: Run) -> Origin:
     """Return the run's newest checkpoint. Raises Refused where it has none to go on from."""
-    require(actor, run.project, Role.VIEWER)
+    require(actor, run.project, Permission.RUNS_READ)
     found = checkpoints.candidates(run.pk, before=run.fence + 1, number=1)
     if not found:
         raise Refused("no-checkpoint", f"Run {run.name} has no checkpoint to go on from.")
@@ -82,7 +82,7 @@ def exclude_node(*, actor: User, run: Run, node: str) -> Run:
 
     Refused where it does not train there, where no other node can take its place, and where it would lose its steps.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_LAUNCH)
     attempt = run.attempts.filter(ended_at=None).prefetch_related("placements__node").first()
     placed = attempt.placements.all() if attempt is not None else ()
     found = next((one.node for one in placed if one.node.name == node), None)
@@ -102,9 +102,9 @@ def rewind_run(*, actor: User, run: Run, to: int, first: int, last: int) -> Run:
 
     Raises SpecError for steps that do not go together, and Refused where the run's state does not allow it.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_LAUNCH)
     if run.cluster is not None:
-        require_use(run.project, run.cluster)
+        require_use(run.project, run.cluster, actor)
     if run.live_attempt() is None and (names := unconfirmed_nodes(run)):
         raise Refused("still-held", f"{listed(names)} must confirm first that nothing of run {run.name} is left there.")
     try:

@@ -12,9 +12,9 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from runs import broadcast
-from runs.access import require, require_use
+from runs.access import Permission, require, require_use
 from runs.datasets import DatasetOptions, options_of, recipe_of, runs_with
-from runs.models import Cluster, Dataset, Node, Project, Role, Run, User
+from runs.models import Cluster, Dataset, Node, Project, Run, User
 from runs.refused import Refused
 from runs.status import LIVE
 from trainyard.contract.inspections import DatasetFacts
@@ -50,7 +50,7 @@ def create_dataset(
 
     ``options`` are the fields of ``task.data`` that such a source has: of a table the target, of JSONL the text field.
     """
-    require(actor, project, Role.MEMBER)
+    require(actor, project, Permission.DATASETS_EDIT)
     require_use(project, cluster)
     dataset = Dataset(
         project=project,
@@ -74,7 +74,7 @@ def create_dataset(
 
 def check_dataset(*, actor: User, dataset: Dataset) -> Dataset:
     """Have a node look again. What is known stays until it has; asking while one looks changes nothing."""
-    require(actor, dataset.project, Role.MEMBER)
+    require(actor, dataset.project, Permission.DATASETS_EDIT)
     require_use(dataset.project, dataset.cluster)
     if not dataset.is_open:
         with transaction.atomic():
@@ -86,7 +86,7 @@ def check_dataset(*, actor: User, dataset: Dataset) -> Dataset:
 
 def delete_dataset(*, actor: User, dataset: Dataset) -> None:
     """Forget the name; the files stay where they are, and runs that ended keep their spec."""
-    require(actor, dataset.project, Role.MEMBER)
+    require(actor, dataset.project, Permission.DATASETS_EDIT)
     with transaction.atomic():
         if run := runs_with(Run.objects.all(), dataset).filter(status__in=LIVE).first():
             raise Refused("in-use", f"Run {run.name} is {run.status} and uses dataset {dataset.name}. Stop it first.")

@@ -7,8 +7,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from runs.access import NotFound, require, visible_projects
-from runs.models import Job, Project, Role, User
+from runs.access import NotFound, Permission, require, visible_projects
+from runs.models import Job, Project, User
 from trainyard.spec import parse_spec
 
 
@@ -18,7 +18,7 @@ def save_job(*, actor: User, document: Any) -> Job:
     project = visible_projects(actor).filter(name=spec["project"]).first()
     if project is None:
         raise NotFound(f"There is no project {spec['project']!r} that you can see.")
-    require(actor, project, Role.MEMBER)
+    require(actor, project, Permission.JOBS_EDIT)
     with transaction.atomic():
         Project.objects.select_for_update().get(pk=project.pk)  # two people saving at once get two versions
         newest = Job.objects.filter(project=project, name=spec["name"]).aggregate(newest=Max("version"))["newest"]
@@ -29,5 +29,5 @@ def save_job(*, actor: User, document: Any) -> Job:
 
 def delete_job(*, actor: User, job: Job) -> None:
     """Forget this job with all its versions; runs that came from it keep their own spec."""
-    require(actor, job.project, Role.MEMBER)
+    require(actor, job.project, Permission.JOBS_EDIT)
     Job.objects.filter(project=job.project, name=job.name).delete()

@@ -7,8 +7,8 @@ from typing import Literal
 from django.db import transaction
 from django.db.models import Q
 
-from runs.access import require
-from runs.models import Placement, Role, Run, User
+from runs.access import Permission, require
+from runs.models import Placement, Run, User
 from runs.refused import Refused
 
 Word = Literal["upload", "discard"]
@@ -20,7 +20,7 @@ SENTENCES = {
 
 def decide_leftovers(*, actor: User, run: Run, word: Word) -> Run:
     """Let nodes send what they still have of the run, or delete it with its attempt. Refused where there is nothing."""
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_DELETE)
     left = [one for one in undecided(run) if not one.leftovers or one.leftovers != word]
     if not left:
         raise Refused("nothing-left", f"No node has files of run {run.name} that wait for a decision.")

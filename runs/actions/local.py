@@ -15,10 +15,10 @@ from pathlib import PurePath
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import NotFound, can, require, visible_projects
+from runs.access import NotFound, Permission, can, require, visible_projects
 from runs.ingest.commit import REST
 from runs.metrics.models import Producer
-from runs.models import Project, Role, Run, User
+from runs.models import Project, Run, User
 from runs.models.runs import StaleStatus
 from runs.refused import Refused
 from runs.status import FINAL, Status
@@ -98,7 +98,7 @@ def _create(actor: User, local_id: str, name: str, script: str, host: str, proje
     into = visible_projects(actor).filter(name=wanted).first()
     if into is None:
         raise NotFound(f"There is no project {wanted!r} that you can see.")
-    require(actor, into, Role.MEMBER)
+    require(actor, into, Permission.RUNS_REPORT)
     try:
         with transaction.atomic():
             return _insert(actor, into, local_id, name, script, host)
@@ -138,9 +138,9 @@ def _spec(project: Project, local_id: str, name: str, script: str, host: str) ->
 
 
 def _check_is_ours(actor: User, run: Run, project: str | None) -> None:
-    if not can(actor, run.project, Role.VIEWER):
+    if not can(actor, run.project, Permission.RUNS_READ):
         raise Refused("sent-elsewhere", "This local run was sent before, to a project that you cannot see.")
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_REPORT)
     if project not in (None, run.project.name, run.project_id):
         raise Refused("sent-elsewhere", f"This local run was sent before, to project {run.project.name} as {run.pk}.")
 

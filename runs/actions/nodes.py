@@ -105,19 +105,19 @@ def _brought_node(token: JoinToken, host: str, attempt: str) -> Node:
 
 def drain_node(*, actor: User, node: Node) -> Node:
     """Place nothing more on the node. Elastic runs leave it; what else trains there goes on."""
-    require_manager(actor)
+    require_manager(actor, node.cluster)
     return _set_draining(node, is_draining=True)
 
 
 def enable_node(*, actor: User, node: Node) -> Node:
-    require_manager(actor)
+    require_manager(actor, node.cluster)
     return _set_draining(node, is_draining=False)
 
 
 def set_slots(*, actor: User, node: Node, slots: int) -> Node:
     """Change how many ranks the node takes at once, until it is started with another ``--slots``. Raises
     ValidationError for a number that it cannot have, Refused where a run holds a slot beyond it."""
-    require_manager(actor)
+    require_manager(actor, node.cluster)
     most = most_slots(node)
     if not 1 <= slots <= most:
         raise ValidationError({"slots": f"Node {node.name} takes a number of slots from 1 to {most}; {slots} is not."})
@@ -141,7 +141,7 @@ def most_slots(node: Node) -> int:
 
 def remove_node(*, actor: User, node: Node) -> None:
     """Take the node off its cluster. Its name stays in the history of its runs; its key opens nothing any more."""
-    require_manager(actor)
+    require_manager(actor, node.cluster)
     with transaction.atomic():
         Cluster.objects.select_for_update().get(pk=node.cluster_id)  # nothing is placed on it while we look
         if node.placements.filter(attempt__ended_at=None).exists():

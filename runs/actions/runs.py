@@ -11,14 +11,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs import stopping
-from runs.access import require, require_use
+from runs.access import Permission, require, require_use
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
 from runs.causes import cause_of_stop
 from runs.checkpoint_reference import Origin
 from runs.datasets import unresolved
-from runs.models import Attempt, HeldSlot, Job, Role, Run, User
+from runs.models import Attempt, HeldSlot, Job, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.reconcile.placing import is_claimed
@@ -108,7 +108,7 @@ def stop_run(*, actor: User, run: Run) -> Run:
 
     Asking again, a second later or more, ends them at once. A run that has ended is Refused.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_STOP)
     return _while_it_changes(_stop, actor, run, "stopped")
 
 
@@ -154,7 +154,7 @@ def pause_run(*, actor: User, run: Run) -> Run:
 
     Refused where nothing would be left to go on from, and where the run has ended or is being stopped.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_STOP)
     return _while_it_changes(_pause, actor, run, "paused")
 
 
@@ -183,13 +183,13 @@ def _pause(actor: User, run: Run) -> Run:
 
 def resume_run(*, actor: User, run: Run) -> Run:
     """Queue a paused run again, at its old place in line: a new attempt goes on from its newest checkpoint."""
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_LAUNCH)
     if run.status == Status.STOPPING and run.wanted == Wanted.PAUSE:
         raise Refused("still-pausing", f"The ranks of run {run.name} are still saving. Resume it once it is paused.")
     if run.status != Status.PAUSED:
         raise Refused("not-paused", f"Run {run.name} is {run.status}. Only a paused run can be resumed.")
     if run.cluster is not None:
-        require_use(run.project, run.cluster)
+        require_use(run.project, run.cluster, actor)
     _refuse_second_attempt(run)
     with transaction.atomic():
         run.move_to(Status.QUEUED, code="resumed", sentence=f"Resumed by {actor}.", actor=actor)
@@ -203,7 +203,7 @@ def resize_run(*, actor: User, run: Run, nodes: int | None) -> Run:
     It stays so until somebody asks for another number. Refused where its state does not allow it; ValidationError for a
     number that it cannot have.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_LAUNCH)
     return _while_it_changes(partial(_resize, nodes=nodes), actor, run, "resized")
 
 
@@ -236,7 +236,7 @@ def _until_then(attempt: Attempt | None) -> str:
 
 def restart_run(*, actor: User, run: Run) -> Run:
     """Queue a failed or cancelled run again: the same run, with a new attempt."""
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_LAUNCH)
     _refuse_local(run, "Trainyard has not got its script, so it cannot start it again.")
     if run.status == Status.SUCCEEDED:
         raise Refused("succeeded", f"Run {run.name} succeeded. Clone it to train again.")
@@ -245,7 +245,7 @@ def restart_run(*, actor: User, run: Run) -> Run:
     if not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Stop it first, then restart it.")
     if run.cluster is not None:
-        require_use(run.project, run.cluster)
+        require_use(run.project, run.cluster, actor)
     _refuse_second_attempt(run)
     with transaction.atomic():
         run.move_to(Status.QUEUED, code="restarted", sentence=f"Restarted by {actor}.", actor=actor)
@@ -255,7 +255,7 @@ def restart_run(*, actor: User, run: Run) -> Run:
 
 def clone_run(*, actor: User, run: Run, overrides: JsonObject | None = None) -> Run:
     """Queue a new run with the spec of this one and the overrides. Raises what submit_run raises."""
-    require(actor, run.project, Role.VIEWER)
+    require(actor, run.project, Permission.RUNS_READ)
     _refuse_local(run, "Trainyard has not got its script, so there is nothing to launch.")
     return submit_run(actor=actor, document=unresolved(run.spec), overrides=overrides, parent=run)
 
@@ -269,7 +269,7 @@ def continue_run(*, actor: User, run: Run, step: int | None = None, overrides: J
 
 def archive_run(*, actor: User, run: Run) -> Run:
     """Take an ended run out of the lists; nothing is lost."""
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_ANNOTATE)
     if not run.is_final:
         raise Refused("still-live", f"Run {run.name} is {run.status}. Only a run that has ended can be archived.")
     if run.archived_at is None:
@@ -281,7 +281,7 @@ def archive_run(*, actor: User, run: Run) -> Run:
 
 
 def unarchive_run(*, actor: User, run: Run) -> Run:
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_ANNOTATE)
     if run.archived_at is not None:
         with transaction.atomic():
             run.archived_at = None
@@ -290,9 +290,13 @@ def unarchive_run(*, actor: User, run: Run) -> Run:
     return run
 
 
+def deleting(actor: User, run: Run) -> Permission:
+    return Permission.RUNS_DELETE if run.created_by_id == actor.pk else Permission.RUNS_DELETE_OTHERS
+
+
 def delete_run(*, actor: User, run: Run) -> None:
     """Delete an ended run with its history, points, logs and files. One's own as a member, others' as a maintainer."""
-    require(actor, run.project, Role.MEMBER if run.created_by_id == actor.pk else Role.MAINTAINER)
+    require(actor, run.project, deleting(actor, run))
     if not run.is_final:
         way = "Give it up first" if run.is_local else "Stop it first"
         raise Refused("still-live", f"Run {run.name} is {run.status}. {way}.")
@@ -305,7 +309,7 @@ def delete_run(*, actor: User, run: Run) -> None:
 
 def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:
     """Replace the tags; empty ones, repeats and characters that nobody sees are dropped."""
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_ANNOTATE)
     words = (without_hidden(tag).strip()[:60] for tag in tags)
     run.tags = list(dict.fromkeys(filter(None, words)))[:50]
     run.save(update_fields=["tags"])
@@ -313,7 +317,7 @@ def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:
 
 
 def note_run(*, actor: User, run: Run, notes: str) -> Run:
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_ANNOTATE)
     run.notes = notes[:100_000]
     run.save(update_fields=["notes"])
     return run
@@ -324,7 +328,7 @@ def give_up_run(*, actor: User, run: Run) -> Run:
 
     A run that was logged elsewhere and whose end nobody sent is given up too, until its end is sent after all.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_STOP)
     if run.is_local and not run.is_final:
         sentence = f"Given up by {actor} while its end was missing."
         run.move_to(Status.CANCELLED, code="given-up", sentence=sentence, actor=actor)

@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 from django.db import transaction
 from django.utils import timezone
 
-from runs.access import require
+from runs.access import Permission, require
 from runs.ids import new_id
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
-from runs.models import Attempt, Role, Run, User
+from runs.models import Attempt, Run, User
 from runs.refused import Refused
 from runs.status import Status
 from trainyard.spec import Problem, SpecError
@@ -40,7 +40,7 @@ def trace_run(*, actor: User, run: Run, steps: int = 3, ranks: Ranks = "all") ->
 
     Raises SpecError for ranks and numbers of steps that cannot be, Refused where the run's state does not allow it.
     """
-    require(actor, run.project, Role.MEMBER)
+    require(actor, run.project, Permission.RUNS_LAUNCH)
     _refuse_what_has_no_steps(run)
     if not 1 <= steps <= MAX_STEPS:
         raise SpecError([Problem("steps", f"{steps} is not accepted; accepted: 1 to {MAX_STEPS}")])

@@ -14,7 +14,17 @@ from runs.api.idempotency import once
 from runs.api.machines import clusters, node_secrets, nodes, preflights
 from runs.api.metrics import csv_export, logs, media, points, series
 from runs.api.openapi import Api
-from runs.api.people import audit, git_keys, projects, secrets, tokens, workspaces
+from runs.api.people import (
+    audit,
+    git_keys,
+    groups,
+    projects,
+    roles,
+    secrets,
+    service_accounts,
+    tokens,
+    workspaces,
+)
 from runs.api.training import (
     bundles,
     checkpoints,
@@ -76,6 +86,9 @@ for module in (
     node_secrets,
     workspaces,
     tokens,
+    groups,
+    roles,
+    service_accounts,
     bundles,
     health,
 ):

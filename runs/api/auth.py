@@ -17,7 +17,7 @@ class TokenAuth(HttpBearer):
     """``Authorization: Bearer <token>``."""
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        user = user_of_token(token)
+        user = user_of_token(token, request.META.get("REMOTE_ADDR", ""))
         if user is not None:
             request.user = user
         return user

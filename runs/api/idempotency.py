@@ -48,7 +48,9 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 
 def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpResponse:
     """Return the row that this request may answer, or the answer that there already is."""
-    digest = hashlib.sha256(f"{request.get_full_path()}\n".encode() + request.body).hexdigest()
+    # A token with fewer scopes does not get the answer that was made for one with more.
+    rights = "" if user.token is None else f"{user.token.scopes} {user.token.project_ids}"
+    digest = hashlib.sha256(f"{request.get_full_path()}\n{rights}\n".encode() + request.body).hexdigest()
     now = timezone.now()
     IdempotencyKey.objects.filter(user=user, created_at__lt=now - KEPT_FOR).delete()
     IdempotencyKey.objects.filter(user=user, key=key, status_code=0, created_at__lt=now - TAKEN_OVER_AFTER).delete()

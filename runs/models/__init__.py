@@ -6,7 +6,17 @@ from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.data import Dataset
 from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
-from runs.models.people import Invitation, Membership, Project, Role, User, Workspace
+from runs.models.people import (
+    ClusterRole,
+    CustomRole,
+    GroupRole,
+    Invitation,
+    Membership,
+    Project,
+    Role,
+    User,
+    Workspace,
+)
 from runs.models.preflights import Preflight
 from runs.models.runs import GoneRun, Run
 from runs.models.security.audit import AuditEntry, AuditHead
@@ -20,11 +30,14 @@ __all__ = [
     "AuditEntry",
     "AuditHead",
     "Cluster",
+    "ClusterRole",
     "CodeBundle",
+    "CustomRole",
     "Dataset",
     "Event",
     "GitKey",
     "GoneRun",
+    "GroupRole",
     "HeldSlot",
     "IdempotencyKey",
     "Invitation",

@@ -16,14 +16,20 @@ def digest_of(secret: str) -> str:
 
 
 class Token(models.Model):
-    """An API token of a person. The secret is shown once; its digest is kept."""
+    """An API token of a person or a service account. The secret is shown once; its digest is kept.
+
+    It may do what its owner may, within its scopes (names of permissions) and projects (ids); None: all of them.
+    """
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=80)
     digest = models.CharField(max_length=64, unique=True, editable=False)
+    scopes = models.JSONField(null=True, blank=True)
+    project_ids = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    last_address = models.CharField(max_length=45, blank=True)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 

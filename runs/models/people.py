@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import AbstractUser
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.models import AbstractUser, Group
 from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
 from django.db import models
 
 from runs.ids import new_id
 from trainyard.formats.names import hidden_in, visible
 
+if TYPE_CHECKING:
+    from runs.models.access import Token
+
 
 class User(AbstractUser):
-    """A person. Nobody has a password until they set one; the first way in is a one-time link."""
+    """A person, or a project's service account. Nobody has a password until they set one; the first way in is a link
+    that works once. A service account has tokens alone: nothing signs it in."""
+
+    service_of = models.ForeignKey(
+        "Project", on_delete=models.CASCADE, null=True, blank=True, editable=False, related_name="service_accounts"
+    )
+
+    # The token by which they act in this request; None in a session. No column: runs.access sets and reads it.
+    token: Token | None = None
+
+    @property
+    def is_service(self) -> bool:
+        return self.service_of_id is not None
 
     def __str__(self) -> str:
         return self.get_full_name() or self.username
@@ -23,19 +41,13 @@ class User(AbstractUser):
 
 
 class Role(models.TextChoices):
-    """What a member may do; each includes the one below it."""
+    """The built-in roles of a project, the strongest first. runs.access says what each may do."""
 
     OWNER = "owner", "Owner"
     MAINTAINER = "maintainer", "Maintainer"
     MEMBER = "member", "Member"
+    AUDITOR = "auditor", "Auditor"
     VIEWER = "viewer", "Viewer"
-
-    @property
-    def rank(self) -> int:
-        return [Role.VIEWER, Role.MEMBER, Role.MAINTAINER, Role.OWNER].index(self)
-
-    def includes(self, other: Role) -> bool:
-        return self.rank >= other.rank
 
 
 class Project(models.Model):
@@ -55,10 +67,30 @@ class Project(models.Model):
         return self.name
 
 
+class CustomRole(models.Model):
+    """A role that a project made for itself: permissions that are added to a member's built-in role."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="custom_roles")
+    name = models.CharField(max_length=40, validators=[validate_slug])
+    permissions = models.JSONField(default=list)  # values of runs.access.Permission
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (models.UniqueConstraint(fields=("project", "name"), name="one_custom_role_per_name"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.project}"
+
+
 class Membership(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=12, choices=Role.choices)
+    custom_role = models.ForeignKey(
+        CustomRole, on_delete=models.SET_NULL, null=True, blank=True, related_name="memberships"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -66,6 +98,59 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} as {self.role} in {self.project}"
+
+
+class GroupRole(models.Model):
+    """The role of everybody in a group: in one project, or in every project there is and will be."""
+
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="project_roles")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, blank=True, related_name="group_roles")
+    role = models.CharField(max_length=12, choices=Role.choices)
+    custom_role = models.ForeignKey(
+        CustomRole, on_delete=models.SET_NULL, null=True, blank=True, related_name="group_roles"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("group", "project"), name="one_role_per_group_and_project"),
+            models.UniqueConstraint(
+                fields=("group",), condition=models.Q(project=None), name="one_role_per_group_everywhere"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group} as {self.role} in {self.project or 'every project'}"
+
+    def clean(self) -> None:
+        if self.custom_role is not None and self.custom_role.project_id != self.project_id:
+            raise ValidationError({"custom_role": f"{self.custom_role} is not of this project"})
+
+
+class ClusterRole(models.Model):
+    """What everybody in a group may do with a cluster, or with all of them."""
+
+    class Kind(models.TextChoices):
+        RUNNER = "runner", "Runner"  # runs on it, from any project in which they launch
+        OPERATOR = "operator", "Operator"  # also changes it and its nodes
+
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="cluster_roles")
+    cluster = models.ForeignKey(
+        "runs.Cluster", on_delete=models.CASCADE, null=True, blank=True, related_name="group_roles"
+    )
+    role = models.CharField(max_length=12, choices=Kind.choices)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("group", "cluster"), name="one_role_per_group_and_cluster"),
+            models.UniqueConstraint(
+                fields=("group",), condition=models.Q(cluster=None), name="one_role_per_group_on_all_clusters"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group} as {self.role} of {self.cluster or 'every cluster'}"
 
 
 class Workspace(models.Model):

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from runs.access import Forbidden, Someone, projects_with
+from runs.access import Forbidden, Permission, Someone, can_everywhere, has_scope, projects_with, require_scope
 from runs.audit.chain import READ_AT_ONCE, as_time
-from runs.models import AuditEntry, Role, User
+from runs.models import AuditEntry, User
 from runs.ordered import one_of
 from trainyard.contract.base import JsonObject
 
@@ -38,18 +38,22 @@ class AuditFilters(NamedTuple):
 
 def is_auditor(user: Someone) -> bool:
     """Whether they read everything, with what happened outside of projects."""
-    return isinstance(user, User) and user.is_active and (user.is_superuser or user.is_staff)
+    is_staff = isinstance(user, User) and user.is_active and user.is_staff
+    if isinstance(user, User) and user.token is not None and user.token.project_ids is not None:
+        return False
+    return can_everywhere(user, Permission.AUDIT_READ) or (is_staff and has_scope(user, Permission.AUDIT_READ))
 
 
 def can_read_audit(user: Someone) -> bool:
-    return is_auditor(user) or projects_with(user, Role.OWNER).exists()
+    return is_auditor(user) or projects_with(user, Permission.AUDIT_READ).exists()
 
 
 def visible_entries(user: Someone) -> QuerySet[AuditEntry]:
-    """Everything for auditors; for owners what happened in their projects. Raises Forbidden for others."""
+    """Everything for auditors; for others what happened in projects whose audit they read. Raises Forbidden."""
+    require_scope(user, Permission.AUDIT_READ)
     if is_auditor(user):
         return AuditEntry.objects.all()
-    names = list(projects_with(user, Role.OWNER).values_list("name", flat=True))
+    names = list(projects_with(user, Permission.AUDIT_READ).values_list("name", flat=True))
     if not names:
         raise Forbidden("The audit is for auditors, and for owners of projects.")
     return AuditEntry.objects.filter(one_of("project", names))

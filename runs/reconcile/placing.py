@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from runs import broadcast
+from runs.access import users_who_may_run_on
 from runs.engines import engine_of
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
@@ -66,16 +67,18 @@ def is_claimed(cluster: Cluster, now: datetime) -> bool:
 
 
 def _answers(cluster: Cluster, now: datetime) -> Vetted:
-    let = list(cluster.projects.values_list("pk", flat=True))
+    may_run = Q(project__in=list(cluster.projects.values_list("pk", flat=True)))
+    if people := list(users_who_may_run_on(cluster).values_list("pk", flat=True)):
+        may_run |= Q(created_by__in=people)
     waiting = waiting_runs(cluster)
     sentence = f"Its project may not use cluster {cluster.name} any more."
     shut_out: list[Placed | Waiting] = [
         Waiting(run_id, sentence)
         for runs in (recovering_runs(cluster), waiting)
-        for run_id in runs.exclude(project__in=let).values_list("pk", flat=True)
+        for run_id in runs.exclude(may_run).values_list("pk", flat=True)
     ]
-    recovering = Recovering(recovering_runs(cluster).filter(project__in=let), now)
-    requests = [*recovering.requests, *requests_of(waiting.filter(project__in=let))]
+    recovering = Recovering(recovering_runs(cluster).filter(may_run), now)
+    requests = [*recovering.requests, *requests_of(waiting.filter(may_run))]
     if not requests:
         return Vetted(shut_out)
     rooms = engine_of(cluster).capacity(cluster, now)

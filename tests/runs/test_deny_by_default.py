@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from channels.db import database_sync_to_async
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -84,6 +85,7 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "username": "mate",
         "token_id": token.pk,
         "key_id": git_key.pk,
+        "group_id": str(Group.objects.create(name="staff").pk),
         "secret": secret,
         "sha256": "a" * 64,
         "fence": str(attempt.fence),

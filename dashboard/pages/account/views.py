@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.contrib.auth import update_session_auth_hash
 from django.core.exceptions import ValidationError
@@ -13,7 +14,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.models import Token
+from runs.access import Permission, visible_projects
+from runs.models import Project, Token
 
 LIVES = (("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
 FRAGMENTS = {
@@ -32,10 +34,14 @@ def account(request: HttpRequest) -> HttpResponse:
 def new_token(request: HttpRequest) -> HttpResponse:
     """Make a token and show its secret, this once."""
     name, days = request.POST.get("name", "").strip()[:80], request.POST.get("days", "")
+    chosen, projects = request.POST.getlist("scope"), request.POST.getlist("project")
     expires_at = timezone.now() + timedelta(days=int(days)) if days in dict(LIVES) and days else None
     if not name:
-        return _show(request, token_problem="Say what it is for.", days=days, status=422)
-    _, secret = actions.create_token(actor=person(request), name=name, expires_at=expires_at)
+        typed = {"days": days, "chosen_scopes": chosen, "chosen_projects": projects}
+        return _show(request, token_problem="Say what it is for.", status=422, **typed)
+    _, secret = actions.create_token(
+        actor=person(request), name=name, scopes=chosen or None, projects=projects or None, expires_at=expires_at
+    )
     return _show(request, secret=secret, token_name=name)
 
 
@@ -78,12 +84,29 @@ def from_admin(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
+class TokenView(NamedTuple):
+    token: Token
+    has_ended: bool
+    reach: str  # what it may do and where, in words
+
+
+def token_view(token: Token, now: datetime) -> TokenView:
+    """Describe a token for a list."""
+    words = [] if token.scopes is None else [", ".join(token.scopes)]
+    if token.project_ids is not None:
+        names = Project.objects.filter(pk__in=token.project_ids).values_list("name", flat=True)
+        words.append(f"in {', '.join(names) or 'projects that are gone'}")
+    return TokenView(token, token.expires_at is not None and token.expires_at <= now, " ".join(words))
+
+
 def _show(request: HttpRequest, *, status: int = 200, **context: object) -> HttpResponse:
     user, now = person(request), timezone.now()
     tokens = Token.objects.filter(user=user, revoked_at=None)
     around = {
-        "tokens": [(token, token.expires_at is not None and token.expires_at <= now) for token in tokens],
+        "tokens": [token_view(token, now) for token in tokens],
         "lives": LIVES,
+        "scopes": list(Permission),
+        "own_projects": visible_projects(user),
         "has_password": user.has_usable_password(),
         "memberships": user.memberships.select_related("project").order_by("project__name"),
     }

@@ -13,9 +13,9 @@ from django.shortcuts import redirect
 from dashboard.pages.datasets.preview import SOURCES
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
-from runs.access import Forbidden, get_cluster_for, get_project, projects_with, visible_clusters
+from runs.access import Forbidden, Permission, get_cluster_for, get_project, projects_with, visible_clusters
 from runs.datasets import options_of
-from runs.models import Cluster, Role
+from runs.models import Cluster
 
 NUMBER = re.compile(r"[0-9]{1,9}")
 FIELDS = ("name", "project", "cluster", "source", "location")
@@ -33,7 +33,7 @@ EXAMPLES = {"text": "/data/books", "jsonl": "/data/notes.jsonl", "npz": "/data/d
 
 @page(methods=("GET", "POST"))
 def add(request: HttpRequest) -> HttpResponse:
-    projects = list(projects_with(request.user, Role.MEMBER).values_list("name", flat=True))
+    projects = list(projects_with(request.user, Permission.DATASETS_EDIT).values_list("name", flat=True))
     clusters = list(visible_clusters(request.user).values_list("name", flat=True))
     values = _asked(request, projects, clusters)
     problems: dict[str, str] = {}
@@ -60,7 +60,7 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
     """Return the id of what was made. Raises what create_dataset raises."""
     dataset = actions.create_dataset(
         actor=person(request),
-        project=get_project(request.user, values["project"], Role.MEMBER),
+        project=get_project(request.user, values["project"], Permission.DATASETS_EDIT),
         cluster=_cluster(request, values),
         name=values["name"],
         source=values["source"],
@@ -77,7 +77,7 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
 def _cluster(request: HttpRequest, values: dict[str, str]) -> Cluster:
     """Raises ValidationError where the project may not use the cluster: it is said beside the field."""
     try:
-        project = get_project(request.user, values["project"], Role.MEMBER)
+        project = get_project(request.user, values["project"], Permission.DATASETS_EDIT)
         return get_cluster_for(request.user, project, values["cluster"])
     except Forbidden as error:
         raise ValidationError({"cluster": str(error)}) from None

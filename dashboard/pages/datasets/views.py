@@ -12,9 +12,18 @@ from dashboard.pages.datasets.preview import SOURCES, badge_of, preview
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
-from runs.access import Someone, can, get_dataset, projects_with, visible_datasets, visible_jobs, visible_runs
+from runs.access import (
+    Permission,
+    Someone,
+    can,
+    get_dataset,
+    projects_with,
+    visible_datasets,
+    visible_jobs,
+    visible_runs,
+)
 from runs.datasets import options_of, recipe_of, runs_with
-from runs.models import Dataset, Role, Run
+from runs.models import Dataset, Run
 
 LIMIT = 200
 NUM_RUNS = 10
@@ -58,7 +67,7 @@ def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
         "rows": rows(list(runs[:NUM_RUNS])),
         "num_runs": runs.count(),
         "jobs": visible_jobs(request.user).newest().filter(project=chosen.project_id, **{USED: chosen.name})[:NUM_RUNS],
-        "may_act": can(request.user, chosen.project, Role.MEMBER),
+        "may_act": can(request.user, chosen.project, Permission.DATASETS_EDIT),
         "command": f"trainyard dataset show {chosen.name}",
     }
     return show(request, "datasets/dataset.html", context, fragments={"dataset": "datasets/_dataset.html"})
@@ -84,7 +93,7 @@ def _label(chosen: Dataset, name: str) -> str:
 
 
 def _may_add(user: Someone) -> bool:
-    return projects_with(user, Role.MEMBER).exists()
+    return projects_with(user, Permission.DATASETS_EDIT).exists()
 
 
 def _runs(user: Someone, chosen: Dataset) -> QuerySet[Run]:

@@ -17,9 +17,9 @@ from django.utils import timezone
 from dashboard.pages.home import attention
 from dashboard.pages.shared.frame import answer, page, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows
-from runs.access import Someone, projects_with, visible_clusters, visible_runs
+from runs.access import Permission, Someone, projects_with, visible_clusters, visible_runs
 from runs.actions import submit_run
-from runs.models import Cluster, HeldSlot, Node, Role, Run, User
+from runs.models import Cluster, HeldSlot, Node, Run, User
 from runs.ordered import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.status import FINAL, LIVE, PLACED, Status
@@ -58,7 +58,7 @@ def home(request: HttpRequest) -> HttpResponse:
         now,
     )
     troubled = [row for row in troubled if row not in live]
-    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
+    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     needs = attention.needs([*live, *troubled, *endless], failed, now)
     away = attention.away_nodes(request.user, now)
     context: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: dateti
 def launch_example(request: HttpRequest) -> HttpResponse:
     user = request.user
     assert isinstance(user, User)
-    names = [project.name for project in projects_with(user, Role.MEMBER)]
+    names = [project.name for project in projects_with(user, Permission.RUNS_LAUNCH)]
     document = yaml.safe_load(EXAMPLE.read_text())
     if names and document["project"] not in names:
         document["project"] = names[0]

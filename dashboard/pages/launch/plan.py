@@ -12,10 +12,10 @@ import yaml
 
 from dashboard.pages.launch.cost import Cost, cost
 from dashboard.pages.launch.mesh_drawing import Drawing, draw
-from runs.access import Forbidden, NotFound, Someone, projects_with, require
+from runs.access import Forbidden, NotFound, Permission, Someone, projects_with, require
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
 from runs.engines import engine_of
-from runs.models import Node, Project, Role
+from runs.models import Node, Project
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
@@ -64,7 +64,7 @@ def plan(
     found: Cost | None = None
     nodes: Sequence[Node] = ()
     try:
-        launchable = check_launch(actor=user, document=document, role=Role.VIEWER, packed=packed)
+        launchable = check_launch(actor=user, document=document, wanted=Permission.PROJECTS_READ, packed=packed)
         _refuse_lookers(user, launchable.project)
     except NeverFits as error:
         problems, tone = error.errors, "red"
@@ -101,8 +101,8 @@ def plan(
 
 def _refuse_lookers(user: Someone, project: Project) -> None:
     """Someone without a project sees what a launch would do, and that they cannot launch."""
-    if projects_with(user, Role.MEMBER).exists():
-        require(user, project, Role.MEMBER)
+    if projects_with(user, Permission.RUNS_LAUNCH).exists():
+        require(user, project, Permission.RUNS_LAUNCH)
 
 
 def _problems(error: SpecError | NotFound | Forbidden) -> list[Problem]:

@@ -26,17 +26,10 @@ from dashboard.pages.launch.spec_form import (
 )
 from dashboard.pages.launch.sweep_form import SweepPlan, SweepTyped
 from dashboard.pages.shared.frame import page, person, refusal, show
-from runs.access import (
-    Forbidden,
-    NotFound,
-    get_project,
-    projects_with,
-    visible_datasets,
-    visible_projects,
-)
+from runs.access import Forbidden, NotFound, Permission, get_project, projects_with, visible_datasets, visible_projects
 from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
-from runs.models import CodeBundle, Dataset, Role, Run
+from runs.models import CodeBundle, Dataset, Run
 from runs.sweeps.actions import start_sweep
 from trainyard.bundle import BundleError
 from trainyard.contract.base import JsonObject
@@ -91,7 +84,7 @@ def preview(request: HttpRequest) -> HttpResponse:
 @page(methods=("POST",))
 def upload_code(request: HttpRequest) -> HttpResponse:
     """Keep a folder's files as a bundle of the project, and say what it is called."""
-    project = get_project(request.user, request.POST.get("project", ""), Role.MEMBER)
+    project = get_project(request.user, request.POST.get("project", ""), Permission.RUNS_LAUNCH)
     try:
         data = code_upload.uploaded(request)
         if data is None:
@@ -141,7 +134,7 @@ def _with_code(request: HttpRequest, typed: Typed) -> JsonObject:
             if data is None and typed["task.code"].startswith(OWN):
                 data = launch_sources.own_code(typed["task.code"].removeprefix(OWN))[0]
             if data is not None:
-                project = get_project(request.user, typed["project"], Role.MEMBER)
+                project = get_project(request.user, typed["project"], Permission.RUNS_LAUNCH)
                 typed["task.code"] = store_bundle(actor=person(request), project=project, data=data).sha256
         except (BundleError, ValueError) as error:
             raise SpecError([Problem("task.code", str(error))]) from None
@@ -207,12 +200,12 @@ def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:
 
 
 def _projects(request: HttpRequest) -> list[Option]:
-    return [Option(one.name, one.name) for one in projects_with(request.user, Role.MEMBER)]
+    return [Option(one.name, one.name) for one in projects_with(request.user, Permission.RUNS_LAUNCH)]
 
 
 def _clusters(request: HttpRequest) -> list[Option]:
     """What the person's projects may use, each with the names of those that may."""
-    projects = projects_with(request.user, Role.MEMBER)
+    projects = projects_with(request.user, Permission.RUNS_LAUNCH)
     found: dict[str, list[str]] = {}
     for cluster, project in projects.filter(clusters__isnull=False).values_list("clusters__name", "name"):
         found.setdefault(cluster, []).append(project)

@@ -19,7 +19,7 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, refu
 from dashboard.pages.shared.numbers import size
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
-from runs.access import can_manage_clusters, get_node, visible_runs
+from runs.access import can_manage_cluster, get_node, visible_runs
 from runs.metrics.node_health import node_history
 from runs.models import Node
 from runs.models.checks import Check
@@ -80,7 +80,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "rows": rows(list(here[:NUM_RUNS])),
         "checks": check_table(checks_at(found, now)),
         "spare_words": spare_sentence(found),
-        "may_manage": can_manage_clusters(request.user),
+        "may_manage": can_manage_cluster(request.user, found.cluster),
         "most_slots": actions.most_slots(found),
         "isolation": ISOLATION.get(found.machine.isolation or "none", ISOLATION["none"]),
         "ranges": RANGES,

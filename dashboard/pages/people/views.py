@@ -15,15 +15,18 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.access import (
+    MEANINGS,
     NotFound,
-    can,
+    Permission,
     can_create_projects,
     get_project,
     open_invitations,
+    permissions_in,
+    permissions_of,
     require_project_maker,
     visible_projects,
 )
-from runs.models import Membership, Project, Role, Run, User
+from runs.models import GroupRole, Membership, Project, Role, Run, User
 from runs.time_use.sums import time_of_all
 
 FRAGMENTS = {
@@ -32,12 +35,9 @@ FRAGMENTS = {
     "invite": "people/_invite.html",
     "git-keys": "people/_git_keys.html",
     "secrets": "people/_secrets.html",
-}
-MEANINGS = {
-    Role.OWNER: "everything, and makes other owners",
-    Role.MAINTAINER: "also invites people and deletes others' runs",
-    Role.MEMBER: "launches, stops and restarts runs",
-    Role.VIEWER: "sees everything, changes nothing",
+    "groups": "people/_groups.html",
+    "custom-roles": "people/_custom_roles.html",
+    "accounts": "people/_accounts.html",
 }
 
 
@@ -78,11 +78,10 @@ def withdraw(request: HttpRequest, project_id: str, invitation_id: str) -> HttpR
 def change_role(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
     project = get_project(request.user, project_id)
     member = _member(project, user_id)
-    try:
-        role = _role(request)
-    except ValidationError as error:
-        raise actions.Refused("bad-role", " ".join(error.messages)) from error
-    actions.change_role(actor=person(request), project=project, user=member, role=role)
+    role = role_of_form(request)
+    name = request.POST.get("custom_role", "")
+    custom = actions.custom_role_of(project, name) if name else None
+    actions.change_role(actor=person(request), project=project, user=member, role=role, custom_role=custom)
     return answer(request, f"{member} is now {role.label.lower()} of {project.name}.", home="people")
 
 
@@ -112,28 +111,61 @@ def new_project(request: HttpRequest) -> HttpResponse:
 
 
 def around(request: HttpRequest, project: Project) -> dict[str, Any]:
-    may_manage = can(request.user, project, Role.MAINTAINER)
-    is_owner = can(request.user, project, Role.OWNER)
-    members = Membership.objects.filter(project=project).select_related("user").order_by("user__username")
+    held = permissions_in(request.user, project)
+    may_manage = Permission.MEMBERS_MANAGE in held
+    members = Membership.objects.filter(project=project).select_related("user", "custom_role")
     invitations = open_invitations().filter(project=project)
-    roles = [role for role in Role if is_owner or role != Role.OWNER]
+    roles = [role for role in Role if permissions_of(role) <= held]
     time = time_of_all(Run.objects.filter(project=project), timezone.now())
     return {
         "project": project,
         "time": time_view(time, "All runs"),
         "projects": visible_projects(request.user),
-        "members": [(one, may_manage and (is_owner or one.role != Role.OWNER), Role(one.role)) for one in members],
-        "git_keys": project.git_keys.all() if can(request.user, project, Role.MEMBER) else [],
-        "secrets": project.secrets.all() if can(request.user, project, Role.MEMBER) else [],
-        "may_set": may_manage,
-        "invitations": invitations.select_related("created_by") if may_manage else [],
+        "members": [
+            (one, may_manage and permissions_of(one.role, _added(one)) <= held, Role(one.role))
+            for one in members.order_by("user__username")
+        ],
+        "git_keys": project.git_keys.all() if Permission.GIT_KEYS_READ in held else [],
+        "invitations": invitations.select_related("created_by") if Permission.INVITATIONS_READ in held else [],
+        "secrets": project.secrets.all() if Permission.SECRETS_READ in held else [],
+        "may_see_secrets": Permission.SECRETS_READ in held,
+        "may_set": Permission.SECRETS_WRITE in held,
         "may_manage": may_manage,
-        "may_launch": can(request.user, project, Role.MEMBER),
-        "is_owner": is_owner,
+        "may_see_keys": Permission.GIT_KEYS_READ in held,
+        "may_manage_keys": Permission.GIT_KEYS_MANAGE in held,
         "roles": [(role.value, role.label, MEANINGS[role]) for role in roles],
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
         "may_create": can_create_projects(request.user),
+        **_rights(request, project, held),
     }
+
+
+def _rights(request: HttpRequest, project: Project, held: frozenset[Permission]) -> dict[str, Any]:
+    """What the page shows of groups, of the project's own roles and of service accounts."""
+    groups = project.group_roles.select_related("group", "custom_role").order_by("group__name")
+    accounts = project.memberships.filter(user__service_of=project).select_related("user").order_by("user__username")
+    return {
+        "groups": [(one, permissions_of(one.role, _added(one)) <= held) for one in groups],
+        "group_names": actions.visible_groups(person(request)).values_list("name", flat=True),
+        "custom_roles": project.custom_roles.all(),
+        "may_make_roles": Permission.ROLES_MANAGE in held,
+        "grantable": [one for one in Permission if one in held],
+        "accounts": accounts if Permission.TOKENS_READ in held else [],
+        "may_see_accounts": Permission.TOKENS_READ in held,
+        "may_manage_accounts": Permission.TOKENS_MANAGE in held,
+    }
+
+
+def _added(held: Membership | GroupRole) -> list[str] | None:
+    return held.custom_role.permissions if held.custom_role else None
+
+
+def role_of_form(request: HttpRequest) -> Role:
+    """Return the role that a form without a place for problems chose. Raises Refused for none."""
+    try:
+        return _role(request)
+    except ValidationError as error:
+        raise actions.Refused("bad-role", " ".join(error.messages)) from error
 
 
 def _role(request: HttpRequest) -> Role:

@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.metrics.models import Series
-from runs.models import Attempt, Role, Run
+from runs.models import Attempt, Run
 
 AUTO = "auto"
 WIDTH, HEIGHT = 600.0, 48.0  # of the drawing
@@ -85,7 +85,7 @@ def _stretch(
 
 @page(methods=("GET", "POST"))
 def resize(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Role.MEMBER)
+    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
     chosen = request.POST.get("nodes")
     if chosen is None:
         attempt = run.live_attempt()

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.checkpoints import read as checkpoints
-from runs.models import Attempt, Role, Run
+from runs.models import Attempt, Run
 from runs.rewinding import skipped_for
 from trainyard.spec import Problem, SpecError
 
@@ -34,7 +34,7 @@ def alarm_note(attempt: Attempt | None) -> AlarmNote | None:
 
 @page(methods=("GET", "POST"))
 def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Role.MEMBER)
+    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
     if "to" not in request.POST:
         context = {"run": run, **_suggested(run)}
         return show(request, "runs/rewind.html", context, fragments={"dialog": "runs/_rewind.html"})

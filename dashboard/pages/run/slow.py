@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person
 from runs import actions
-from runs.access import get_run
-from runs.models import Attempt, Role, Run
+from runs.access import Permission, get_run
+from runs.models import Attempt, Run
 from runs.stopping import what_ranks_do
 from runs.watching.words import slow_sentences
 
@@ -38,7 +38,7 @@ def exclude_words(run: Run, attempt: Attempt | None) -> str:
 
 @page(methods=("POST",))
 def exclude_node(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Role.MEMBER)
+    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
     node = request.POST.get("node", "")
     actions.exclude_node(actor=person(request), run=run, node=node)
     return answer(request, f"{run.name} goes on without {node}: its ranks save first.")

@@ -6,9 +6,8 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
-from runs.models import Role
 from trainyard.spec import Problem, SpecError
 
 STEPS = 3
@@ -16,7 +15,7 @@ STEPS = 3
 
 @page(methods=("GET", "POST"))
 def trace(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Role.MEMBER)
+    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
     if "steps" not in request.POST:
         attempt = run.live_attempt()
         context = {"run": run, "steps": STEPS, "max_steps": MAX_STEPS, "world": attempt.world_size if attempt else 1}

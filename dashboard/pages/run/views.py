@@ -20,9 +20,9 @@ from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, rows
 from dashboard.pages.shared.time_bar import time_view
-from runs.access import can, get_run
+from runs.access import Permission, can, get_run
 from runs.metrics import progress
-from runs.models import Role, Run
+from runs.models import Run
 from runs.placing.planning import BENCHMARK
 from runs.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
@@ -156,7 +156,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "slow": slow.slow_notes(attempt := run.live_attempt()),
         "exclude_words": slow.exclude_words(run, attempt),
         "alarm": rewinding.alarm_note(attempt),
-        "may_act": can(request.user, run.project, Role.MEMBER),
+        "may_act": can(request.user, run.project, Permission.RUNS_LAUNCH),
         "is_live": run.is_live,
         "trial": trial_of_run(run.pk),
     }

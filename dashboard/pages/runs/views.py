@@ -14,9 +14,9 @@ from dashboard.pages.runs.csv_export import MAX_RUNS, as_csv
 from dashboard.pages.runs.row_actions import row_actions
 from dashboard.pages.shared.frame import page, refusal, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
-from runs.access import projects_with
+from runs.access import Permission, projects_with
 from runs.api import paging
-from runs.models import Role, Run
+from runs.models import Run
 from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
 
 LIMIT = 50
@@ -57,7 +57,7 @@ def table(request: HttpRequest) -> HttpResponse:
         found = paging.page(_runs(request, asked), rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
     except (BadQuery, paging.BadCursor) as error:
         return refusal(request, 400, str(error))
-    may_act_in = set(projects_with(request.user, Role.MEMBER).values_list("pk", flat=True))
+    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     url, shown = reverse("runs"), coloured(request.user, found.items)
     context = {
         **asked,

@@ -67,6 +67,7 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
                 return refusal(request, 422, f"This cannot run: {error}.")
 
         guarded.admits = "anybody" if public else "signed in"  # type: ignore[attr-defined]
+        guarded.methods = methods  # type: ignore[attr-defined]
         return guarded
 
     return decorate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.core.exceptions import ValidationError
 
-from runs.access import Forbidden, NotFound, require
+from runs.access import Forbidden, NotFound, Permission, is_administrator, require, require_scope
 from runs.audit.recording import describe
-from runs.models import Project, Role, Secret, User
+from runs.models import Project, Secret, User
 from runs.refused import Refused
 from runs.secrets import store
 from runs.secrets.key_stores import KeyProblem
@@ -49,7 +49,7 @@ def delete_secret(*, actor: User, name: str, project: Project | None = None) -> 
 
 def rotate_secrets_key(*, actor: User) -> store.Rotation:
     """Wrap all secrets with a new key. For administrators. Raises Forbidden, and Refused where the key is missing."""
-    if not actor.is_active or not actor.is_superuser:
+    if not is_administrator(actor):
         raise Forbidden("Only an administrator may change the key of secrets.")
     try:
         return store.rotate_key()
@@ -59,6 +59,7 @@ def rotate_secrets_key(*, actor: User) -> store.Rotation:
 
 def _owner(actor: User, project: Project | None) -> Project | User:
     if project is None:
+        require_scope(actor, Permission.SECRETS_WRITE)
         return actor
-    require(actor, project, Role.MAINTAINER)
+    require(actor, project, Permission.SECRETS_WRITE)
     return project

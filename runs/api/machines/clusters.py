@@ -12,11 +12,20 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import can_manage_clusters, get_cluster, visible_clusters, visible_projects, visible_runs
+from runs.access import (
+    Permission,
+    can_manage_cluster,
+    can_manage_clusters,
+    get_cluster,
+    has_scope,
+    visible_clusters,
+    visible_projects,
+    visible_runs,
+)
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
-from runs.models import Cluster, Node, Project, User
+from runs.models import Cluster, Node, Project, Run, User
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.status import Status
@@ -111,7 +120,8 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
 def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
     user = actor(request)
     cluster = get_cluster(user, cluster_id)
-    time = time_of_all(visible_runs(user).filter(cluster=cluster), timezone.now()).as_document()
+    runs = visible_runs(user) if has_scope(user, Permission.RUNS_READ) else Run.objects.none()
+    time = time_of_all(runs.filter(cluster=cluster), timezone.now()).as_document()
     return ClusterWithTime(**_clusters(user, [cluster])[0].dict(), time=TimeOut(**time))
 
 
@@ -150,7 +160,7 @@ def _clusters(user: User, rows: Sequence[Cluster]) -> list[ClusterOut]:
         _cluster(
             row,
             list(seen.filter(clusters=row).values_list("name", flat=True)),
-            shows_settings=can_manage_clusters(user),
+            shows_settings=can_manage_cluster(user, row),
         )
         for row in rows
     ]

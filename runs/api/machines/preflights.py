@@ -10,10 +10,10 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_cluster, get_run
+from runs.access import Permission, get_cluster, get_run
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
-from runs.models import Node, Preflight, Role
+from runs.models import Node, Preflight
 from runs.models.checks import Check
 from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
@@ -78,7 +78,7 @@ def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -
 def check_run(request: HttpRequest, run_id: str) -> Answer[PreflightOut]:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
     user = actor(request)
-    made = actions.check_run(actor=user, run=get_run(user, run_id, Role.MEMBER))
+    made = actions.check_run(actor=user, run=get_run(user, run_id, Permission.CLUSTERS_USE))
     return Answer(202, _preflights([made])[0])
 
 

@@ -11,11 +11,10 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import ValidationError as Invalid
 
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.problems import problem
 from runs.ingest.report import Gap, Taken, report_points
-from runs.models import Role
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
 
 router = Router(tags=["points"])
@@ -62,7 +61,7 @@ _openapi = {
 
 @router.post("/runs/{run_id}/points", response=PointsOut, openapi_extra=_openapi, summary="Store points")
 def store_points(request: HttpRequest, run_id: str) -> Any:
-    run = get_run(actor(request), run_id, Role.MEMBER)
+    run = get_run(actor(request), run_id, Permission.RUNS_REPORT)
     batch = _read(request)
     points = ((point.name, point.labels, point.step, point.time, float(point.value)) for point in batch.points)
     try:

@@ -9,11 +9,11 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_project
+from runs.access import Permission, get_project
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.models import GitKey, Role
+from runs.models import GitKey
 from runs.presenting.stamps import stamp
 
 router = Router(tags=["projects"])
@@ -40,14 +40,14 @@ class GitKeyOut(Schema):
 
 @router.get("/projects/{project_id}/git-keys", response=Page[GitKeyOut])
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[GitKeyOut]:
-    found = get_project(actor(request), project_id, Role.MEMBER).git_keys.select_related("created_by")
+    found = get_project(actor(request), project_id, Permission.GIT_KEYS_READ).git_keys.select_related("created_by")
     return page(found, _keys, sort="place", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")
 def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyOut]:
     user = actor(request)
-    project = get_project(user, project_id, Role.MAINTAINER)
+    project = get_project(user, project_id, Permission.GIT_KEYS_MANAGE)
     key = actions.add_git_key(
         actor=user,
         project=project,
@@ -63,7 +63,7 @@ def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyO
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
 def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_git_key(actor=user, project=get_project(user, project_id, Role.MAINTAINER), key_id=key_id)
+    actions.delete_git_key(actor=user, project=get_project(user, project_id, Permission.GIT_KEYS_MANAGE), key_id=key_id)
     return Answer(204, None)
 
 

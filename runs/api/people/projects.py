@@ -10,7 +10,7 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import NotFound, get_project, visible_projects
+from runs.access import NotFound, Permission, get_project, require_scope, visible_projects
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
@@ -39,11 +39,14 @@ class MemberOut(Schema):
     username: str
     name: str
     role: str
+    custom_role: str | None
+    is_service: bool = Field(description="a service account of the project")
     since: str
 
 
 class RoleIn(Body):
     role: Role
+    custom_role: str | None = Field(None, description="a role of the project's own, which is added")
 
 
 class InvitationIn(Body):
@@ -66,7 +69,9 @@ class NewInvitation(InvitationOut):
 
 @router.get("/projects", response=Page[ProjectOut])
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
-    found = visible_projects(actor(request))
+    user = actor(request)
+    require_scope(user, Permission.PROJECTS_READ)
+    found = visible_projects(user)
     return page(found, _projects, sort="name", cursor=query.cursor, limit=query.limit)
 
 
@@ -84,15 +89,19 @@ def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
 
 @router.get("/projects/{project_id}/members", response=Page[MemberOut])
 def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[MemberOut]:
-    found = get_project(actor(request), project_id).memberships.select_related("user")
+    found = get_project(actor(request), project_id, Permission.MEMBERS_READ).memberships.select_related(
+        "user", "custom_role"
+    )
     return page(found, _members, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
 def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> MemberOut:
     user = actor(request)
-    project = get_project(user, project_id, Role.MAINTAINER)
-    membership = actions.change_role(actor=user, project=project, user=_member(project, username), role=body.role)
+    project = get_project(user, project_id, Permission.MEMBERS_MANAGE)
+    custom = actions.custom_role_of(project, body.custom_role) if body.custom_role else None
+    member = _member(project, username)
+    membership = actions.change_role(actor=user, project=project, user=member, role=body.role, custom_role=custom)
     return _members([membership])[0]
 
 
@@ -106,14 +115,14 @@ def remove_member(request: HttpRequest, project_id: str, username: str) -> Answe
 
 @router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
 def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[InvitationOut]:
-    found = get_project(actor(request), project_id, Role.MAINTAINER).invitations.all()
+    found = get_project(actor(request), project_id, Permission.INVITATIONS_READ).invitations.all()
     return page(found, _invitations, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
 def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[NewInvitation]:
     user = actor(request)
-    project = get_project(user, project_id, Role.MAINTAINER)
+    project = get_project(user, project_id, Permission.MEMBERS_MANAGE)
     invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
     return Answer(
@@ -149,6 +158,8 @@ def _members(rows: Sequence[Membership]) -> list[MemberOut]:
             username=row.user.username,
             name=str(row.user),
             role=row.role,
+            custom_role=row.custom_role.name if row.custom_role else None,
+            is_service=row.user.is_service,
             since=stamp(row.created_at),
         )
         for row in rows

@@ -9,11 +9,11 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_project, get_run
+from runs.access import Permission, get_project, get_run, require_scope
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.models import Role, Secret
+from runs.models import Secret
 from runs.presenting.stamps import stamp
 from runs.secrets.delivery import uses_of
 from trainyard.contract.limits import MAX_SECRET_BYTES
@@ -54,7 +54,7 @@ class RotatedOut(Schema):
 
 @router.get("/projects/{project_id}/secrets", response=Page[SecretOut], summary="Names, versions and times")
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[SecretOut]:
-    project = get_project(actor(request), project_id, Role.MEMBER)
+    project = get_project(actor(request), project_id, Permission.SECRETS_READ)
     rows = Secret.objects.filter(project=project).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
 
@@ -63,7 +63,7 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
     """Runs that begin from now on get the new value; those that run keep what they have."""
     user = actor(request)
-    project = get_project(user, project_id, Role.MAINTAINER)
+    project = get_project(user, project_id, Permission.SECRETS_WRITE)
     actions.set_secret(actor=user, project=project, name=name, value=body.value)
     return Answer(204, None)
 
@@ -71,13 +71,15 @@ def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Ans
 @router.delete("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Forget a secret")
 def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_secret(actor=user, project=get_project(user, project_id, Role.MAINTAINER), name=name)
+    actions.delete_secret(actor=user, project=get_project(user, project_id, Permission.SECRETS_WRITE), name=name)
     return Answer(204, None)
 
 
 @router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[SecretOut]:
-    rows = Secret.objects.filter(person=actor(request)).select_related("created_by")
+    user = actor(request)
+    require_scope(user, Permission.SECRETS_READ)
+    rows = Secret.objects.filter(person=user).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
 
 

@@ -11,11 +11,11 @@ from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
-from runs.access import NotFound, visible_projects
+from runs.access import NotFound, is_administrator, strongest_roles, visible_projects
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.models import Membership, Role, Token, User
+from runs.models import GroupRole, Membership, Role, Token, User
 from runs.presenting.stamps import stamp
 
 router = Router(tags=["people"])
@@ -23,6 +23,8 @@ router = Router(tags=["people"])
 
 class TokenIn(Body):
     name: str = Field(min_length=1, max_length=80)
+    scopes: list[str] | None = Field(None, description="all that it may do, such as runs:read; absent: what you may")
+    projects: list[str] | None = Field(None, description="names or ids, where alone it works; absent: all of yours")
     expires_at: AwareDatetime | None = None
 
 
@@ -30,8 +32,11 @@ class TokenOut(Schema):
     id: str
     name: str
     user: str
+    scopes: list[str] | None
+    projects: list[str] | None = Field(description="ids; null: all")
     created_at: str
     last_used_at: str | None
+    last_address: str
     expires_at: str | None
     revoked_at: str | None
 
@@ -46,6 +51,7 @@ class Revoked(Schema):
 
 class NewToken(TokenOut):
     token: str = Field(description="shown this once")
+    secret: str = Field(description="the same")
 
 
 class Belonging(Schema):
@@ -65,14 +71,16 @@ class Me(Schema):
 @router.get("/me", response=Me)
 def me(request: HttpRequest) -> Me:
     user = actor(request)
-    roles = dict(Membership.objects.filter(user=user).values_list("project_id", "role"))
+    own = Membership.objects.filter(user=user).values_list("project_id", "role")
+    by_group = GroupRole.objects.filter(group__user=user).values_list("project_id", "role")
+    roles = strongest_roles([*own, *by_group])
     return Me(
         username=user.username,
         name=str(user),
         email=user.email,
         is_staff=user.is_staff,
         projects=[
-            Belonging(id=project.pk, name=project.name, role=roles.get(project.pk, Role.OWNER))
+            Belonging(id=project.pk, name=project.name, role=Role.OWNER if user.is_superuser else roles(project.pk))
             for project in visible_projects(user)
         ],
     )
@@ -81,21 +89,17 @@ def me(request: HttpRequest) -> Me:
 @router.get("/tokens", response=Page[TokenOut])
 def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[TokenOut]:
     found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
-    return page(found, _tokens, sort="-created_at", cursor=query.cursor, limit=query.limit)
+    return page(found, tokens_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/tokens", response={201: NewToken})
 def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[NewToken]:
     expires_at: datetime | None = body.expires_at
-    token, secret = actions.create_token(actor=actor(request), name=body.name, expires_at=expires_at)
-    response["Cache-Control"] = "no-store"
-    return Answer(
-        201,
-        NewToken(
-            **dict(_tokens([token])[0]),
-            token=secret,
-        ),
+    token, secret = actions.create_token(
+        actor=actor(request), name=body.name, scopes=body.scopes, projects=body.projects, expires_at=expires_at
     )
+    response["Cache-Control"] = "no-store"
+    return Answer(201, new_token(token, secret))
 
 
 @router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
@@ -117,20 +121,27 @@ def _whose(request: HttpRequest, username: str) -> User:
     asking = actor(request)
     if username in ("", asking.username):
         return asking
-    found = User.objects.filter(username=username).first() if asking.is_superuser else None
+    found = User.objects.filter(username=username).first() if is_administrator(asking) else None
     if found is None:
         raise NotFound(f"There is no person {username!r} whose tokens you can see.")
     return found
 
 
-def _tokens(rows: Sequence[Token]) -> list[TokenOut]:
+def new_token(token: Token, secret: str) -> NewToken:
+    return NewToken(**dict(tokens_out([token])[0]), token=secret, secret=secret)
+
+
+def tokens_out(rows: Sequence[Token]) -> list[TokenOut]:
     return [
         TokenOut(
             id=row.pk,
             name=row.name,
             user=row.user.username,
+            scopes=row.scopes,
+            projects=row.project_ids,
             created_at=stamp(row.created_at),
             last_used_at=stamp(row.last_used_at),
+            last_address=row.last_address,
             expires_at=stamp(row.expires_at),
             revoked_at=stamp(row.revoked_at),
         )

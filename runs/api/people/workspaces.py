@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Router, Schema
 
-from runs.access import get_project
+from runs.access import Permission, get_project, require_account
 from runs.api.auth import actor
 from runs.api.problems import problem
 from runs.api.shapes import Body
@@ -33,14 +33,15 @@ class WorkspaceOut(Schema):
 @router.get("/projects/{project_id}/workspace", response=WorkspaceOut, summary="How I look at a project's charts")
 def show(request: HttpRequest, project_id: str) -> WorkspaceOut:
     user = actor(request)
-    found = Workspace.objects.filter(user=user, project=get_project(user, project_id)).first()
+    found = Workspace.objects.filter(user=user, project=get_project(user, project_id, Permission.RUNS_READ)).first()
     return _answer(found)
 
 
 @router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep how I look at a project's charts")
 def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> WorkspaceOut | HttpResponse:
     user = actor(request)
-    project = get_project(user, project_id)
+    project = get_project(user, project_id, Permission.RUNS_READ)
+    require_account(user, Permission.ACCOUNT_MANAGE)
     if words := _why_not(body.state):
         return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])
     kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": body.state})

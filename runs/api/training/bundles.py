@@ -12,12 +12,12 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.access import NotFound, get_project
+from runs.access import NotFound, Permission, get_project
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.streaming import file_response
 from runs.files.paths import bundle_path
-from runs.models import Node, Placement, Role, bundle_of
+from runs.models import Node, Placement, bundle_of
 from runs.placing.spares import standby_of
 
 router = Router(tags=["bundles"])
@@ -38,7 +38,7 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
     """The body is the archive that `trainyard.bundle.pack` makes. The same bytes again are the same bundle."""
     user = actor(request)
-    into = get_project(user, project, Role.MEMBER)
+    into = get_project(user, project, Permission.RUNS_LAUNCH)
     if len(request.body) > MAX_BUNDLE_BYTES:
         raise HttpError(413, f"A bundle has at most {MAX_BUNDLE_BYTES // 1024 // 1024} MB.")
     try:

@@ -11,7 +11,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.access import get_cluster, get_dataset, get_project, visible_datasets
+from runs.access import Permission, get_cluster, get_dataset, get_project, visible_datasets
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import described, read_sealed_body
@@ -19,7 +19,7 @@ from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.api.training.dataset_facts import kept_facts
 from runs.datasets import recipe_of
-from runs.models import Dataset, Node, Role
+from runs.models import Dataset, Node
 from runs.presenting.stamps import stamp
 from trainyard.contract import inspections
 from trainyard.contract.limits import MAX_FACTS_BYTES
@@ -84,7 +84,7 @@ def create(request: HttpRequest, body: DatasetIn) -> Answer[DatasetWithFacts]:
     user = actor(request)
     dataset = actions.create_dataset(
         actor=user,
-        project=get_project(user, body.project, Role.MEMBER),
+        project=get_project(user, body.project, Permission.DATASETS_EDIT),
         cluster=get_cluster(user, body.cluster),
         name=body.name,
         source=body.source,
@@ -102,13 +102,13 @@ def show(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
 @router.post("/datasets/{dataset_id}/check", response=DatasetWithFacts, summary="Have a node look again")
 def check(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
     user = actor(request)
-    return _whole(actions.check_dataset(actor=user, dataset=get_dataset(user, dataset_id, Role.MEMBER)))
+    return _whole(actions.check_dataset(actor=user, dataset=get_dataset(user, dataset_id, Permission.DATASETS_EDIT)))
 
 
 @router.delete("/datasets/{dataset_id}", response={204: None}, summary="Forget the name; the files stay")
 def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_dataset(actor=user, dataset=get_dataset(user, dataset_id, Role.MEMBER))
+    actions.delete_dataset(actor=user, dataset=get_dataset(user, dataset_id, Permission.DATASETS_EDIT))
     return Answer(204, None)
 
 

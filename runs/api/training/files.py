@@ -10,14 +10,14 @@ from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import NotFound, get_run
+from runs.access import NotFound, Permission, get_run
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_files import placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
 from runs.files import outputs, uploads
-from runs.models import Role, Run
+from runs.models import Run
 
 router = Router(tags=["files"])
 
@@ -65,7 +65,7 @@ def find(request: HttpRequest, run_id: str) -> FileList:
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
 def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
     user = actor(request)
-    run = actions.decide_leftovers(actor=user, run=get_run(user, run_id, Role.MEMBER), word=body.decision)
+    run = actions.decide_leftovers(actor=user, run=get_run(user, run_id, Permission.RUNS_DELETE), word=body.decision)
     return _list_of(run)
 
 

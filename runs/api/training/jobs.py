@@ -11,11 +11,11 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_job, visible_jobs
+from runs.access import Permission, get_job, visible_jobs
 from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
-from runs.models import Job, Role
+from runs.models import Job
 from runs.presenting.stamps import stamp
 from trainyard.contract.base import JsonObject
 
@@ -63,7 +63,7 @@ def show(request: HttpRequest, job_id: str) -> JobOut:
 @router.delete("/jobs/{job_id}", response={204: None}, summary="Forget a job with all its versions")
 def delete(request: HttpRequest, job_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_job(actor=user, job=get_job(user, job_id, Role.MEMBER))
+    actions.delete_job(actor=user, job=get_job(user, job_id, Permission.JOBS_EDIT))
     return Answer(204, None)
 
 

@@ -10,11 +10,10 @@ from ninja.errors import HttpError
 from pydantic import AfterValidator, StringConstraints
 
 from runs import actions
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.shapes import Body, RunOut
 from runs.ingest.local import Foreign, store_frames, watermarks
-from runs.models import Role
 from runs.presenting.runs import single_document
 from trainyard.spec.values.fields import Name
 
@@ -87,7 +86,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
 @router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")
 def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
     """The body is frames of spools, byte for byte, of a run that was logged elsewhere."""
-    run = get_run(actor(request), run_id, Role.MEMBER)
+    run = get_run(actor(request), run_id, Permission.RUNS_REPORT)
     if not run.is_local:
         raise actions.Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
     data = request.read(MAX_BODY_BYTES + 1)

@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from runs import actions
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.shapes import Body, RunOut
 from runs.metrics import progress
-from runs.models import Attempt, Role, Run
+from runs.models import Attempt, Run
 from runs.points import read
 from runs.presenting.runs import RunDocument, single_document
 from runs.watching.phases import MEASURES, series_of
@@ -131,7 +131,7 @@ def scores(request: HttpRequest, run_id: str) -> ScoresOut:
 def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocument:
     """Its ranks save a checkpoint and end; the run goes on from it on other nodes."""
     user = actor(request)
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
     return single_document(actions.exclude_node(actor=user, run=run, node=body.node))
 
 
@@ -140,7 +140,7 @@ def rewind(request: HttpRequest, run_id: str, body: RewindIn) -> RunDocument:
     """Its ranks end at once. The next attempt goes on from the newest checkpoint up to step `to`, and leaves out the
     batches of the steps `first` to `last`; so does every later one."""
     user = actor(request)
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
     made = actions.rewind_run(actor=user, run=run, to=body.to, first=body.first, last=body.last)
     return single_document(made)
 

@@ -10,12 +10,12 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_job, get_run
+from runs.access import Permission, get_job, get_run
 from runs.api.auth import actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
-from runs.models import Role, Run
+from runs.models import Run
 from runs.presenting.listing import find_runs
 from runs.presenting.runs import RunDocument, run_documents, single_document
 from runs.status import Status
@@ -65,7 +65,7 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
     overrides = document.get("overrides") or {}
     if not isinstance(document["job"], str) or not isinstance(overrides, dict):
         raise SpecError([Problem("job", "is the id of a job, and overrides a map of paths to values")])
-    job = get_job(user, document["job"], Role.MEMBER)
+    job = get_job(user, document["job"], Permission.RUNS_LAUNCH)
     return Answer(201, _one(actions.submit_run(actor=user, job=job, overrides=overrides)))
 
 
@@ -90,7 +90,7 @@ def show(request: HttpRequest, run_id: str) -> RunDocument:
 @router.patch("/runs/{run_id}", response=RunOut, summary="Change tags or notes")
 def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
     user = actor(request)
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_ANNOTATE)
     if body.tags is not None:
         actions.tag_run(actor=user, run=run, tags=body.tags)
     if body.notes is not None:
@@ -101,27 +101,27 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
 @router.delete("/runs/{run_id}", response={204: None})
 def delete(request: HttpRequest, run_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_run(actor=user, run=get_run(user, run_id, Role.MEMBER))
+    actions.delete_run(actor=user, run=get_run(user, run_id, Permission.RUNS_DELETE))
     return Answer(204, None)
 
 
 @router.post("/runs/{run_id}/stop", response=RunOut)
 def stop(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.stop_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.stop_run(actor=user, run=get_run(user, run_id, Permission.RUNS_STOP)))
 
 
 @router.post("/runs/{run_id}/restart", response=RunOut)
 def restart(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.restart_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.restart_run(actor=user, run=get_run(user, run_id, Permission.RUNS_LAUNCH)))
 
 
 @router.post("/runs/{run_id}/clone", response={201: RunOut})
 def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[RunDocument]:
     user = actor(request)
     overrides = body.overrides if body else {}
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
     return Answer(201, _one(actions.clone_run(actor=user, run=run, overrides=overrides)))
 
 
@@ -129,44 +129,44 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
 def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[RunDocument]:
     user = actor(request)
     step, overrides = (body.step, body.overrides) if body else (None, {})
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
     return Answer(201, _one(actions.continue_run(actor=user, run=run, step=step, overrides=overrides)))
 
 
 @router.post("/runs/{run_id}/archive", response=RunOut)
 def archive(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.archive_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.archive_run(actor=user, run=get_run(user, run_id, Permission.RUNS_ANNOTATE)))
 
 
 @router.post("/runs/{run_id}/unarchive", response=RunOut)
 def unarchive(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.unarchive_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.unarchive_run(actor=user, run=get_run(user, run_id, Permission.RUNS_ANNOTATE)))
 
 
 @router.post("/runs/{run_id}/give-up", response=RunOut, summary="End a run whose nodes are out of contact")
 def give_up(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.give_up_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.give_up_run(actor=user, run=get_run(user, run_id, Permission.RUNS_STOP)))
 
 
 @router.post("/runs/{run_id}/pause", response=RunOut, summary="Save a checkpoint and free the slots")
 def pause(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.pause_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.pause_run(actor=user, run=get_run(user, run_id, Permission.RUNS_STOP)))
 
 
 @router.post("/runs/{run_id}/resume", response=RunOut, summary="Queue a paused run at its old place in line")
 def resume(request: HttpRequest, run_id: str) -> RunDocument:
     user = actor(request)
-    return _one(actions.resume_run(actor=user, run=get_run(user, run_id, Role.MEMBER)))
+    return _one(actions.resume_run(actor=user, run=get_run(user, run_id, Permission.RUNS_LAUNCH)))
 
 
 @router.post("/runs/{run_id}/resize", response=RunOut, summary="Change the number of nodes of an elastic run")
 def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocument:
     user = actor(request)
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
     return _one(actions.resize_run(actor=user, run=run, nodes=body.nodes))
 
 

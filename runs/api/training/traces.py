@@ -10,11 +10,10 @@ from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import get_run
+from runs.access import Permission, get_run
 from runs.actions.tracing import MAX_STEPS
 from runs.api.auth import actor
 from runs.api.shapes import Body
-from runs.models import Role
 
 router = Router(tags=["runs"])
 
@@ -39,6 +38,6 @@ def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None
     `traces/step-N.rank-R.json.gz`, as soon as its last step is over."""
     user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
-    run = get_run(user, run_id, Role.MEMBER)
+    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
     made = actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)
     return Answer(202, TraceOut(**made._asdict()))

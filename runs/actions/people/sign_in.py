@@ -1,24 +1,22 @@
-"""The first start, one-time links, and API tokens."""
+"""The first start, passwords, and one-time links."""
 
 from __future__ import annotations
 
 import secrets
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import structlog
 from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from runs.access import TOKEN_PREFIX, Forbidden, NotFound
-from runs.models import Cluster, Membership, Project, Role, SignInLink, Token, User
+from runs.access import Forbidden
+from runs.models import Cluster, Membership, Project, Role, SignInLink, User
 from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.serving import login_limits as guessing
-from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)
 
@@ -60,14 +58,16 @@ def sign_in(*, username: str, password: str, address: str, browser: str = "") ->
     if wait_s := guessing.claim(account=account, address=address, browser=browser):
         raise Paused(wait_s)
     user = authenticate(username=username, password=password)
-    if not isinstance(user, User):
+    if not isinstance(user, User) or user.is_service:
         return None
     guessing.forget(account=account, browser=browser)
     return user
 
 
 def make_sign_in_link(*, user: User) -> str:
-    """Return the secret of a link that signs the person in, once, within a day."""
+    """Return the secret of a link that signs the person in, once, within a day. Refused for a service account."""
+    if user.is_service:
+        raise Refused("service-account", f"{user} is a service account: it has tokens, and never signs in.")
     secret = secrets.token_urlsafe(32)
     SignInLink.objects.create(user=user, digest=digest_of(secret), expires_at=timezone.now() + LINK_LIFE)
     return secret
@@ -77,57 +77,11 @@ def use_sign_in_link(secret: str) -> User | None:
     """Return the user of the link; None if it is unknown, used, or too old. Of two uses at once one gets None."""
     now = timezone.now()
     links = SignInLink.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now, user__is_active=True)
+    links = links.filter(user__service_of=None)
     link = links.select_related("user").first()
     if link is None or not links.update(used_at=now):
         return None
     return link.user
-
-
-def create_token(*, actor: User, name: str, expires_at: datetime | None = None) -> tuple[Token, str]:
-    """Return a new token of the person and its secret, which is shown this once."""
-    if expires_at is not None and expires_at <= timezone.now():
-        raise Refused("already-expired", "The token would have expired already.")
-    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-    token = Token.objects.create(
-        user=actor, name=without_hidden(name).strip() or "token", digest=digest_of(secret), expires_at=expires_at
-    )
-    return token, secret
-
-
-def revoke_token(*, actor: User, token_id: str) -> Token:
-    """Revoke a token: one's own, and as an administrator anybody's. Raises NotFound for any other."""
-    tokens = Token.objects.all() if _is_administrator(actor) else Token.objects.filter(user=actor)
-    token = tokens.filter(pk=token_id).first()
-    if token is None:
-        raise NotFound(f"You have no token {token_id!r}.")
-    if token.revoked_at is None:
-        token.revoked_at = timezone.now()
-        token.save(update_fields=["revoked_at"])
-        log.info("token.revoked", token=token.pk, user=token.user_id, actor=actor.pk)
-    return token
-
-
-def revoke_tokens(*, actor: User, user: User) -> int:
-    """Revoke all tokens of a person: one's own, and as an administrator anybody's. Return how many there were."""
-    tokens = live_tokens(tokens_of(actor, user))
-    log.info("token.all_revoked", user=user.pk, actor=actor.pk)
-    return tokens.update(revoked_at=timezone.now())
-
-
-def tokens_of(actor: User, user: User) -> QuerySet[Token]:
-    """Return the tokens of a person for whoever may see and revoke them. Raises Forbidden."""
-    if user != actor and not _is_administrator(actor):
-        raise Forbidden("Only an administrator may see or revoke the tokens of others.")
-    return Token.objects.filter(user=user)
-
-
-def live_tokens(tokens: QuerySet[Token]) -> QuerySet[Token]:
-    """Return those of the tokens that open something, while their owner is active."""
-    return tokens.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), revoked_at=None)
-
-
-def _is_administrator(user: User) -> bool:
-    return user.is_active and user.is_superuser
 
 
 def set_password(*, actor: User, password: str, current: str = "") -> None:
@@ -136,6 +90,8 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
     Links that were made before and not used open nothing any more. Tokens stay: revoke_tokens() is for whoever wants.
     """
     problems: dict[str, list[str]] = {}
+    if actor.is_service or actor.token is not None:
+        raise Forbidden("A password is set in a session of one's own.")
     if actor.has_usable_password() and (words := _why_not_current(actor, current)):
         problems["current"] = [words]
     try:

@@ -10,9 +10,18 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import NotFound, get_invitation, require, require_project_maker
-from runs.actions.handed_out import void_handed_out
-from runs.models import GitKey, Invitation, Membership, Project, Role, User
+from runs.access import (
+    NotFound,
+    Permission,
+    get_invitation,
+    includes,
+    require,
+    require_account,
+    require_grant,
+    require_project_maker,
+)
+from runs.actions.people.handed_out import void_handed_out
+from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.repositories.keys import checked_key, seal_secret
@@ -39,9 +48,7 @@ def create_project(*, actor: User, name: str) -> Project:
 
 def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tuple[Invitation, str]:
     """Return an invitation and its secret, which is shown this once and works for one person within a week."""
-    require(actor, project, Role.MAINTAINER)
-    if role == Role.OWNER:
-        require(actor, project, Role.OWNER)
+    require_grant(actor, project, role)
     secret = secrets.token_urlsafe(32)
     invitation = Invitation(
         project=project,
@@ -59,12 +66,11 @@ def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tup
 
 def withdraw_invitation(*, actor: User, project: Project, invitation_id: str) -> None:
     """Make an open link useless. One that was accepted is history and stays."""
-    require(actor, project, Role.MAINTAINER)
+    require(actor, project, Permission.MEMBERS_MANAGE)
     invitation = Invitation.objects.filter(project=project, pk=invitation_id, accepted_at=None).first()
     if invitation is None:
         raise NotFound("There is no such open invitation.")
-    if invitation.role == Role.OWNER:
-        require(actor, project, Role.OWNER)
+    require_grant(actor, project, invitation.role)
     invitation.delete()
 
 
@@ -85,41 +91,58 @@ def accept_invitation(
         membership, _ = Membership.objects.get_or_create(
             project=invitation.project, user=person, defaults={"role": invitation.role}
         )
-        if not Role(membership.role).includes(Role(invitation.role)):
+        if not includes(Role(membership.role), Role(invitation.role)):
             membership.role = invitation.role
             membership.save(update_fields=["role"])
         Invitation.objects.filter(pk=invitation.pk).update(accepted_by=person)
     return person
 
 
-def change_role(*, actor: User, project: Project, user: User, role: Role) -> Membership:
-    """Give a member another role. Owners are made and unmade by owners, and one always remains."""
-    membership = _membership(actor, project, user)
-    if Role.OWNER in (role, membership.role):
-        require(actor, project, Role.OWNER)
+def change_role(
+    *, actor: User, project: Project, user: User, role: Role, custom_role: CustomRole | None = None
+) -> Membership:
+    """Give a member another role, and one of the project's own beside it. Nobody gives or takes more than they have:
+    owners are made and unmade by owners, and one always remains."""
+    require(actor, project, Permission.MEMBERS_MANAGE)
+    membership = _membership(project, user)
+    _require_over(actor, membership)
+    if custom_role is not None and custom_role.project_id != project.pk:
+        raise NotFound(f"Project {project.name} has no such role.")
+    require_grant(actor, project, role, custom_role.permissions if custom_role else None)
     with transaction.atomic():
         if role != Role.OWNER:
             _keep_an_owner(project, membership)
-        membership.role = role
-        membership.save(update_fields=["role"])
+        membership.role, membership.custom_role = role, custom_role
+        membership.save(update_fields=["role", "custom_role"])
         void_handed_out()
     return membership
 
 
 def remove_member(*, actor: User, project: Project, user: User) -> None:
-    """Take a member out. Everybody may leave; others are removed by maintainers, owners by owners."""
-    membership = _membership(actor, project, user, is_leaving=actor == user)
-    if membership.role == Role.OWNER and actor != user:
-        require(actor, project, Role.OWNER)
+    """Take a member out. Everybody may leave; others are removed by who could give them their role."""
+    if actor == user:
+        require(actor, project, Permission.PROJECTS_READ)
+        require_account(actor, Permission.ACCOUNT_MANAGE)
+    else:
+        require(actor, project, Permission.MEMBERS_MANAGE)
+    membership = _membership(project, user)
+    if actor != user:
+        _require_over(actor, membership)
     with transaction.atomic():
         _keep_an_owner(project, membership)
         membership.delete()
         void_handed_out()
 
 
-def _membership(actor: User, project: Project, user: User, *, is_leaving: bool = False) -> Membership:
-    require(actor, project, Role.VIEWER if is_leaving else Role.MAINTAINER)
-    membership = Membership.objects.filter(project=project, user=user).first()
+def _require_over(actor: User, membership: Membership) -> None:
+    """Raise Forbidden for who could not give the member the role that they have."""
+    custom = membership.custom_role.permissions if membership.custom_role else None
+    require_grant(actor, membership.project, membership.role, custom)
+
+
+def _membership(project: Project, user: User) -> Membership:
+    found = Membership.objects.select_related("project", "user", "custom_role")
+    membership = found.filter(project=project, user=user).first()
     if membership is None:
         raise NotFound(f"{user} is not a member of {project.name}.")
     return membership
@@ -164,7 +187,7 @@ def add_git_key(
 ) -> GitKey:
     """Keep a token or a private key for the project's repositories under ``place`` (a host, or a host and a path); one
     that is there is replaced. Raises ValidationError, by field."""
-    require(actor, project, Role.MAINTAINER)
+    require(actor, project, Permission.GIT_KEYS_MANAGE)
     values = checked_key(kind=kind, place=place, secret=secret, user=user, host_keys=host_keys)
     with transaction.atomic():
         GitKey.objects.filter(project=project, kind=kind, place=values.place).delete()
@@ -183,7 +206,7 @@ def add_git_key(
 
 def delete_git_key(*, actor: User, project: Project, key_id: str) -> None:
     """Forget a key; runs that were made with it stay as they are."""
-    require(actor, project, Role.MAINTAINER)
+    require(actor, project, Permission.GIT_KEYS_MANAGE)
     found, _ = GitKey.objects.filter(project=project, pk=key_id).delete()
     if not found:
         raise NotFound("There is no such Git key.")

@@ -1,0 +1,118 @@
+"""Rights of more than one person: the table of permissions, groups, a project's own roles, service accounts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+
+from dashboard.pages.people.views import FRAGMENTS, around, role_of_form
+from dashboard.pages.shared.frame import answer, page, person, problems_of, show
+from dashboard.rules.callers import holders
+from dashboard.rules.render import COLUMNS
+from runs import actions
+from runs.access import MEANINGS, NotFound, Permission, describe_roles, get_project, visible_projects
+from runs.models import Role, User
+
+
+class Line(NamedTuple):
+    """A permission in the table."""
+
+    permission: Permission
+    marks: list[bool]  # in the order of the columns
+
+
+@page()
+def who_may_what(request: HttpRequest) -> HttpResponse:
+    lines = [Line(one, [caller in holders(one) for caller in COLUMNS]) for one in Permission]
+    mine = [(project, describe_roles(person(request), project)) for project in visible_projects(request.user)]
+    context = {"columns": [one.capitalize() for one in COLUMNS], "lines": lines, "mine": mine}
+    context["meanings"] = [(role.label, MEANINGS[role]) for role in Role]
+    return show(request, "people/who_may_what.html", context)
+
+
+@page(methods=("POST",))
+def give_group_role(request: HttpRequest, project_id: str) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.MEMBERS_MANAGE)
+    name = request.POST.get("group", "").strip()
+    group = actions.group_named(name)
+    role = role_of_form(request)
+    actions.give_group_role(actor=person(request), group=group, project=project, role=role)
+    return answer(request, f"Everybody in {group.name} is now {role.label.lower()} of {project.name}.", home="people")
+
+
+@page(methods=("POST",))
+def take_group_role(request: HttpRequest, project_id: str, group_id: int) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.MEMBERS_MANAGE)
+    group = actions.group_named(str(group_id))
+    actions.take_group_role(actor=person(request), group=group, project=project)
+    return answer(request, f"Group {group.name} has no role in {project.name} any more.", home="people")
+
+
+@page(methods=("POST",))
+def save_role(request: HttpRequest, project_id: str) -> HttpResponse:
+    """Make a role of the project, or change the one of that name."""
+    project = get_project(request.user, project_id, Permission.ROLES_MANAGE)
+    name, chosen = request.POST.get("name", "").strip(), request.POST.getlist("permission")
+    role = project.custom_roles.filter(name=name).first()
+    try:
+        saved = actions.save_custom_role(
+            actor=person(request), project=project, name=name, permissions=chosen, role=role
+        )
+    except ValidationError as error:
+        typed = {"name": name, "permissions": chosen, "problems": problems_of(error)}
+        context = {**around(request, project), "custom_role": typed}
+        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+    return answer(request, f"Saved the role {saved.name} of {project.name}.", home="people")
+
+
+@page(methods=("POST",))
+def delete_role(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.ROLES_MANAGE)
+    role = actions.custom_role_of(project, name)
+    actions.delete_custom_role(actor=person(request), role=role)
+    return answer(request, f"Deleted the role {name}: whoever had it keeps their other one.", home="people")
+
+
+@page(methods=("POST",))
+def new_account(request: HttpRequest, project_id: str) -> HttpResponse:
+    """Make a service account with a token, and show the token's secret, this once."""
+    project = get_project(request.user, project_id, Permission.TOKENS_MANAGE)
+    name = request.POST.get("name", "").strip()
+    try:
+        account = actions.create_service_account(
+            actor=person(request), project=project, name=name, role=role_of_form(request)
+        )
+    except ValidationError as error:
+        context = {**around(request, project), "account": {"name": name, "problems": problems_of(error)}}
+        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+    return _with_token(request, project_id, account)
+
+
+@page(methods=("POST",))
+def account_token(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.TOKENS_MANAGE)
+    return _with_token(request, project_id, _account(project.pk, user_id))
+
+
+@page(methods=("POST",))
+def close_account(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.TOKENS_MANAGE)
+    account = _account(project.pk, user_id)
+    actions.close_service_account(actor=person(request), account=account)
+    return answer(request, f"{account} is closed: its tokens open nothing any more.", home="people")
+
+
+def _with_token(request: HttpRequest, project_id: str, account: User) -> HttpResponse:
+    project = get_project(request.user, project_id)
+    _, secret = actions.create_token(actor=person(request), user=account, name=account.username)
+    context: dict[str, Any] = {**around(request, project), "account_secret": secret, "account_name": account.username}
+    return show(request, "people/people.html", context, fragments=FRAGMENTS)
+
+
+def _account(project_id: str, user_id: int) -> User:
+    account = User.objects.filter(service_of=project_id, is_active=True, pk=user_id).first()
+    if account is None:
+        raise NotFound("There is no such service account.")
+    return account

@@ -1,0 +1,82 @@
+"""Who may call, and what the table of permissions says to each of them about a route."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dashboard.rules.kinds import Kind, Rule
+from runs.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
+from runs.models import Role
+
+
+class Caller(StrEnum):
+    """In relation to the project and cluster of the thing that is asked for."""
+
+    ANONYMOUS = "anonymous"
+    REVOKED_TOKEN = "revoked token"
+    OUTSIDER = "outsider"
+    WITHOUT_SCOPE = "without scope"  # an administrator's token that has every scope but the one that is needed
+    VIEWER = "viewer"
+    AUDITOR = "auditor"
+    MEMBER = "member"
+    MAINTAINER = "maintainer"
+    OWNER = "owner"
+    OPERATOR = "operator"  # of clusters: staff, in no project
+    ADMINISTRATOR = "administrator"
+
+
+class Outcome(StrEnum):
+    ALLOWED = "yes"
+    UNKNOWN = "sign in"  # 401, or the way to the sign-in
+    HIDDEN = "not there"  # 404
+    FORBIDDEN = "no"  # 403
+
+
+ROLE_OF = {
+    Caller.VIEWER: Role.VIEWER,
+    Caller.AUDITOR: Role.AUDITOR,
+    Caller.MEMBER: Role.MEMBER,
+    Caller.MAINTAINER: Role.MAINTAINER,
+    Caller.OWNER: Role.OWNER,
+}
+TOKENS_ALONE = frozenset({Caller.REVOKED_TOKEN, Caller.WITHOUT_SCOPE})  # pages take sessions
+
+
+def outcome(rule: Rule, caller: Caller) -> Outcome:
+    """Return what becomes of a request."""
+    if rule.kind == Kind.PUBLIC:
+        return Outcome.ALLOWED
+    if rule.kind == Kind.NODE or caller in (Caller.ANONYMOUS, Caller.REVOKED_TOKEN):
+        return Outcome.UNKNOWN
+    if rule.kind == Kind.SIGNED_IN:
+        return Outcome.ALLOWED
+    refused = Outcome.HIDDEN if rule.hides else Outcome.FORBIDDEN
+    if caller == Caller.WITHOUT_SCOPE:
+        return refused
+    if caller == Caller.ADMINISTRATOR or rule.kind in (Kind.LIST, Kind.ACCOUNT):
+        return Outcome.ALLOWED
+    if rule.kind in (Kind.AUDIT, Kind.AUDITORS_OF_ALL):
+        in_project = (
+            rule.kind == Kind.AUDIT and caller in ROLE_OF and rule.permission in PERMISSIONS_OF[ROLE_OF[caller]]
+        )
+        return Outcome.ALLOWED if in_project or caller == Caller.OPERATOR else refused
+    if rule.kind == Kind.GROUP:
+        return Outcome.FORBIDDEN if caller in ROLE_OF else Outcome.HIDDEN
+    if rule.kind in (Kind.ADMINISTRATOR, Kind.SITE):
+        is_operators = caller == Caller.OPERATOR and rule.permission == Permission.CLUSTERS_MANAGE
+        return Outcome.ALLOWED if is_operators else refused
+    if caller == Caller.OPERATOR:
+        return Outcome.ALLOWED if rule.kind == Kind.MACHINE else Outcome.HIDDEN
+    if caller == Caller.OUTSIDER:
+        return Outcome.HIDDEN
+    return Outcome.ALLOWED if rule.permission in PERMISSIONS_OF[ROLE_OF[caller]] else refused
+
+
+def holders(permission: Permission) -> list[Caller]:
+    """Return who has the permission, of those who are known: a line of the table "Who may what"."""
+    found = [caller for caller, role in ROLE_OF.items() if permission in PERMISSIONS_OF[role]]
+    if permission.area == Area.ACCOUNT:
+        found = [Caller.OUTSIDER, *ROLE_OF, Caller.OPERATOR]
+    elif permission in OF_STAFF:
+        found.append(Caller.OPERATOR)
+    return [*found, Caller.ADMINISTRATOR]

@@ -1,0 +1,74 @@
+"""Who may what, in words."""
+
+from __future__ import annotations
+
+from dashboard.rules.callers import ROLE_OF, Caller, holders
+from runs.access import MEANINGS, PERMISSIONS_ON_CLUSTERS, Permission
+from runs.models import ClusterRole
+
+COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]
+HEAD = """# Who may what
+
+A person has a role in a project, by themselves or by a group; what they may do there is in this table. It is the table
+that the server asks, and the page "Who may what" shows the same.
+
+What one may not see is answered 404, what one may see but not do is answered 403.
+"""
+TAIL = """
+## Roles in a project
+
+{roles}
+
+A project can have roles of its own (People, "Roles of this project"): permissions that are added to the built-in role
+of whoever gets one. Nobody gives, or takes from others, more than they may do themselves. A project keeps an owner.
+
+## Groups
+
+Administrators make groups (in the administration, or `POST /api/v1/groups`). A group has a role in a project, or in
+every project, those to come included: an auditor of all projects is somebody in a group that is auditor everywhere.
+A group can also be let onto a cluster: {clusters}.
+A cluster otherwise takes the runs of the projects that it is for.
+
+## Tokens
+
+A token may do what its owner may, cut down to its `scopes` (the names of the table), its `projects` and its end.
+`AREA:write` stands for everything in an area that changes something, such as `runs:write`. A token for some projects
+does nothing outside of them, and a token that makes a token gives no more than it has. Your account shows when and
+from which address each was used last.
+
+A service account is an owner of tokens that is nobody's. It belongs to one project, has a role there, and never signs
+in.
+
+A node's key opens what the node's own runs need: to send their files and checkpoints, and to answer for datasets that
+it was asked to inspect. A join token lets one machine in, once.
+
+## Routes
+
+`python manage.py access_matrix` prints every route with every role, as the tests call them.
+"""
+
+
+def roles_document() -> str:
+    """Return docs/roles.md."""
+    roles = "\n".join(f"- **{role.label}**: {words}." for role, words in MEANINGS.items())
+    clusters = "; ".join(
+        f"as {kind.label.lower()} they may {_listed(PERMISSIONS_ON_CLUSTERS[kind])}" for kind in ClusterRole.Kind
+    )
+    return f"{HEAD}\n{permissions_table()}\n{TAIL.format(roles=roles, clusters=clusters)}"
+
+
+def permissions_table() -> str:
+    """Return the table of permissions as Markdown."""
+    lines = [
+        "| permission | may | " + " | ".join(COLUMNS) + " |",
+        "|---|---|" + "---|" * len(COLUMNS),
+    ]
+    for permission in Permission:
+        having = holders(permission)
+        marks = " | ".join("x" if caller in having else "" for caller in COLUMNS)
+        lines.append(f"| `{permission}` | {permission.label} | {marks} |")
+    return "\n".join(line.replace("  |", " |") for line in lines)
+
+
+def _listed(permissions: frozenset[Permission]) -> str:
+    return " and ".join(f"`{one}`" for one in Permission if one in permissions)

@@ -1,0 +1,183 @@
+"""Groups of people, their roles in projects and on clusters, and the roles that a project makes for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+
+from runs.access import (
+    IN_PROJECTS,
+    Forbidden,
+    NotFound,
+    Permission,
+    is_administrator,
+    permissions_in,
+    require,
+    require_administrator,
+    require_grant,
+    require_manager,
+    require_scope,
+    visible_projects,
+)
+from runs.actions.people.handed_out import void_handed_out
+from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
+from runs.refused import Refused
+from trainyard.formats.names import without_hidden
+
+
+def visible_groups(user: User) -> QuerySet[Group]:
+    """Return all groups for administrators; for others their own and those with a role in a project of theirs."""
+    require_scope(user, Permission.MEMBERS_READ)
+    if is_administrator(user):
+        return Group.objects.all()
+    roles = GroupRole.objects.filter(project__in=visible_projects(user))
+    return Group.objects.filter(Q(pk__in=roles.values("group")) | Q(pk__in=user.groups.values("pk")))
+
+
+def group_named(name: str) -> Group:
+    """Return the group with that id or name, for whoever may give groups roles. Raises NotFound."""
+    found = Group.objects.filter(Q(name=name) | (Q(pk=int(name)) if name.isdecimal() else Q(pk=None))).first()
+    if found is None:
+        raise NotFound(f"There is no group {name!r}.")
+    return found
+
+
+def create_group(*, actor: User, name: str) -> Group:
+    """Make an empty group. Raises ValidationError, and Refused for a taken name."""
+    require_administrator(actor)
+    group = Group(name=without_hidden(name).strip())
+    group.clean_fields()
+    try:
+        with transaction.atomic():
+            group.save()
+    except IntegrityError as error:
+        raise Refused("name-taken", f"There is already a group named {group.name}.") from error
+    return group
+
+
+def delete_group(*, actor: User, group: Group) -> None:
+    """Delete the group: its people lose what it gave them."""
+    require_administrator(actor)
+    with transaction.atomic():
+        group.delete()
+        void_handed_out()
+
+
+def set_group_members(*, actor: User, group: Group, users: Sequence[User]) -> None:
+    """Have exactly these people in the group."""
+    require_administrator(actor)
+    with transaction.atomic():
+        group.user_set.set(users)
+        void_handed_out()
+
+
+def give_group_role(
+    *, actor: User, group: Group, project: Project | None, role: Role, custom_role: CustomRole | None = None
+) -> GroupRole:
+    """Give everybody in the group a role: in the project, or (administrators) in every project."""
+    if project is None:
+        require_administrator(actor)
+        custom_role = None
+    else:
+        _require_over(actor, group, project)
+        if custom_role is not None and custom_role.project_id != project.pk:
+            raise NotFound(f"Project {project.name} has no such role.")
+        require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+    with transaction.atomic():
+        made, _ = GroupRole.objects.update_or_create(
+            group=group, project=project, defaults={"role": role, "custom_role": custom_role}
+        )
+        void_handed_out()
+    return made
+
+
+def take_group_role(*, actor: User, group: Group, project: Project | None) -> None:
+    """Take the group's role in the project (None: the one in every project) from it. Raises NotFound."""
+    if project is None:
+        require_administrator(actor)
+    else:
+        _require_over(actor, group, project)
+    with transaction.atomic():
+        found, _ = GroupRole.objects.filter(group=group, project=project).delete()
+        if not found:
+            raise NotFound(f"Group {group.name} has no role there.")
+        void_handed_out()
+
+
+def give_cluster_role(*, actor: User, group: Group, cluster: Cluster | None, kind: ClusterRole.Kind) -> ClusterRole:
+    """Let everybody in the group run on the cluster, or operate it; None: every cluster, those to come included."""
+    require_manager(actor, cluster)
+    made, _ = ClusterRole.objects.update_or_create(group=group, cluster=cluster, defaults={"role": kind})
+    return made
+
+
+def take_cluster_role(*, actor: User, group: Group, cluster: Cluster | None) -> None:
+    require_manager(actor, cluster)
+    with transaction.atomic():
+        found, _ = ClusterRole.objects.filter(group=group, cluster=cluster).delete()
+        if not found:
+            raise NotFound(f"Group {group.name} has no role there.")
+        void_handed_out()
+
+
+def save_custom_role(
+    *, actor: User, project: Project, name: str, permissions: Sequence[str], role: CustomRole | None = None
+) -> CustomRole:
+    """Make a role of the project, or change ``role``. It holds no more than the actor may do there. Raises
+    ValidationError by field, Refused for a taken name."""
+    require(actor, project, Permission.ROLES_MANAGE)
+    wanted = _checked(permissions)
+    before = frozenset(role.permissions) if role is not None else frozenset[str]()
+    if more := sorted((wanted | before) - permissions_in(actor, project)):
+        raise Forbidden(f"You cannot give what you have not in project {project.name}: {', '.join(more)}.")
+    saved = role or CustomRole(project=project)
+    saved.name, saved.permissions = without_hidden(name).strip(), sorted(wanted)
+    saved.clean_fields()
+    if saved.name in Role.values:
+        raise ValidationError({"name": f"{saved.name} is a built-in role."})
+    try:
+        with transaction.atomic():
+            saved.save()
+            void_handed_out()
+    except IntegrityError as error:
+        raise Refused("name-taken", f"There is already a role named {saved.name} in {project.name}.") from error
+    return saved
+
+
+def delete_custom_role(*, actor: User, role: CustomRole) -> None:
+    """Delete the role: whoever had it keeps their built-in one."""
+    require(actor, role.project, Permission.ROLES_MANAGE)
+    with transaction.atomic():
+        role.delete()
+        void_handed_out()
+
+
+def custom_role_of(project: Project, name: str) -> CustomRole:
+    found = project.custom_roles.filter(Q(pk=name) | Q(name=name)).first()
+    if found is None:
+        raise NotFound(f"Project {project.name} has no role {name!r} of its own.")
+    return found
+
+
+def _checked(permissions: Sequence[str]) -> frozenset[str]:
+    unknown = [one for one in permissions if one not in {value.value for value in IN_PROJECTS}]
+    if unknown:
+        known = ", ".join(one.value for one in Permission if one in IN_PROJECTS)
+        raise ValidationError(
+            {"permissions": f"There is no permission {unknown[0]!r} in projects. There are: {known}."}
+        )
+    if not permissions:
+        raise ValidationError({"permissions": "Name at least one."})
+    return frozenset(permissions)
+
+
+def _require_over(actor: User, group: Group, project: Project) -> None:
+    """Raise Forbidden for who could not give the group the role that it has in the project."""
+    require(actor, project, Permission.MEMBERS_MANAGE)
+    held = GroupRole.objects.filter(group=group, project=project).select_related("custom_role").first()
+    if held is not None:
+        require_grant(actor, project, held.role, held.custom_role.permissions if held.custom_role else None)

@@ -1,0 +1,161 @@
+"""API tokens: of people, and of a project's service accounts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from runs.access import (
+    TOKEN_PREFIX,
+    Forbidden,
+    NotFound,
+    Permission,
+    can,
+    get_project,
+    is_administrator,
+    known_scopes,
+    permissions_in,
+    require,
+    require_account,
+    scope_permissions,
+)
+from runs.models import Token, User
+from runs.models.access import digest_of
+from runs.refused import Refused
+from trainyard.formats.names import without_hidden
+
+log = structlog.get_logger(__name__)
+
+
+def create_token(
+    *,
+    actor: User,
+    name: str,
+    scopes: Sequence[str] | None = None,
+    projects: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+    user: User | None = None,
+) -> tuple[Token, str]:
+    """Return a new token and its secret, which is shown this once: of the actor, or of a service account.
+
+    ``scopes`` and ``projects`` (names or ids) are all that it may do and where; None: whatever its owner may. A token
+    that makes a token gives no more than it has. Raises ValidationError by field, NotFound for a project, Refused.
+    """
+    owner = user or actor
+    _require_making(actor, owner)
+    if expires_at is not None and expires_at <= timezone.now():
+        raise Refused("already-expired", "The token would have expired already.")
+    project_ids = None
+    if owner.service_of_id is not None:
+        project_ids = [owner.service_of_id]
+    elif projects is not None:
+        project_ids = sorted({get_project(actor, one).pk for one in _some("projects", projects)})
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    token = Token(
+        user=owner,
+        name=without_hidden(name).strip() or "token",
+        scopes=None if scopes is None else _checked(_some("scopes", scopes)),
+        project_ids=project_ids,
+        digest=digest_of(secret),
+        expires_at=expires_at,
+    )
+    if actor.token is not None:
+        _require_within(token, actor.token)
+    token.save()
+    log.info("token.created", token=token.pk, user=owner.pk, actor=actor.pk, scopes=token.scopes)
+    return token, secret
+
+
+def revoke_token(*, actor: User, token_id: str) -> Token:
+    """Revoke a token: one's own, a service account's, and as an administrator anybody's. Raises NotFound for others."""
+    token = Token.objects.select_related("user__service_of").filter(pk=token_id).first()
+    if token is None or not may_revoke(actor, token):
+        raise NotFound(f"You have no token {token_id!r}.")
+    if token.user_id == actor.pk:
+        require_account(actor, Permission.ACCOUNT_MANAGE)
+    if token.revoked_at is None:
+        token.revoked_at = timezone.now()
+        token.save(update_fields=["revoked_at"])
+        log.info("token.revoked", token=token.pk, user=token.user_id, actor=actor.pk)
+    return token
+
+
+def may_revoke(actor: User, token: Token) -> bool:
+    if token.user_id == actor.pk or is_administrator(actor):
+        return True
+    project = token.user.service_of
+    return project is not None and can(actor, project, Permission.TOKENS_MANAGE)
+
+
+def revoke_tokens(*, actor: User, user: User) -> int:
+    """Revoke all tokens of a person: one's own, and as an administrator anybody's. Return how many there were."""
+    tokens = live_tokens(tokens_of(actor, user))
+    if user == actor:
+        require_account(actor, Permission.ACCOUNT_MANAGE)
+    log.info("token.all_revoked", user=user.pk, actor=actor.pk)
+    return tokens.update(revoked_at=timezone.now())
+
+
+def tokens_of(actor: User, user: User) -> QuerySet[Token]:
+    """Return the tokens of a person for whoever may see and revoke them. Raises Forbidden."""
+    if user != actor and not is_administrator(actor):
+        raise Forbidden("Only an administrator may see or revoke the tokens of others.")
+    if user == actor:
+        require_account(actor, Permission.ACCOUNT_READ)
+    return Token.objects.filter(user=user)
+
+
+def live_tokens(tokens: QuerySet[Token]) -> QuerySet[Token]:
+    """Return those of the tokens that open something, while their owner is active."""
+    return tokens.filter(Q(expires_at=None) | Q(expires_at__gt=timezone.now()), revoked_at=None)
+
+
+def _require_making(actor: User, owner: User) -> None:
+    if owner == actor:
+        require_account(actor, Permission.ACCOUNT_MANAGE)
+    elif owner.service_of is not None:
+        require_over_account(actor, owner)
+    else:
+        raise Forbidden("Nobody makes tokens for other people.")
+
+
+def require_over_account(actor: User, account: User) -> None:
+    """Raise Forbidden for who may not act for the service account: nobody gets by its tokens what they have not."""
+    project = account.service_of
+    if project is None:
+        raise Forbidden(f"{account} is no service account.")
+    require(actor, project, Permission.TOKENS_MANAGE)
+    if not permissions_in(account, project) <= permissions_in(actor, project):
+        raise Forbidden(f"{account} may do more in project {project.name} than you may.")
+
+
+def _some(field: str, values: Sequence[str]) -> Sequence[str]:
+    if not values:
+        raise ValidationError({field: "Name at least one, or leave it out for all."})
+    return values
+
+
+def _checked(names: Collection[str]) -> list[str]:
+    known = known_scopes()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        words = f"There is no scope {unknown[0]!r}. There are: {', '.join(known)}."
+        raise ValidationError({"scopes": words})
+    return sorted(set(names))
+
+
+def _require_within(token: Token, by: Token) -> None:
+    """Raise Forbidden where a token would get more than the one that makes it."""
+    more = scope_permissions(token.scopes) - scope_permissions(by.scopes)
+    if more:
+        raise Forbidden(f"The token {by.name} cannot give what it has not: {', '.join(sorted(more))}.")
+    if by.project_ids is not None and not set(token.project_ids or ()) <= set(by.project_ids):
+        raise Forbidden(f"The token {by.name} is for other projects.")
+    if by.expires_at is not None and (token.expires_at is None or token.expires_at > by.expires_at):
+        raise Forbidden(f"The token {by.name} ends before that.")

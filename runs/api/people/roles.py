@@ -1,0 +1,109 @@
+"""``/permissions`` and ``/projects/…/roles``: who may what, and the roles that a project makes for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import PERMISSIONS_OF, Permission, get_project, permissions_in
+from runs.api.auth import actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.shapes import Body
+from runs.models import CustomRole
+from runs.presenting.stamps import stamp
+
+router = Router(tags=["people"])
+
+
+class PermissionOut(Schema):
+    name: str = Field(description="of a token's scope, too")
+    words: str = Field(description="complete the sentence: may …")
+    held_on: str = Field(description="project, cluster, site or account")
+    roles: list[str] = Field(description="the built-in roles of a project that have it")
+
+
+class PermissionsOut(Schema):
+    items: list[PermissionOut]
+
+
+class HeldOut(Schema):
+    permissions: list[str]
+
+
+class CustomRoleIn(Body):
+    name: str = Field(min_length=1, max_length=40)
+    permissions: list[str] = Field(description="what it adds to a member's built-in role")
+
+
+class CustomRoleOut(Schema):
+    name: str
+    permissions: list[str]
+    created_at: str
+
+
+@router.get("/permissions", response=PermissionsOut, summary="What one may do, and which roles may")
+def table(request: HttpRequest) -> PermissionsOut:
+    actor(request)
+    return PermissionsOut(
+        items=[
+            PermissionOut(
+                name=one.value,
+                words=str(one.label),
+                held_on=one.area,
+                roles=[role.value for role, held in PERMISSIONS_OF.items() if one in held],
+            )
+            for one in Permission
+        ]
+    )
+
+
+@router.get("/projects/{project_id}/permissions", response=HeldOut, summary="What I may do in a project")
+def mine(request: HttpRequest, project_id: str) -> HeldOut:
+    user = actor(request)
+    return HeldOut(permissions=sorted(permissions_in(user, get_project(user, project_id))))
+
+
+@router.get("/projects/{project_id}/roles", response=Page[CustomRoleOut], summary="The project's own roles")
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[CustomRoleOut]:
+    found = get_project(actor(request), project_id, Permission.MEMBERS_READ).custom_roles.all()
+    return page(found, _roles, sort="name", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/projects/{project_id}/roles", response={201: CustomRoleOut}, summary="Make a role of the project")
+def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRoleOut]:
+    """It holds no more than whoever makes it may do there."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.ROLES_MANAGE)
+    made = actions.save_custom_role(actor=user, project=project, name=body.name, permissions=body.permissions)
+    return Answer(201, _roles([made])[0])
+
+
+@router.put("/projects/{project_id}/roles/{name}", response=CustomRoleOut, summary="Change a role of the project")
+def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn) -> CustomRoleOut:
+    user = actor(request)
+    project = get_project(user, project_id, Permission.ROLES_MANAGE)
+    role = actions.custom_role_of(project, name)
+    saved = actions.save_custom_role(
+        actor=user, project=project, name=body.name, permissions=body.permissions, role=role
+    )
+    return _roles([saved])[0]
+
+
+@router.delete("/projects/{project_id}/roles/{name}", response={204: None}, summary="Delete a role of the project")
+def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
+    """Whoever had it keeps their built-in role."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.ROLES_MANAGE)
+    actions.delete_custom_role(actor=user, role=actions.custom_role_of(project, name))
+    return Answer(204, None)
+
+
+def _roles(rows: Sequence[CustomRole]) -> list[CustomRoleOut]:
+    return [
+        CustomRoleOut(name=row.name, permissions=list(row.permissions), created_at=stamp(row.created_at))
+        for row in rows
+    ]

@@ -1,0 +1,96 @@
+"""``/projects/…/service-accounts``: owners of tokens that are nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+from pydantic import AwareDatetime
+
+from runs import actions
+from runs.access import NotFound, Permission, get_project
+from runs.api.auth import actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.people.tokens import NewToken, TokenOut, new_token, tokens_out
+from runs.api.shapes import Body
+from runs.models import Membership, Project, Role, Token, User
+from runs.presenting.stamps import stamp
+
+router = Router(tags=["people"])
+
+
+class AccountIn(Body):
+    name: str = Field(min_length=1, max_length=60)
+    role: Role = Role.MEMBER
+
+
+class AccountOut(Schema):
+    username: str = Field(description="the project's name, a dot, and its own")
+    role: str
+    created_at: str
+
+
+class AccountTokenIn(Body):
+    name: str = Field(min_length=1, max_length=80)
+    scopes: list[str] | None = Field(None, description="all that it may do; absent: what the account may")
+    expires_at: AwareDatetime | None = None
+
+
+@router.get("/projects/{project_id}/service-accounts", response=Page[AccountOut], summary="Service accounts")
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[AccountOut]:
+    project = get_project(actor(request), project_id, Permission.TOKENS_READ)
+    found = project.memberships.filter(user__service_of=project).select_related("user")
+    return page(found, _accounts, sort="created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/projects/{project_id}/service-accounts", response={201: AccountOut}, summary="Make a service account")
+def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[AccountOut]:
+    user = actor(request)
+    project = get_project(user, project_id, Permission.TOKENS_MANAGE)
+    account = actions.create_service_account(actor=user, project=project, name=body.name, role=body.role)
+    return Answer(201, _accounts(list(project.memberships.filter(user=account).select_related("user")))[0])
+
+
+@router.delete("/projects/{project_id}/service-accounts/{username}", response={204: None}, summary="End it for good")
+def close(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
+    """Its tokens open nothing any more. What it launched keeps its name."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.TOKENS_MANAGE)
+    actions.close_service_account(actor=user, account=_account(project, username))
+    return Answer(204, None)
+
+
+@router.get("/projects/{project_id}/service-accounts/{username}/tokens", response=Page[TokenOut], summary="Its tokens")
+def tokens(request: HttpRequest, project_id: str, username: str, query: Query[ListQuery]) -> Page[TokenOut]:
+    project = get_project(actor(request), project_id, Permission.TOKENS_READ)
+    found = Token.objects.filter(user=_account(project, username)).select_related("user")
+    return page(found, tokens_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post(
+    "/projects/{project_id}/service-accounts/{username}/tokens", response={201: NewToken}, summary="Make it a token"
+)
+def create_token(
+    request: HttpRequest, project_id: str, username: str, body: AccountTokenIn, response: HttpResponse
+) -> Answer[NewToken]:
+    """`DELETE /tokens/{id}` revokes it."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.TOKENS_MANAGE)
+    token, secret = actions.create_token(
+        actor=user, user=_account(project, username), name=body.name, scopes=body.scopes, expires_at=body.expires_at
+    )
+    response["Cache-Control"] = "no-store"
+    return Answer(201, new_token(token, secret))
+
+
+def _account(project: Project, username: str) -> User:
+    account = User.objects.filter(service_of=project, is_active=True, username=username).first()
+    if account is None:
+        raise NotFound(f"Project {project.name} has no service account {username!r}.")
+    return account
+
+
+def _accounts(rows: Sequence[Membership]) -> list[AccountOut]:
+    return [AccountOut(username=row.user.username, role=row.role, created_at=stamp(row.created_at)) for row in rows]
