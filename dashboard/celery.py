@@ -127,6 +127,24 @@ class Listener(bootsteps.StartStopStep):
             self.hints.stop()
 
 
+class ProviderChecks(bootsteps.StartStopStep):
+    """Asks identity providers whether people may stay signed in, as another thread."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.thread: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.identity.checking import CheckClock  # Django is ready by now
+
+        self.thread = CheckClock()
+        self.thread.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.thread is not None:
+            self.thread.stop()
+
+
 class Lifeline(bootsteps.Step):
     """Stop when the parent under `up` is gone."""
 
@@ -135,4 +153,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Watch, Allocations, Sweeps, Listener, Lifeline}
+app.steps["worker"] |= {Clock, Watch, Allocations, Sweeps, Listener, ProviderChecks, Lifeline}

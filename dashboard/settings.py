@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from django.templatetags.static import static
@@ -10,6 +11,7 @@ from django.templatetags.static import static
 from dashboard import databases, logs, places
 from dashboard.home import home_path, secret_key, socket_path
 from dashboard.http import hosts
+from runs.identity.providers import read_settings
 from trainyard.contract.keys import CONTROL_QUEUE, broker_url
 
 BASE_DIR = places.ROOT
@@ -37,6 +39,11 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.mfa",
     "channels",
     "ninja",  # for the scripts and styles of /api/v1/docs, which would come from somebody else's server otherwise
     "runs",
@@ -54,6 +61,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "dashboard.http.audit.audit",
+    "allauth.account.middleware.AccountMiddleware",
+    "dashboard.http.signed_in.SignedInMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 TEMPLATES = [
@@ -92,6 +101,21 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_TLS
 CSRF_COOKIE_NAME = f"trainyard-csrf-{PORT}"
 CSRF_FAILURE_VIEW = "dashboard.pages.errors.stale_form"
 CSRF_COOKIE_HTTPONLY = True  # our scripts take the token from the page
+
+# --- Identity providers and second factors. allauth speaks the protocols; pages, pauses and rules are ours.
+
+_sign_in_file = os.environ.get("SIGN_IN_FILE", "")
+SIGN_IN = read_settings(Path(_sign_in_file or HOME / "sign_in.toml"), must_exist=bool(_sign_in_file))
+SOCIALACCOUNT_ADAPTER = "dashboard.pages.account.adapters.ProviderAdapter"
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 8
+MFA_ADAPTER = "dashboard.pages.account.adapters.FactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
+MFA_TOTP_ISSUER = "Trainyard"
+MFA_TOTP_TOLERANCE = 1  # a phone's clock may be half a minute off
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_RATE_LIMITS = False  # runs.serving.login_limits counts, for all web processes together
 
 # --- Headers. The content-security policy is in dashboard/http/content_policy.py.
 

@@ -6,6 +6,7 @@ from django.urls import include, path
 from dashboard.pages.account import sign_in
 from dashboard.pages.account import views as account
 from runs.api import api
+from runs.scim.views import scim
 
 # What no route answers, and what a view refuses by raising, looks like every other page.
 handler404 = "dashboard.pages.errors.not_found"
@@ -14,6 +15,7 @@ handler500 = "dashboard.pages.errors.failed"
 
 urlpatterns = [
     path("api/v1/", api.urls),
+    path("scim/v2/<path:rest>", scim),
     path("admin/login/", sign_in.admin_sign_in),
     path("admin/password_change/", account.from_admin),
     path("admin/", admin.site.urls),

@@ -9,7 +9,7 @@ from django.urls import URLPattern, path
 
 from dashboard.pages import jobs
 from dashboard.pages import palette as jump
-from dashboard.pages.account import sign_in
+from dashboard.pages.account import provider, second_step, security, sign_in
 from dashboard.pages.account import views as account
 from dashboard.pages.audit import views as audit
 from dashboard.pages.clusters import verbs as cluster_verbs
@@ -20,7 +20,7 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
-from dashboard.pages.people import git_keys, invitation, rights, secrets
+from dashboard.pages.people import git_keys, invitation, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people
 from dashboard.pages.run import checkpoints, resizing, rewinding, slow, terminal, traces
 from dashboard.pages.run import views as run
@@ -41,6 +41,10 @@ urlpatterns = [
     route("launch-example/", home.launch_example, "launch-example"),
     route("jump/", jump.jump, "jump"),
     route("sign-in/", sign_in.sign_in, "sign-in"),
+    route("sign-in/second/", second_step.second_step, "second-factor-step"),
+    route("sign-in/with/<slug:provider_id>/", provider.start, "sign-in-with"),
+    route("sign-in/with/<slug:provider_id>/back/", provider.back, "openid_connect_callback"),  # allauth's name for it
+    route("sign-in/with/<slug:provider_id>/logout/", provider.provider_logout, "provider-logout"),
     route("sign-in/<str:secret>/", sign_in.use_link, "use-link"),
     route("sign-out/", sign_in.sign_out, "sign-out"),
     route("launch/", launch.launch, "launch"),
@@ -77,6 +81,12 @@ urlpatterns = [
     route("people/", people.people, "people"),
     route("people/who-may-what/", rights.who_may_what, "who-may-what"),
     route("people/new-project/", people.new_project, "new-project"),
+    route("people/sign-in/", sign_in_settings.sign_in_settings, "sign-in-settings"),
+    route("people/sign-in/scim-tokens/", sign_in_settings.new_scim_token, "new-scim-token"),
+    route(
+        "people/sign-in/scim-tokens/<slug:token_id>/revoke/", sign_in_settings.revoke_scim_token, "revoke-scim-token"
+    ),
+    route("people/<slug:project_id>/second-factor/", sign_in_settings.ask_second_factor, "ask-second-factor"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
     route("people/<slug:project_id>/git-keys/", git_keys.add, "add-git-key"),
@@ -100,6 +110,14 @@ urlpatterns = [
     route("account/secrets/set/", secrets.put_own, "set-own-secret"),
     route("account/secrets/<slug:name>/delete/", secrets.delete_own, "delete-own-secret"),
     route("account/password/", account.password, "set-password"),
+    route("account/security/", security.security, "security"),
+    route("account/security/app/", security.set_up_app, "set-up-app"),
+    route("account/security/key/", security.set_up_key, "set-up-key"),
+    route("account/security/codes/", security.recovery_codes, "recovery-codes"),
+    route("account/security/factors/<int:factor_id>/remove/", security.remove_factor, "remove-factor"),
+    route("account/security/sessions/end-others/", security.end_others, "end-other-sessions"),
+    route("account/security/sessions/<slug:session_id>/end/", security.end, "end-session"),
+    route("account/security/providers/<slug:provider_id>/forget/", security.forget_provider, "forget-provider"),
     route("account/tokens/", account.new_token, "new-token"),
     route("account/tokens/revoke/", account.revoke_all, "revoke-tokens"),
     route("account/tokens/<slug:token_id>/revoke/", account.revoke, "revoke-token"),

@@ -46,7 +46,7 @@ def outcome(rule: Rule, caller: Caller) -> Outcome:
     """Return what becomes of a request."""
     if rule.kind == Kind.PUBLIC:
         return Outcome.ALLOWED
-    if rule.kind == Kind.NODE or caller in (Caller.ANONYMOUS, Caller.REVOKED_TOKEN):
+    if rule.kind in (Kind.NODE, Kind.SCIM) or caller in (Caller.ANONYMOUS, Caller.REVOKED_TOKEN):
         return Outcome.UNKNOWN
     if rule.kind == Kind.SIGNED_IN:
         return Outcome.ALLOWED

@@ -12,6 +12,7 @@ class Kind(StrEnum):
     PUBLIC = "public"  # for everybody, known or not
     SIGNED_IN = "signed in"  # for everybody who is known: about themselves, or only what they see
     NODE = "node"  # for a node that seals its request with its key
+    SCIM = "scim"  # for an identity provider's client with a token of its own kind
     ADMINISTRATOR = "administrator"
     THING = "thing"  # of a project: not there for who does not see the project, forbidden without the permission
     MACHINE = "machine"  # a cluster or a node: not there for who does not see it, forbidden without the permission
@@ -33,6 +34,7 @@ class Rule(NamedTuple):
 PUBLIC = Rule(Kind.PUBLIC)
 SIGNED_IN = Rule(Kind.SIGNED_IN)
 NODE = Rule(Kind.NODE)
+SCIM = Rule(Kind.SCIM)
 ADMINISTRATOR = Rule(Kind.ADMINISTRATOR, Permission.PEOPLE_MANAGE)
 
 

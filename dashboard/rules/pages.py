@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from dashboard.rules.kinds import ADMINISTRATOR, PUBLIC, SIGNED_IN, Kind, Rule, auditors, lists, machine, of, own, site
+from dashboard.rules.kinds import (
+    ADMINISTRATOR,
+    PUBLIC,
+    SCIM,
+    SIGNED_IN,
+    Kind,
+    Rule,
+    auditors,
+    lists,
+    machine,
+    of,
+    own,
+    site,
+)
 from runs.access import Permission as P
 
 RUN_PAGES = (
@@ -17,6 +30,7 @@ RUN_PAGES = (
     "spec/",
     "timeline/",
 )
+NO_PROVIDER = PUBLIC._replace(is_there=False)  # for everybody, where the settings name the provider
 PAGES: dict[str, Rule] = {
     "GET /": SIGNED_IN,
     "POST /launch-example/": of(P.RUNS_LAUNCH),
@@ -24,7 +38,13 @@ PAGES: dict[str, Rule] = {
     "GET /sign-in/": PUBLIC,
     "POST /sign-in/": PUBLIC,
     "GET /sign-in/<secret>/": PUBLIC,
+    "GET /sign-in/with/<provider_id>/": NO_PROVIDER,
+    "GET /sign-in/with/<provider_id>/back/": NO_PROVIDER,
+    "POST /sign-in/with/<provider_id>/logout/": NO_PROVIDER,  # with a token that the provider signed
+    "GET /sign-in/second/": SIGNED_IN,  # and for whoever gave a first factor a moment ago
+    "POST /sign-in/second/": SIGNED_IN,
     "POST /sign-out/": PUBLIC,
+    **{f"{method} /scim/v2/<rest>": SCIM for method in ("GET", "POST", "PUT", "PATCH", "DELETE")},
     "GET /launch/": SIGNED_IN,
     "POST /launch/": of(P.RUNS_LAUNCH),
     "POST /launch/preview/": SIGNED_IN,
@@ -65,6 +85,10 @@ PAGES: dict[str, Rule] = {
     "GET /people/": lists(P.MEMBERS_READ),
     "GET /people/new-project/": site(P.PROJECTS_CREATE),
     "POST /people/new-project/": site(P.PROJECTS_CREATE),
+    "GET /people/sign-in/": ADMINISTRATOR,
+    "POST /people/sign-in/scim-tokens/": ADMINISTRATOR._replace(is_there=False),
+    "POST /people/sign-in/scim-tokens/<token_id>/revoke/": ADMINISTRATOR._replace(is_there=False, hides=True),
+    "POST /people/<project_id>/second-factor/": of(P.OWNERS_MANAGE),
     "POST /people/<project_id>/invite/": of(P.MEMBERS_MANAGE),
     "POST /people/<project_id>/withdraw/<invitation_id>/": of(P.MEMBERS_MANAGE),
     "POST /people/<project_id>/git-keys/": of(P.GIT_KEYS_MANAGE),
@@ -90,6 +114,16 @@ PAGES: dict[str, Rule] = {
     "POST /account/secrets/<name>/delete/": own(P.SECRETS_WRITE),
     "GET /account/": own(P.ACCOUNT_READ),
     "POST /account/password/": own(P.ACCOUNT_MANAGE),
+    "GET /account/security/": own(P.ACCOUNT_READ),
+    "GET /account/security/app/": own(P.ACCOUNT_MANAGE),
+    "POST /account/security/app/": own(P.ACCOUNT_MANAGE),
+    "GET /account/security/key/": own(P.ACCOUNT_MANAGE),
+    "POST /account/security/key/": own(P.ACCOUNT_MANAGE),
+    "POST /account/security/codes/": own(P.ACCOUNT_MANAGE),
+    "POST /account/security/factors/<factor_id>/remove/": own(P.ACCOUNT_MANAGE)._replace(is_there=False),
+    "POST /account/security/sessions/end-others/": own(P.ACCOUNT_MANAGE),
+    "POST /account/security/sessions/<session_id>/end/": own(P.ACCOUNT_MANAGE)._replace(is_there=False),
+    "POST /account/security/providers/<provider_id>/forget/": own(P.ACCOUNT_MANAGE)._replace(is_there=False),
     "POST /account/tokens/": own(P.ACCOUNT_MANAGE),
     "POST /account/tokens/revoke/": own(P.ACCOUNT_MANAGE),
     "POST /account/tokens/<token_id>/revoke/": of(P.TOKENS_MANAGE, hides=True),

@@ -18,6 +18,7 @@ from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
 from runs.access import Sight, projects_of_runs, sight_by_token, sights, why_not_enter
+from runs.identity import second_factor
 
 log = structlog.get_logger(__name__)
 
@@ -53,11 +54,15 @@ def answers(questions: Sequence[Question]) -> list[Answer]:
     users = users_of(question.credential for question in questions)
     known = sights(list({user.pk: user for user in users.values()}.values()))
     projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
+    without_factor = second_factor.missing(list(users.values()))
     found: list[Answer] = []
     for question in questions:
         user = users.get(question.credential)
         if user is None:
             found.append(UNKNOWN_USER)
+            continue
+        if user.pk in without_factor:
+            found.append(FORBIDDEN)
             continue
         sight = sight_by_token(user, known[user.pk])
         if question.run_id is None:

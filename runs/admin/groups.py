@@ -58,6 +58,10 @@ GROUPS = (
             (models.Membership, "Memberships", "who has which role in which project"),
             (models.Invitation, "Invitations", "links by which somebody joins a project"),
             (models.Token, "API tokens", "keys of scripts and terminals"),
+            (models.BrowserSession, "Sessions", "browsers that are signed in"),
+            (models.Identity, "Identities", "people at identity providers"),
+            (models.ProvidedGroup, "Provided groups", "groups that a provider keeps"),
+            (models.ProvisioningToken, "SCIM tokens", "keys of programs that provision people"),
         ),
     ),
     Group(
@@ -97,6 +101,7 @@ MACHINERY = Group(
     "Machinery",
     "Rows that Trainyard keeps for itself. They help to find a fault in Trainyard, and are only looked at.",
     (
+        (models.ProviderSession, "Provider sessions", "what a provider gave for a session"),
         (models.Workspace, "Chart settings", "how each person looks at a project's charts"),
         (models.SignInLink, "Sign-in links", "one-time links, used or open"),
         (models.IdempotencyKey, "Idempotency keys", "answers that are kept for requests that are sent again"),

@@ -10,6 +10,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
 from runs.access import user_of_token
+from runs.identity import second_factor
 from runs.models import User
 
 
@@ -19,6 +20,8 @@ class TokenAuth(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
         user = user_of_token(token, request.META.get("REMOTE_ADDR", ""))
         if user is not None:
+            if second_factor.is_missing(user):
+                raise HttpError(403, second_factor.SENTENCE)
             request.user = user
         return user
 

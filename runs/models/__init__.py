@@ -5,6 +5,7 @@ from runs.models.allocations import Allocation
 from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node
 from runs.models.data import Dataset
+from runs.models.identity import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
 from runs.models.people import (
     ClusterRole,
@@ -29,6 +30,7 @@ __all__ = [
     "Attempt",
     "AuditEntry",
     "AuditHead",
+    "BrowserSession",
     "Cluster",
     "ClusterRole",
     "CodeBundle",
@@ -40,6 +42,7 @@ __all__ = [
     "GroupRole",
     "HeldSlot",
     "IdempotencyKey",
+    "Identity",
     "Invitation",
     "Job",
     "JoinToken",
@@ -48,6 +51,9 @@ __all__ = [
     "Placement",
     "Preflight",
     "Project",
+    "ProvidedGroup",
+    "ProviderSession",
+    "ProvisioningToken",
     "Role",
     "Run",
     "RunCode",

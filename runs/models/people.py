@@ -56,6 +56,7 @@ class Project(models.Model):
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     name = models.SlugField(max_length=60, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    second_factor_from = models.CharField(max_length=12, blank=True)  # the weakest role that needs one; "": nobody
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="projects"
     )

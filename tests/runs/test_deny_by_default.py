@@ -101,6 +101,9 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "content_type_id": "1",
         "id": "1",
         "media_id": "1",
+        "provider_id": "nosuch",
+        "session_id": "nosuch",
+        "factor_id": "1",
     }
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import login, logout
+from django.contrib.auth import logout
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
-from dashboard.pages.account.known_browser import browser_of, remember
+from dashboard.pages.account.entering import WAITING, enter, sign_in_context
+from dashboard.pages.account.known_browser import browser_of
 from dashboard.pages.shared.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.access import Forbidden
 from runs.models import User
 
 BUSY_S = 5  # after which too many passwords are no longer being checked, probably
-MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+SECOND_FIRST = "Your second factor is asked for next: sign in in another tab, then come back to this one."
 
 
 @page(methods=("GET", "POST"), public=True)
@@ -26,7 +27,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
         return _here(request) if is_script(request) else redirect(after)
     if request.method != "POST":
-        return _here(request) if is_script(request) else show(request, "sign_in.html", {"next": after})
+        return _here(request) if is_script(request) else _form(request, next=after)
     username = request.POST.get("username", "")
     try:
         user = actions.sign_in(
@@ -42,7 +43,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return answer
     if user is None:
         return _refuse(request, username, "No account has this name and this password.", 422)
-    return _enter(request, user, after)
+    return _enter(request, user, after, "password")
 
 
 def _here(request: HttpRequest) -> HttpResponse:
@@ -59,14 +60,22 @@ def _refuse(request: HttpRequest, username: str, problem: str, status: int) -> H
     if is_script(request):
         return JsonResponse({"sentence": problem}, status=status)
     after = safe_next(request, request.POST.get("next", ""), reverse("home"))
-    return show(request, "sign_in.html", {"next": after, "username": username, "problem": problem}, status=status)
+    return _form(request, next=after, username=username, problem=problem, status=status)
 
 
-def _enter(request: HttpRequest, user: User, after: str) -> HttpResponse:
-    login(request, user, backend=MODEL_BACKEND)
-    response = _here(request) if is_script(request) else redirect(after)
-    remember(request, response, user.username)
-    return response
+def _form(request: HttpRequest, *, status: int = 200, **context: object) -> HttpResponse:
+    return show(request, "sign_in.html", sign_in_context(**context), status=status)
+
+
+def _enter(request: HttpRequest, user: User, after: str, method: str) -> HttpResponse:
+    response = enter(request, user, after, method)
+    if not is_script(request):
+        return response
+    if WAITING in request.session:
+        return JsonResponse({"sentence": SECOND_FIRST}, status=422)
+    answer = _here(request)
+    answer.cookies.update(response.cookies)
+    return answer
 
 
 @page(methods=("GET",), public=True)
@@ -84,14 +93,14 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
     """Consume the link at once, so that the one that `make demo` prints works in one click."""
     after = safe_next(request, request.GET.get("next", ""), reverse("home"))
     if request.method == "HEAD":  # a previewer looks; only a visit uses the link up
-        return show(request, "sign_in.html", {"next": after})
+        return _form(request, next=after)
     user = actions.use_sign_in_link(secret)
     if user is None:
         if request.user.is_authenticated:
             return redirect(after)
         problem = "This link was used already, or is too old. Make a new one with the command below."
-        return show(request, "sign_in.html", {"next": after, "problem": problem}, status=410)
-    response = _enter(request, user, after)
+        return _form(request, next=after, problem=problem, status=410)
+    response = _enter(request, user, after, "link")
     response["Referrer-Policy"] = "no-referrer"
     response["Cache-Control"] = "no-store"
     return response

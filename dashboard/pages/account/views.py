@@ -15,6 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.access import Permission, visible_projects
+from runs.identity.sessions import SESSION_ROW, change_session_key, end_sessions
 from runs.models import Project, Token
 
 LIVES = (("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
@@ -69,6 +70,9 @@ def password(request: HttpRequest) -> HttpResponse:
     except ValidationError as error:
         return _show(request, problems=problems_of(error), status=422)
     update_session_auth_hash(request, user)  # this session stays; the person's others end
+    row = str(request.session.get(SESSION_ROW, ""))
+    change_session_key(row, request.session.session_key or "")
+    end_sessions(user, but=row)
     num_tokens = actions.live_tokens(actions.tokens_of(user, user)).count()
     return _show(request, is_password_set=True, num_live=num_tokens, revoke_words=revoke_words(num_tokens))
 

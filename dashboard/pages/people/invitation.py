@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib.auth import login
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
+from dashboard.pages.account.entering import begin
 from dashboard.pages.account.known_browser import remember
-from dashboard.pages.account.sign_in import MODEL_BACKEND
 from dashboard.pages.shared.frame import page, problems_of, show
 from runs.access import NotFound, get_invitation
 from runs.actions import Refused, accept_invitation
@@ -39,7 +38,7 @@ def accept(request: HttpRequest, secret: str) -> HttpResponse:
             context["problems"] = {"username": error.sentence}
         else:
             if not request.user.is_authenticated:
-                login(request, who, backend=MODEL_BACKEND)
+                begin(request, who, "invitation")
             response = redirect("home")
             remember(request, response, who.username)
             return _private(response)

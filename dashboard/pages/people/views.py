@@ -137,6 +137,7 @@ def around(request: HttpRequest, project: Project) -> dict[str, Any]:
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
         "may_create": can_create_projects(request.user),
         **_rights(request, project, held),
+        "may_ask_second_factor": Permission.OWNERS_MANAGE in held,
     }
 
 

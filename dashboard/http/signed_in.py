@@ -1,0 +1,87 @@
+"""What every request of a signed-in browser passes: its session is still there, its use is recorded, and a person who
+needs a second factor and has none gets no further than to the page that sets one up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.contrib.auth.signals import user_logged_in, user_logged_out
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils.deprecation import MiddlewareMixin
+
+from runs.api.problems import problem
+from runs.identity import second_factor
+from runs.identity.sessions import SESSION_ROW, begin_session, end_rows, use_session
+from runs.models import BrowserSession, User
+
+# What a person may still open who needs a second factor and has none.
+OPEN = frozenset(
+    {"security", "set-up-app", "set-up-key", "recovery-codes", "second-factor-step", "sign-in", "sign-out"}
+)
+
+
+class SignedInMiddleware(MiddlewareMixin):
+    """Looks at requests with a session alone: what comes with a token is runs.api.auth's."""
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., HttpResponseBase], arguments: Any, keywords: Any
+    ) -> HttpResponse | None:
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or "Authorization" in request.headers:
+            return None
+        user = request.user
+        if not isinstance(user, User):
+            return None
+        if not _is_there(request, user):
+            logout(request)
+            return None
+        match = request.resolver_match
+        if match is not None and match.url_name in OPEN:
+            return None
+        return _to_second_factor(request) if second_factor.is_missing(user) else None
+
+
+def _is_there(request: HttpRequest, user: User) -> bool:
+    row_id = request.session.get(SESSION_ROW)
+    key, address = request.session.session_key or "", request.META.get("REMOTE_ADDR", "")
+    if row_id:
+        return use_session(str(row_id), session_key=key, address=address)
+    _record(request, user, method="")  # it began before sessions were recorded
+    return True
+
+
+def _to_second_factor(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        return problem(403, second_factor.SENTENCE, code="second-factor")
+    if request.headers.get("X-Requested-With") == "fetch":
+        return JsonResponse({"sentence": second_factor.SENTENCE}, status=403)
+    return redirect("security")
+
+
+@receiver(user_logged_in)
+def on_sign_in(request: HttpRequest, user: User, **_: object) -> None:
+    _record(request, user, method=getattr(request, "sign_in_method", ""))
+
+
+@receiver(user_logged_out)
+def on_sign_out(request: HttpRequest, **_: object) -> None:
+    end_rows(list(BrowserSession.objects.filter(pk=request.session.get(SESSION_ROW, ""))))
+
+
+def _record(request: HttpRequest, user: User, *, method: str) -> None:
+    if not request.session.session_key:
+        request.session.create()
+    row = begin_session(
+        user=user,
+        session_key=str(request.session.session_key),
+        method=method,
+        address=request.META.get("REMOTE_ADDR", ""),
+        agent=request.META.get("HTTP_USER_AGENT", ""),
+    )
+    request.session[SESSION_ROW] = row.pk
+    second_factor.projects_asking()  # the first page need not ask

@@ -1,0 +1,79 @@
+"""What allauth asks this site: which providers there are, and what becomes of whoever one of them sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialApp, SocialLogin
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.crypto import salted_hmac
+
+from dashboard.pages.account import provider as pages
+from runs.identity.providers import Provider
+from trainyard.contract.base import WireStruct
+from trainyard.contract.locks import lock, unlock
+from trainyard.contract.orders import Locked
+
+log = structlog.get_logger(__name__)
+
+KIND = "openid_connect"  # allauth's name for all of our providers
+
+
+class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # allauth has no types
+    """Providers come from the settings file alone; people are found by our rules, not by allauth's."""
+
+    def list_apps(self, request: HttpRequest, provider: str | None = None, client_id: str | None = None) -> list[Any]:
+        known = settings.SIGN_IN.providers
+        return [_app(one) for one in known if provider in (None, KIND, one.id) and client_id in (None, one.client_id)]
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        """The provider's answer is genuine: from here on this site decides."""
+        raise ImmediateHttpResponse(pages.arrive(request, sociallogin))
+
+    def on_authentication_error(
+        self, request: HttpRequest, provider: Any, error: Any = None, exception: Any = None, extra_context: Any = None
+    ) -> None:
+        log.warning("sign_in.provider_failed", provider=provider.app.provider_id, error=type(exception).__name__)
+        raise ImmediateHttpResponse(pages.failed(request, provider.app.name, is_cancelled=str(error) == "cancelled"))
+
+
+class Hidden(WireStruct):
+    text: str
+
+
+class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth has no types
+    """Keys of second factors are locked at rest."""
+
+    def encrypt(self, text: str) -> str:
+        return lock(_key(), "second factor", Hidden(text)).locked
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return unlock(_key(), "second factor", Locked(encrypted_text), Hidden).text
+
+    def _get_site_name(self) -> str:
+        return "Trainyard"
+
+
+def _app(provider: Provider) -> Any:
+    return SocialApp(
+        provider=KIND,
+        provider_id=provider.id,
+        name=provider.name,
+        client_id=provider.client_id,
+        secret=provider.secret(),
+        settings={
+            "server_url": provider.issuer.rstrip("/"),
+            "scope": list(provider.scopes),
+            "oauth_pkce_enabled": True,
+            "fetch_userinfo": True,
+        },
+    )
+
+
+def _key() -> str:
+    return salted_hmac("trainyard second factors", "", secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()

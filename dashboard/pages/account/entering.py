@@ -1,0 +1,105 @@
+"""The last step of every way in: the second factor where one is due, then the session."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from dashboard.pages.account import factors
+from dashboard.pages.account.known_browser import remember
+from runs.identity.checking import Arrival, keep_for_checks
+from runs.identity.sessions import SESSION_ROW
+from runs.models import BrowserSession, User
+from trainyard.contract.base import convert, to_builtins
+
+MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
+WAITING = "sign-in-waiting"  # in the session: who gave a first factor
+WAITS_S = 600.0
+ARRIVAL = "sign-in-arrival"  # in the session: what a provider gave
+CONFIRMED_AT = "confirmed-at"  # when the person last proved who they are
+FRESH_S = 15 * 60.0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Somebody who gave a first factor, and not yet the second."""
+
+    user_id: int
+    method: str
+    after: str
+    since: float
+
+
+def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enough: bool = False) -> HttpResponse:
+    """Sign the person in, or ask for their second factor first. ``is_enough``: a provider has asked for one."""
+    if factors.has_any(user) and not is_enough:
+        request.session[WAITING] = asdict(Waiting(user.pk, method, after, time.time()))
+        return redirect("second-factor-step")
+    return admit(request, user, after, method)
+
+
+def admit(request: HttpRequest, user: User, after: str, method: str) -> HttpResponse:
+    """Begin the session."""
+    begin(request, user, method)
+    response = redirect(after)
+    remember(request, response, user.username)
+    return response
+
+
+def begin(request: HttpRequest, user: User, method: str) -> None:
+    """Sign the person in; the signal of it records the session (dashboard.http.signed_in)."""
+    request.session.pop(WAITING, None)
+    arrival = _arrival(request, method)
+    request.sign_in_method = method  # type: ignore[attr-defined]
+    login(request, user, backend=MODEL_BACKEND)
+    request.session[CONFIRMED_AT] = time.time()
+    row = BrowserSession.objects.filter(pk=request.session.get(SESSION_ROW, "")).first()
+    provider = settings.SIGN_IN.provider(method)
+    if arrival is not None and row is not None and provider is not None:
+        keep_for_checks(row, provider, arrival)
+
+
+def wait_with(request: HttpRequest, arrival: Arrival) -> None:
+    """Keep what a provider gave until the session begins."""
+    request.session[ARRIVAL] = to_builtins(arrival)
+
+
+def _arrival(request: HttpRequest, method: str) -> Arrival | None:
+    """Return what the provider gave, if the person came through it. Taken before the session may be emptied."""
+    kept = request.session.pop(ARRIVAL, None)
+    arrival = convert(kept, Arrival) if kept is not None else None
+    return arrival if arrival is not None and arrival.provider == method else None
+
+
+def waiting(request: HttpRequest) -> tuple[User, Waiting] | None:
+    """Return who is to give a second factor in this browser, None where nobody is (any more)."""
+    found: dict[str, Any] | None = request.session.get(WAITING)
+    if found is None:
+        return None
+    one = Waiting(**found)
+    user = User.objects.filter(pk=one.user_id, is_active=True).first()
+    if user is None or time.time() - one.since > WAITS_S:
+        del request.session[WAITING]
+        return None
+    return user, one
+
+
+def is_fresh(request: HttpRequest) -> bool:
+    """Whether the person proved who they are a short while ago."""
+    return time.time() - float(request.session.get(CONFIRMED_AT, 0.0)) < FRESH_S
+
+
+def confirmed(request: HttpRequest) -> None:
+    request.session[CONFIRMED_AT] = time.time()
+
+
+def sign_in_context(**context: object) -> dict[str, object]:
+    """Return what the page of the sign-in shows besides."""
+    providers = [(one.id, one.name) for one in settings.SIGN_IN.providers]
+    return {"providers": providers, "has_provider": bool(providers), **context}

@@ -1,0 +1,141 @@
+"""Sign-in through an identity provider: the way there and the way back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import structlog
+from allauth.socialaccount.adapter import get_adapter
+from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.openid_connect.views import callback
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.csrf import csrf_exempt
+from requests import RequestException
+
+from dashboard.pages.account.entering import enter, is_fresh, sign_in_context, wait_with
+from dashboard.pages.shared.frame import page, refusal, safe_next, show
+from runs.access import NotFound
+from runs.audit.recording import describe
+from runs.identity.checking import Arrival
+from runs.identity.claims import Claims, claims_of
+from runs.identity.people import NotAdmitted, connect, person_of
+from runs.identity.provider_calls import ProviderTokens, lock_tokens
+from runs.identity.provider_logout import BadLogout, end_at_providers_word
+from runs.identity.providers import Provider
+from runs.models import User
+
+log = structlog.get_logger(__name__)
+
+LOGIN, CONNECT = "login", "connect"
+
+
+def known_provider(provider_id: str) -> Provider:
+    found: Provider | None = settings.SIGN_IN.provider(provider_id)
+    if found is None:
+        raise NotFound("There is no such way to sign in.")
+    return found
+
+
+@page(methods=("GET",), public=True)
+def start(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Lead to the provider. A GET: the policy of our pages lets forms lead to this site alone."""
+    provider = known_provider(provider_id)
+    after = safe_next(request, request.GET.get("next", ""), reverse("home"))
+    if request.method == "HEAD":
+        return redirect("sign-in")
+    process = LOGIN
+    if request.user.is_authenticated:
+        if "connect" not in request.GET:
+            return redirect(after)
+        if not is_fresh(request):
+            return redirect(f"{reverse('second-factor-step')}?next={reverse('security')}")
+        process = CONNECT
+    try:
+        found = get_adapter(request).get_provider(request, provider.id)
+        response: HttpResponse = found.redirect(request, process=process, next_url=after)
+    except (RequestException, OAuth2Error, KeyError, ValueError, OSError) as error:
+        log.warning("sign_in.provider_away", provider=provider.id, error=type(error).__name__)
+        return _refuse(request, f"{provider.name} does not answer now. Try again soon, or sign in another way.", 503)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@page(methods=("GET",), public=True)
+def back(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """The browser comes back. allauth checks state and code and calls ``arrive`` with what the provider said."""
+    provider = known_provider(provider_id)
+    if request.method == "HEAD":
+        return redirect("sign-in")
+    try:
+        response: HttpResponse = callback(request, provider_id=provider.id)
+    except (SocialApp.DoesNotExist, KeyError, ValueError, OSError) as error:
+        log.warning("sign_in.provider_failed", provider=provider.id, error=type(error).__name__)
+        return failed(request, provider.name)
+    response["Cache-Control"] = "no-store"
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+@csrf_exempt  # the token in it is signed by the provider
+@page(methods=("POST",), public=True)
+def provider_logout(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Back-channel logout: the provider itself says that a session ended there."""
+    provider = known_provider(provider_id)
+    try:
+        end_at_providers_word(provider, request.POST.get("logout_token", ""))
+    except BadLogout as error:
+        log.warning("sign_in.bad_logout", provider=provider.id, reason=str(error))
+        return JsonResponse({"error": "invalid_request", "error_description": str(error)}, status=400)
+    return HttpResponse(status=200, headers={"Cache-Control": "no-store"})
+
+
+def arrive(request: HttpRequest, login: Any) -> HttpResponse:
+    """Sign in whom the provider sent, or say why not."""
+    provider = known_provider(login.account.provider)
+    data = login.account.extra_data
+    documents = [data[name] for name in ("userinfo", "id_token") if isinstance(data.get(name), dict)]
+    try:
+        claims = claims_of(provider, *documents)
+        if login.state.get("process") == CONNECT:
+            return _connect(request, provider, claims)
+        user = person_of(provider, claims)
+    except (NotAdmitted, ValueError) as error:
+        log.info("sign_in.not_admitted", provider=provider.id, reason=str(error))
+        describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {error}"[:200], is_wanted=True)
+        return _refuse(request, str(error), 403)
+    after = safe_next(request, login.state.get("next") or "", reverse("home"))
+    wait_with(request, Arrival(provider.id, claims.subject, claims.sid, _locked(provider, claims, login.token)))
+    return enter(request, user, after, provider.id, is_enough=provider.second_factor)
+
+
+def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> HttpResponse:
+    """The provider, or the way back, broke the sign-in off."""
+    if is_cancelled:
+        return _refuse(request, f"You broke off the sign-in at {name}.", 401)
+    return _refuse(request, f"The sign-in at {name} did not come to an end. Begin again.", 401)
+
+
+def _connect(request: HttpRequest, provider: Provider, claims: Claims) -> HttpResponse:
+    if not isinstance(request.user, User):
+        return failed(request, provider.name)
+    connect(provider, claims, request.user)
+    messages.success(request, f"Connected your account of {provider.name}: it signs you in from now on.")
+    return redirect("security")
+
+
+def _locked(provider: Provider, claims: Claims, token: Any) -> str:
+    expires_at: datetime | None = token.expires_at
+    tokens = ProviderTokens(token.token, token.token_secret or "", expires_at.timestamp() if expires_at else 0.0)
+    return lock_tokens(provider.id, claims.subject, tokens)
+
+
+def _refuse(request: HttpRequest, problem: str, status: int) -> HttpResponse:
+    if request.user.is_authenticated:
+        return refusal(request, status, problem)
+    return show(request, "sign_in.html", sign_in_context(problem=problem), status=status)

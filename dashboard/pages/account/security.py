@@ -1,0 +1,175 @@
+"""What protects one's own account: second factors, sessions, accounts at providers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.debug import sensitive_post_parameters
+
+from dashboard.pages.account import factors
+from dashboard.pages.account.entering import is_fresh
+from dashboard.pages.account.provider import known_provider
+from dashboard.pages.shared.frame import answer, page, person, show
+from runs.actions import Paused, Refused
+from runs.identity import second_factor
+from runs.identity.people import disconnect
+from runs.identity.sessions import SESSION_ROW, end_session, end_sessions, sessions_of
+from runs.models import BrowserSession
+
+FRAGMENTS = {"sessions": "account/_sessions.html"}
+METHODS = {"password": "by password", "link": "by a link", "invitation": "by an invitation"}
+AGENTS = (  # the first that fits names the browser, then the system
+    (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari")),
+    (("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"), ("Mac OS", "macOS"),
+     ("Linux", "Linux")),
+)  # fmt: skip
+WRONG_CODE = "This is not the code that the app shows now. Check the clock of its device and try the next code."
+
+
+@page()
+def security(request: HttpRequest) -> HttpResponse:
+    return _show(request)
+
+
+@page(methods=("POST",))
+def end(request: HttpRequest, session_id: str) -> HttpResponse:
+    row = end_session(actor=person(request), session_id=session_id)
+    return answer(request, f"Signed out {device_of(row.agent)}: its pages close within seconds.", home="security")
+
+
+@page(methods=("POST",))
+def end_others(request: HttpRequest) -> HttpResponse:
+    num = end_sessions(person(request), but=str(request.session.get(SESSION_ROW, "")))
+    words = "1 other browser" if num == 1 else f"{num} other browsers"
+    return answer(request, f"Signed out {words}.", home="security")
+
+
+@page(methods=("GET", "POST"))
+@sensitive_post_parameters("code")
+def set_up_app(request: HttpRequest) -> HttpResponse:
+    """Show the secret as a picture and as text, and take the first code."""
+    user = person(request)
+    if (elsewhere := _prove_first(request)) is not None:
+        return elsewhere
+    if request.method != "POST":
+        return _app_page(request, factors.new_app(request, user))
+    had_any = factors.has_any(user)
+    try:
+        is_right = factors.set_up_app(request, user, request.POST.get("code", ""))
+    except Paused as error:
+        response = _app_page(request, factors.shown_app(request, user), error.sentence, 429)
+        response["Retry-After"] = str(error.wait_s)
+        return response
+    if not is_right:
+        return _app_page(request, factors.shown_app(request, user), WRONG_CODE, 422)
+    return _set_up(request, had_any=had_any)
+
+
+@page(methods=("GET", "POST"))
+def set_up_key(request: HttpRequest) -> HttpResponse:
+    user = person(request)
+    if (elsewhere := _prove_first(request)) is not None:
+        return elsewhere
+    problem, status = "", 200
+    if request.method == "POST":
+        had_any = factors.has_any(user)
+        if factors.set_up_key(user, request.POST.get("name", ""), _json(request.POST.get("credential", ""))):
+            return _set_up(request, had_any=had_any)
+        problem, status = "The security key was not accepted. Try again, or another key.", 422
+    context = {"options": factors.new_key(user), "problem": problem}
+    return show(request, "account/key.html", context, status=status)
+
+
+@page(methods=("POST",))
+def recovery_codes(request: HttpRequest) -> HttpResponse:
+    """Make new recovery codes and show them, this once."""
+    user = person(request)
+    if (elsewhere := _prove_first(request)) is not None:
+        return elsewhere
+    if not factors.has_any(user):
+        raise Refused("no-second-factor", "Set up an app or a security key first.")
+    return show(request, "account/codes.html", {"codes": factors.new_codes(user)})
+
+
+@page(methods=("POST",))
+def remove_factor(request: HttpRequest, factor_id: int) -> HttpResponse:
+    if (elsewhere := _prove_first(request)) is not None:
+        return elsewhere
+    name = factors.remove(person(request), factor_id)
+    messages.success(request, f"Removed {name}.")
+    return redirect("security")
+
+
+@page(methods=("POST",))
+def forget_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
+    known_provider(provider_id)
+    if not person(request).has_usable_password():
+        raise Refused("last-way-in", "Set a password first: without it you could not sign in any more.")
+    disconnect(provider_id, person(request))
+    return answer(request, "Disconnected the account.", home="security")
+
+
+def device_of(agent: str) -> str:
+    """Name a browser and its system in words."""
+    browser, system = (next((name for sign, name in signs if sign in agent), "") for signs in AGENTS)
+    words = f"{browser} on {system}" if browser and system else browser or system
+    return words or re.sub(r"[^\w ./-]", "", agent)[:40] or "a browser"
+
+
+def _prove_first(request: HttpRequest) -> HttpResponse | None:
+    """Lead somebody who has a second factor to prove again who they are, unless they did a moment ago."""
+    if is_fresh(request) or not factors.has_any(person(request)):
+        return None
+    return redirect(f"{reverse('second-factor-step')}?next={reverse('security')}")
+
+
+def _set_up(request: HttpRequest, *, had_any: bool) -> HttpResponse:
+    """With the first factor come recovery codes."""
+    if had_any:
+        messages.success(request, "Your second factor is set up.")
+        return redirect("security")
+    return show(request, "account/codes.html", {"codes": factors.new_codes(person(request)), "is_first": True})
+
+
+def _app_page(
+    request: HttpRequest, secret_and_svg: tuple[str, str], problem: str = "", status: int = 200
+) -> HttpResponse:
+    secret, svg = secret_and_svg
+    shown = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
+    picture = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    context = {"secret": shown, "picture": picture, "problem": problem}
+    return show(request, "account/app.html", context, status=status)
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _show(request: HttpRequest) -> HttpResponse:
+    user = person(request)
+    here = request.session.get(SESSION_ROW)
+    names = {one.id: one.name for one in settings.SIGN_IN.providers}
+    connected = {one.provider: one for one in user.identities.exclude(subject="")}
+    sessions = [(row, device_of(row.agent), _method(row, names), row.pk == here) for row in sessions_of(user)]
+    context = {
+        "factors": factors.factors_of(user),
+        "is_missing": second_factor.is_missing(user),
+        "sessions": sessions,
+        "num_others": sum(not is_here for *_, is_here in sessions),
+        "providers": [(key, name, connected.get(key)) for key, name in names.items()],
+    }
+    return show(request, "account/security.html", context, fragments=FRAGMENTS)
+
+
+def _method(row: BrowserSession, names: dict[str, str]) -> str:
+    return METHODS.get(row.method) or (f"through {names.get(row.method, row.method)}" if row.method else "")

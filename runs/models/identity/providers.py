@@ -1,0 +1,73 @@
+"""How people are known at identity providers, and to programs that provision people by SCIM."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models import Q
+
+from runs.ids import new_id
+from runs.models.people import User
+
+
+class Identity(models.Model):
+    """A person at an identity provider: known there by a subject (OpenID Connect), an external id (SCIM), or both."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
+    provider = models.CharField(max_length=40)
+    subject = models.CharField(max_length=255, blank=True)  # "" until the first sign-in
+    external_id = models.CharField(max_length=255, blank=True)
+    username = models.CharField(max_length=150, blank=True)  # as SCIM calls the person
+    is_provisioned = models.BooleanField(default=False)  # by SCIM, which may change and disable the person
+    created_at = models.DateTimeField(auto_now_add=True)
+    signed_in_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("provider", "subject"), condition=~Q(subject=""), name="one_identity_per_subject"
+            ),
+            models.UniqueConstraint(
+                fields=("provider", "username"), condition=~Q(username=""), name="one_identity_per_username"
+            ),
+            models.UniqueConstraint(fields=("provider", "user"), name="one_identity_per_provider"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.provider}"
+
+
+class ProvidedGroup(models.Model):
+    """A group of people that an identity provider keeps: by a claim at each sign-in, or by SCIM."""
+
+    group = models.OneToOneField(Group, on_delete=models.CASCADE, primary_key=True, related_name="provided")
+    provider = models.CharField(max_length=40)
+    name = models.CharField(max_length=100)  # as the provider calls it
+    external_id = models.CharField(max_length=255, blank=True)
+    is_provisioned = models.BooleanField(default=False)  # by SCIM, which then says alone who is in it
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("provider", "name"), name="one_group_per_provider_and_name"),)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.provider}"
+
+
+class ProvisioningToken(models.Model):
+    """What a provider's SCIM client sends. It opens ``/scim/v2/`` and nothing else; its digest is kept."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    provider = models.CharField(max_length=40)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    last_address = models.CharField(max_length=45, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"SCIM token of {self.provider}"

@@ -1,0 +1,130 @@
+"""Who signs in through a provider, and what their groups give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+
+from runs.access import Permission, can
+from runs.actions import create_token
+from runs.identity.claims import Claims
+from runs.identity.people import NotAdmitted, connect, disconnect, person_of
+from runs.identity.providers import GroupRoleSetting, Provider
+from runs.models import GroupRole, Identity, Project, Token, User
+from tests.cast import Cast, make_user
+from tests.runs.identity.test_claims import provider
+
+pytestmark = pytest.mark.django_db
+ANN = Claims("7", "ann@example.com", True, "ann", "Ann", "Archer", frozenset({"ml", "chess"}))
+
+
+def with_roles(*roles: tuple[str, str, str], **changes: Any) -> Provider:
+    return provider(create_people=True, roles=tuple(GroupRoleSetting(*one) for one in roles), **changes)
+
+
+def test_a_new_person_is_made_where_the_provider_may_and_found_again(cast: Cast) -> None:
+    user = person_of(provider(create_people=True), ANN)
+    assert (user.username, user.email, user.get_full_name()) == ("ann", "ann@example.com", "Ann Archer")
+    assert not user.has_usable_password() and not user.is_staff
+    assert person_of(provider(), ANN) == user
+    assert User.objects.count() == 5
+
+
+def test_nobody_is_made_where_the_provider_may_not(cast: Cast) -> None:
+    with pytest.raises(NotAdmitted, match="Ask for an invitation"):
+        person_of(provider(), ANN)
+    assert not Identity.objects.exists()
+
+
+def test_a_name_that_is_taken_opens_nothing_of_who_has_it(cast: Cast) -> None:
+    taken = make_user("Ann")
+    user = person_of(provider(create_people=True), ANN)
+    assert user.username == "ann-2" and user != taken
+
+
+def test_the_subject_counts_and_not_the_address(cast: Cast) -> None:
+    first = person_of(provider(create_people=True), ANN)
+    other = person_of(provider(create_people=True), Claims("8", "ann@example.com", True, "ann"))
+    assert other != first
+
+
+def test_an_existing_person_is_linked_only_by_a_trusted_provider_and_a_verified_address(cast: Cast) -> None:
+    bob = make_user("bob", email="Ann@example.com")
+    unverified = Claims("7", "ann@example.com", False, "ann")
+    assert person_of(provider(create_people=True), ANN) != bob
+    Identity.objects.all().delete()
+    User.objects.filter(username="ann").delete()
+    assert person_of(provider(create_people=True, link_by_email=True), unverified) != bob
+    Identity.objects.all().delete()
+    User.objects.filter(username="ann").delete()
+    bob.set_password("what somebody else may know")
+    bob.save()
+    create_token(actor=bob, name="made before")
+    assert person_of(provider(link_by_email=True), ANN) == bob
+    bob.refresh_from_db()
+    assert not bob.has_usable_password() and not Token.objects.filter(user=bob, revoked_at=None).exists()
+
+
+def test_an_administrator_is_not_linked_by_an_address(cast: Cast) -> None:
+    make_user("root", email="ann@example.com", is_superuser=True)
+    with pytest.raises(NotAdmitted):
+        person_of(provider(link_by_email=True), ANN)
+
+
+def test_a_disabled_person_does_not_get_in(cast: Cast) -> None:
+    user = person_of(provider(create_people=True), ANN)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    with pytest.raises(NotAdmitted, match="disabled"):
+        person_of(provider(create_people=True), ANN)
+
+
+def test_a_signed_in_person_connects_an_account_and_disconnects_it(cast: Cast) -> None:
+    connect(provider(), ANN, cast.mate)
+    assert person_of(provider(), ANN) == cast.mate
+    with pytest.raises(NotAdmitted, match="somebody else"):
+        connect(provider(), ANN, cast.viewer)
+    disconnect("corp", cast.mate)
+    with pytest.raises(NotAdmitted):
+        person_of(provider(), ANN)
+
+
+def may(user: User, project: Project, permission: Permission) -> bool:
+    return can(User.objects.get(pk=user.pk), project, permission)
+
+
+def test_groups_give_the_roles_of_the_settings_and_take_them_away_again(cast: Cast) -> None:
+    corp = with_roles(("ml", "default", "member"), ("unknown", "default", "owner"))
+    user = person_of(corp, ANN)
+    assert may(user, cast.project, Permission.RUNS_LAUNCH) and not may(user, cast.project, Permission.MEMBERS_MANAGE)
+    assert {group.name for group in user.groups.all()} == {"corp: ml"}
+    person_of(corp, Claims("7", "ann@example.com", True))
+    assert not user.groups.exists() and not may(user, cast.project, Permission.RUNS_READ)
+
+
+def test_roles_and_groups_that_were_given_by_hand_stay(cast: Cast) -> None:
+    corp = with_roles(("ml", "default", "member"))
+    connect(corp, ANN, cast.viewer)
+    by_hand = Group.objects.create(name="by hand")
+    cast.viewer.groups.add(by_hand)
+    assert may(cast.viewer, cast.project, Permission.RUNS_LAUNCH)
+    person_of(corp, Claims("7"))
+    assert list(cast.viewer.groups.all()) == [by_hand]
+    assert may(cast.viewer, cast.project, Permission.RUNS_READ)
+    assert not may(cast.viewer, cast.project, Permission.RUNS_LAUNCH)
+
+
+def test_what_the_settings_say_now_counts(cast: Cast) -> None:
+    user = person_of(with_roles(("ml", "default", "owner"), ("ml", "nosuch", "member")), ANN)
+    assert may(user, cast.project, Permission.OWNERS_MANAGE)
+    person_of(with_roles(("ml", "default", "viewer"), ("ml", "default2", "captain")), ANN)
+    assert may(user, cast.project, Permission.RUNS_READ) and not may(user, cast.project, Permission.RUNS_LAUNCH)
+    assert GroupRole.objects.count() == 1
+
+
+def test_a_group_of_that_name_made_by_hand_is_not_taken_over(cast: Cast) -> None:
+    mine = Group.objects.create(name="corp: ml")
+    GroupRole.objects.create(group=mine, project=cast.project, role="owner")
+    user = person_of(with_roles(("ml", "default", "viewer")), ANN)
+    assert mine not in user.groups.all() and not may(user, cast.project, Permission.RUNS_LAUNCH)
