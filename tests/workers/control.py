@@ -85,9 +85,10 @@ class ControlledNode:
         self.process: subprocess.Popen[bytes] | None = None
         self.lifeline: int | None = None
 
-    def start(self, *, with_lifeline: bool = False) -> None:
+    def start(self, *, with_lifeline: bool = False, **settings: str) -> None:
         command = [str(self.python), "-m", "workers.node", "--name", self.name, "--home", str(self.base)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+        environment |= settings
         passed: list[int] = []
         if with_lifeline:
             read, self.lifeline = os.pipe()

@@ -20,6 +20,9 @@ from workers.sandbox.process import ROOT, Level, Sandbox, enter, our_programs
 
 SETTING = "TRAINYARD_ISOLATION"
 OFF = "off"
+PROCESSES = "TRAINYARD_RANK_PROCESSES"
+MOST_PROCESSES = 16_384
+PID_MAX = Path("/proc/sys/kernel/pid_max")
 PROBE_LIMIT_S = 20.0
 # Where projects' users have their numbers: beyond what machines, containers and systemd give away. Where so high ones
 # are not to be had, as in some containers, lower ones.
@@ -28,10 +31,12 @@ GPU_DEVICES = (Path("/dev/kfd"), Path("/dev/dri/renderD128"))  # which a group m
 
 
 class Isolation(msgspec.Struct, frozen=True):
-    """``hidden``: folders of the server and the node, which are Trainyard's home and those of sockets."""
+    """``hidden``: folders of the server and the node, which are Trainyard's home and those of sockets. ``processes``:
+    those and threads that the ranks of one project may have; 0: no limit."""
 
     level: Level = Level.NONE
     hidden: tuple[str, ...] = ()
+    processes: int = 0
 
     def sandbox(self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = ()) -> Sandbox:
         """Return the sandbox of a process of ``project``; ``own`` folders are made and handed over to its user."""
@@ -49,7 +54,8 @@ class Isolation(msgspec.Struct, frozen=True):
         if self.level == Level.USER:
             for place in (*owned, *places):
                 _open_folders_to(Path(place), hidden)
-        return Sandbox(self.level, user, groups, tuple(hidden), tuple(places), tuple(owned))
+        processes = self.processes if self.level.is_other_user else 0
+        return Sandbox(self.level, user, groups, tuple(hidden), tuple(places), tuple(owned), processes)
 
     def problem_of(self, location: str) -> str:
         """Return why the user of a project's ranks may not read a path of this machine; empty where they may, where
@@ -94,9 +100,21 @@ def find_isolation(home: Path, *others: Path) -> Isolation:
             [sys.executable, "-m", "workers.sandbox.node", os.fspath(home.resolve())],
             cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_LIMIT_S, check=True,
         )  # fmt: skip
-        return Isolation(Level(answer.stdout.decode().strip()), hidden)
+        return Isolation(Level(answer.stdout.decode().strip()), hidden, most_processes())
     except (OSError, subprocess.SubprocessError, ValueError):
         return Isolation(Level.NONE, hidden)
+
+
+def most_processes() -> int:
+    """Return how many processes and threads the ranks of one project may have here, so that a fork bomb leaves room for
+    everybody else."""
+    given = os.environ.get(PROCESSES, "")
+    if given.isascii() and given.isdigit():
+        return int(given)
+    try:
+        return min(MOST_PROCESSES, int(PID_MAX.read_text()) // 4)
+    except (OSError, ValueError):
+        return MOST_PROCESSES
 
 
 def user_of(project: str) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -74,6 +75,7 @@ class Sandbox(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    processes: int = 0  # that the user may have at most, threads counted; 0: as many as the machine allows
 
 
 def enter(sandbox: Sandbox) -> None:
@@ -153,6 +155,8 @@ def our_programs() -> set[str]:
 
 
 def _change_user(sandbox: Sandbox) -> None:
+    if sandbox.processes:
+        resource.setrlimit(resource.RLIMIT_NPROC, (sandbox.processes, sandbox.processes))
     os.setgroups(sandbox.groups)
     os.setresgid(sandbox.user, sandbox.user, sandbox.user)
     os.setresuid(sandbox.user, sandbox.user, sandbox.user)

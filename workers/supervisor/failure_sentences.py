@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workers.supervisor.ranks.state import RankState
 
 NO_VARIABLE = re.compile(r"\b(RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK|LOCAL_WORLD_SIZE)\b")
+NO_PROCESS = re.compile(r"Errno 11\b.*Resource temporarily unavailable|can't start new thread")
 UNINITIALISED = "Default process group has not been initialized"
 
 STOPPED_BEFORE_START = "The run was asked to stop before anything of it had started here."
@@ -83,6 +84,9 @@ def explained(error: RankError, code: Path, *, has_joined: bool, has_no_torchrun
     if has_no_torchrun and NO_VARIABLE.search(message):
         why = "the only process of a run has torchrun's variables where task.distributed is true"
         return msgspec.structs.replace(error, message=f"{message.splitlines()[0]}; {why}.")
+    if NO_PROCESS.search(message):
+        why = "the ranks of its project have as many processes and threads as this node lets them (docs/isolation.md)"
+        return msgspec.structs.replace(error, message=f"{message.splitlines()[0]}: {why}.")
     if UNINITIALISED not in message:
         return error
     place = own_frame(str(error.traceback), code)
