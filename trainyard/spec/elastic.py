@@ -104,6 +104,12 @@ def _fixed_degrees(spec: RecipeSpec, shown: str) -> Iterator[Problem]:
             f"{train.find_batch_size} finds a batch for one number of ranks, and {NODES} is {shown}; accepted with "
             "that: none",
         )
+    if train.find_learning_rate != "none":
+        yield Problem(
+            "train.find_learning_rate",
+            f"{train.find_learning_rate} finds a rate for one number of ranks, and {NODES} is {shown}; accepted with "
+            "that: none",
+        )
 
 
 def _what_is_lost(spec: RecipeSpec, shown: str) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from trainyard.spec import RecipeSpec
-from trainyard.spec.sections.changes import Change
+from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import EarlyStopping as EarlyStoppingSpec
 from trainyard.spec.sections.train import Train
 from trainyard.spec.strategies import Place, at_place
@@ -84,7 +84,7 @@ class Training:
     num_validators: int  # the first so many parts of the batch; the others' ranks do not validate
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
     balance: Balance | None = None
-    changes: Sequence[Change] = ()
+    changes: Sequence[SettingsChange] = ()
     given: Train = field(init=False)  # the settings before any change
     heap: Heap = field(init=False)
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip

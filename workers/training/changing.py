@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainyard.spec.sections.changes import Change
+from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import Train
 from workers.training.build import Training, make_schedule
 from workers.training.mesh import share_batch
 from workers.training.passes import PlainPasses
 
 
-def settings_at(given: Train, changes: Sequence[Change], step: int) -> Train:
+def settings_at(given: Train, changes: Sequence[SettingsChange], step: int) -> Train:
     """Return the settings with which ``step`` is taken. The changes are in the order of their steps."""
     values = {name: value for one in changes if one.behind < step for name, value in one.values.items()}
     return given.model_copy(update=values) if values else given

@@ -30,6 +30,7 @@ from workers.training.mesh import make_mesh
 from workers.training.recipes import ModelDocument, load_task
 from workers.training.startup import process_group
 from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
+from workers.training.startup.learning_rate import find_learning_rate
 from workers.training.startup.place import Place, choose_device, num_threads, read_place
 
 
@@ -73,9 +74,11 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     if place.rank == 0:
         metrics.note({"name": "data", "data": dict(task.data_facts), "at": time.time()}, kind="facts")
     store = read_store(os.environ)
-    settings = batch_size_found_before(settings, store) or find_batch_size(
-        spec, task, settings, mesh, device, place, metrics
-    )
+    found = batch_size_found_before(settings, store)
+    if found is None:
+        found = find_batch_size(spec, task, settings, mesh, device, place, metrics)
+        found = find_learning_rate(spec, task, found, mesh, device, metrics)
+    settings = found
     training = build(spec, task, settings, mesh, device)
     checkpoints = DiskCheckpoints(spec, store, metrics, read_plan(os.environ))
     with closing(training.feed):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.workers.training.checkpoints.yard import Yard, after, states
 from tests.workers.training.ranks import series, tiny_spec, train_on
-from trainyard.spec.sections.changes import Change
+from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import Train
 from workers.training.changing import settings_at
 
@@ -47,7 +47,7 @@ def test_a_run_without_changes_is_as_it_was() -> None:
 
 def test_settings_are_those_of_all_changes_before_the_step() -> None:
     given = Train(learning_rate=0.1, batch_size=8)
-    changes = [Change(behind=3, learning_rate=0.2), Change(behind=5, batch_size=16)]
+    changes = [SettingsChange(behind=3, learning_rate=0.2), SettingsChange(behind=5, batch_size=16)]
     assert settings_at(given, changes, 3) is given
     found = settings_at(given, changes, 4)
     assert (found.learning_rate, found.batch_size, found.weight_decay) == (0.2, 8, given.weight_decay)

@@ -16,7 +16,7 @@ CHANGEABLE = ("learning_rate", "weight_decay", "batch_size", "gradient_clip")  #
 _WHOLE = re.compile(r"[+-]?\d+")
 
 
-class Change(Part):
+class SettingsChange(Part):
     """What is another way from the step behind ``behind`` on. A field that is not named stays as it was."""
 
     behind: Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -60,7 +60,7 @@ def _value(text: str) -> Any:
         return text
 
 
-Changes = Annotated[list[Change], Field(max_length=MOST_CHANGES), BeforeValidator(_changes)]
+Changes = Annotated[list[SettingsChange], Field(max_length=MOST_CHANGES), BeforeValidator(_changes)]
 
 
 def changes_field() -> Any:

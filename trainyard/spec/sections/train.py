@@ -59,10 +59,11 @@ class Train(Part):
         minimum=0,
         maximum=1e9,
     )
-    find_batch_size: Literal["none", "memory", "throughput"] = field(
+    find_batch_size: Literal["none", "memory", "throughput", "noise-scale"] = field(
         "none",
         label="Find batch size",
-        help="Before the first step, grow batch_size until memory is full or the throughput gains no more.",
+        help="Before the first step, grow batch_size until memory is full or the throughput gains no more, or take the "
+        "size at which the gradient is as large as its noise.",
         group="train",
         advanced=True,
     )
@@ -72,7 +73,15 @@ class Train(Part):
         help="How the learning rate grows when a larger batch was found.",
         group="train",
         advanced=True,
-        needs=Needs("train.find_batch_size", ("memory", "throughput")),
+        needs=Needs("train.find_batch_size", ("memory", "throughput", "noise-scale")),
+    )
+    find_learning_rate: Literal["none", "range-test"] = field(
+        "none",
+        label="Find learning rate",
+        help="Before the first step, try rates from far too small to far too large for 100 steps that are thrown away, "
+        "and take the one with which the loss fell fastest in place of learning_rate.",
+        group="train",
+        advanced=True,
     )
     validate_every_steps: int = field(
         50,

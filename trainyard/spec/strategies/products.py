@@ -42,6 +42,12 @@ LIMITS: dict[tuple[str, str], Limit] = {
     ),
     ("train.find_batch_size", "memory"): _FOUND,
     ("train.find_batch_size", "throughput"): _FOUND,
+    ("train.find_batch_size", "noise-scale"): Limit(
+        frozenset({"data"}), "gradients of single passes are compared on a whole model", only_every_step=True
+    ),
+    ("train.find_learning_rate", "range-test"): Limit(
+        frozenset({"data", "shard"}), "rates are tried on a whole model before the training", only_every_step=True
+    ),
 }
 
 

@@ -90,8 +90,9 @@ class DiskCheckpoints:
     def _search(self, training: Training) -> Search:
         """Look for a state in memory that is not older than the newest checkpoint of this run. A collective."""
         candidates, run = self._store.candidates, self._store.run
-        has_found_batch = training.settings.find_batch_size != "none"  # which the newest checkpoint says
-        if self._plan is None or (has_found_batch and not candidates):
+        settings = training.settings
+        has_found = settings.find_batch_size != "none" or settings.find_learning_rate != "none"
+        if self._plan is None or (has_found and not candidates):  # what was found, the newest checkpoint says
             return Search()
         newest = max((one.mark for one in candidates if one.run == run), default=None)
         result = search(self._plan, self._store, training, self._parameters, self._kind, not_before=newest)

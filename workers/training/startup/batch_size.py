@@ -30,6 +30,7 @@ from workers.training.measuring.progress import with_unit
 from workers.training.mesh import Mesh, share_batch
 from workers.training.passes import PlainPasses
 from workers.training.recipes import Task
+from workers.training.startup.noise_scale import find_by_noise
 from workers.training.startup.place import Place
 
 GAIN = 0.1  # twice the batch must bring a tenth more units a second to be worth its memory and its slower learning
@@ -75,6 +76,8 @@ def find_batch_size(
     kind = settings.find_batch_size
     if kind == "none":
         return settings
+    if kind == "noise-scale":
+        return by_noise(spec, task, settings, mesh, device, metrics)
     rows_a_step = settings.accumulate * mesh.num_batch_parts
     with kept_random_state(device):
         trials = BatchSizeTrials(spec, task, settings, mesh, device, place, metrics)
@@ -103,7 +106,7 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
     A collective: rank 0 reads the newest readable checkpoint and sends the result. All checkpoints of an attempt have
     it, so any of them may be restored.
     """
-    if settings.find_batch_size == "none":
+    if not is_found(settings):
         return None
     kept: tuple[int, float] | None = None
     for candidate in store.candidates:
@@ -114,6 +117,24 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
             kept = int(state["batch_size"]), float(state["learning_rate"])
     kept = gather_all(kept)[0]
     return None if kept is None else with_batch(settings, *kept)
+
+
+def is_found(settings: Train) -> bool:
+    """Whether something of the settings is found before the first step."""
+    return settings.find_batch_size != "none" or settings.find_learning_rate != "none"
+
+
+def by_noise(
+    spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device, metrics: Metrics
+) -> Train:
+    batch_size = find_by_noise(spec, task, settings, mesh, device, metrics)
+    free(device)
+    growth = batch_size / settings.batch_size
+    learning_rate = scaled_learning_rate(settings.learning_rate, growth, settings.scale_learning_rate)
+    if mesh.rank == 0:
+        print(f"batch size {settings.batch_size} -> {batch_size}, learning rate {learning_rate:g}", flush=True)
+        metrics.log({"find/batch_size": batch_size, "find/learning_rate": learning_rate}, step=0)
+    return with_batch(settings, batch_size, learning_rate)
 
 
 def with_batch(settings: Train, batch_size: int, learning_rate: float) -> Train:
