@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -27,12 +28,15 @@ from trainyard.spec.sweeps.parse import parse_sweep
 from trainyard.spec.sweeps.probing import space_problems
 
 
-def start_sweep(*, actor: User, document: Any) -> Sweep:
-    """Start the sweep; control launches its trials. Raises SpecError, NotFound and Forbidden."""
+def start_sweep(*, actor: User, document: Any, earlier: Callable[[Sweep], None] | None = None) -> Sweep:
+    """Start the sweep; control launches its trials. ``earlier`` writes trials that have ended elsewhere. Raises
+    SpecError, NotFound and Forbidden."""
     checked = check_sweep(actor, document)
     with transaction.atomic():
         sweep = _make(actor, checked)
-        if checked.spec.warm_start:
+        if earlier is not None:
+            earlier(sweep)
+        elif checked.spec.warm_start:
             for number, trial in enumerate(warm_trials(sweep)):
                 trial.number = number
                 trial.save()

@@ -19,6 +19,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, merge
 from trainyard.spec.sweeps import SweepSpec, grid_size, parse_sweep, space_problems, trial_document
 from trainyard.spec.sweeps.models import MAX_TRIALS
+from trainyard.spec.sweeps.population import population_base, population_base_problems
 
 NUM_TRIED = 24  # trials that are parsed beforehand
 MOST_NAMED = 5
@@ -73,8 +74,9 @@ def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedS
     have the same."""
     spec = parse_sweep(document)
     base, spec = _base_of(actor, spec)
-    if problems := space_problems(spec, base):
+    if problems := [*space_problems(spec, base), *population_base_problems(spec, base)]:
         raise SpecError(problems)
+    base = population_base(spec, base)
     sample = list(_tried(actor, spec, base))
     launch = next((one.launch for one in sample if one.launch is not None), None)
     if launch is None:

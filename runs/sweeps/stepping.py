@@ -21,6 +21,7 @@ from runs.sweeps.history import History
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
 from runs.sweeps.limits import End, end_of, outcome_of
 from runs.sweeps.observing import Observer
+from runs.sweeps.populations import step_population
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, Question
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
@@ -87,6 +88,8 @@ class Stepper:
         """Launch trials until as many are live as may be. Return whether one was."""
         budget = sweep.parsed.budget
         started, began = 0, time.monotonic()
+        if sweep.parsed.sampler.name == "population" and (started := step_population(sweep, now)):
+            past = self.history.of(sweep)
         for trial in sweep.trials.filter(state=TrialState.WAITING).select_related("sweep").order_by("number"):
             if sweep.trials.filter(state=TrialState.RUNNING).count() >= budget.parallel:
                 return bool(started)

@@ -7,11 +7,11 @@ from typing import Any
 from runs.models import Run, Sweep, Trial
 from runs.status import Status
 from runs.sweeps.objective import NoValue, value_of
-from runs.sweeps.search.units import is_within
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.statuses import TrialState
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.sweeps import SweepSpec, active, ordered, overlay
+from trainyard.spec.sweeps.units import is_within
 
 MOST_RUNS = 500  # that are looked at, the newest
 MOST_TRIALS = 100

@@ -12,7 +12,7 @@ import numpy as np
 
 from runs.sweeps.search.plain import random
 from runs.sweeps.search.trials import PastTrial, Question, Suggestion
-from runs.sweeps.search.units import unit_of, value_at
+from trainyard.spec.sweeps.units import unit_of, value_at
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
 

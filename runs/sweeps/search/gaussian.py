@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from runs.sweeps.search.plain import quasi_random
 from runs.sweeps.search.trials import PastTrial, Question, Suggestion
-from runs.sweeps.search.units import is_within, unit_of, value_at
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
+from trainyard.spec.sweeps.units import is_within, unit_of, value_at
 
 MOST_TRIALS = 100  # the best and the newest: its cost grows with their cube
 NUM_FITS = 24  # sets of lengths that are tried

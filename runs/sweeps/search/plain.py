@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from runs.sweeps.search.trials import Question, Suggestion
-from runs.sweeps.search.units import filled, value_at
 from trainyard.spec.sweeps import nth_of_grid, ordered
+from trainyard.spec.sweeps.units import filled, value_at
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
@@ -15,6 +15,11 @@ def random(question: Question) -> Suggestion:
     space = question.spec.space
     units = dict(zip(ordered(space), question.rng().random(len(space)).tolist(), strict=True))
     return Suggestion(filled(space, lambda path, dimension: value_at(dimension, units[path])))
+
+
+def first_members(question: Question) -> Suggestion | None:
+    """Return a random point for each member of a population; None for the others, which come from those."""
+    return random(question) if question.place < question.spec.sampler.size else None
 
 
 def quasi_random(question: Question) -> Suggestion:

@@ -18,7 +18,7 @@ SAMPLERS: dict[SamplerName, Callable[[Question], Suggestion | None]] = {
     "random": plain.random,
     "quasi-random": plain.quasi_random,
     "grid": plain.grid,
-    "population": plain.random,  # of its first members: the others come from them
+    "population": plain.first_members,
 }
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, Question
-from runs.sweeps.search.units import is_within, unit_of, value_at
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
+from trainyard.spec.sweeps.units import is_within, unit_of, value_at
 
 SPACE: dict[str, Any] = {
     "train.learning_rate": {"low": 1e-4, "high": 1e-1, "log": True},

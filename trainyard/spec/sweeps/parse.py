@@ -13,6 +13,7 @@ from trainyard.spec.parse import refuse_unsafe
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sweeps.models import Budget, Dimension, Objective, Pruner, Sampler, SweepSpec
 from trainyard.spec.sweeps.overlay import ARGUMENTS
+from trainyard.spec.sweeps.population import population_problems
 from trainyard.spec.sweeps.space import allowed, num_points, ordered
 from trainyard.spec.values.fields import Part
 
@@ -82,6 +83,7 @@ def _rule_problems(spec: SweepSpec) -> Iterator[Problem]:
     yield from _path_problems(spec)
     yield from _condition_problems(spec)
     yield from _method_problems(spec)
+    yield from population_problems(spec)
 
 
 def _dimension_problems(path: str, dimension: Dimension) -> Iterator[Problem]:

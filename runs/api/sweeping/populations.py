@@ -1,0 +1,78 @@
+"""``/sweeps/{id}/lineage`` and ``/sweeps/{id}/trials/{number}/replay``: the tree of a population, and a line of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Field, Router, Schema
+from ninja import Status as Answer
+
+from runs.access import get_sweep
+from runs.api.auth import actor
+from runs.api.shapes import RunOut
+from runs.models import Role
+from runs.presenting.runs import single_document
+from runs.sweeps.populations import lineage, replay_trial
+
+router = Router(tags=["sweeps"])
+
+
+class ChangeOut(Schema):
+    path: str
+    before: Any = Field(None, description="the parent's value")
+    after: Any = None
+
+
+class BranchOut(Schema):
+    number: int
+    run: str | None
+    parent: int | None = Field(description="whose checkpoint it goes on from")
+    start: int = Field(description="the step behind which it began")
+    end: int | None = Field(description="the last step that it has trained, or at which it was stopped")
+    state: str
+    value: float | None
+    parameters: dict[str, Any]
+    children: list[int]
+    changed: list[ChangeOut] = Field(description="what it has another way than its parent")
+    is_on_best_line: bool = Field(description="whether it led to the best trial")
+
+
+class LineageOut(Schema):
+    trials: list[BranchOut]
+
+
+@router.get("/sweeps/{sweep_id}/lineage", response=LineageOut, summary="Which trial goes on from which")
+def show(request: HttpRequest, sweep_id: str) -> LineageOut:
+    """Without population based training every trial stands alone."""
+    found = lineage(get_sweep(actor(request), sweep_id))
+    return LineageOut(
+        trials=[
+            BranchOut(
+                number=one.number,
+                run=one.run,
+                parent=one.parent,
+                start=one.start,
+                end=one.end,
+                state=one.state,
+                value=one.value,
+                parameters=dict(one.parameters),
+                children=list(one.children),
+                changed=[
+                    ChangeOut(path=path, before=before, after=after) for path, (before, after) in one.changed.items()
+                ],
+                is_on_best_line=one.is_on_best_line,
+            )
+            for one in found
+        ]
+    )
+
+
+@router.post(
+    "/sweeps/{sweep_id}/trials/{number}/replay", response={201: RunOut}, summary="Train what led to a trial as one run"
+)
+def replay(request: HttpRequest, sweep_id: str, number: int) -> Answer[Any]:
+    """Its losses are those of the trials that went on from each other, bit for bit."""
+    user = actor(request)
+    run = replay_trial(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER), number=number)
+    return Answer(201, single_document(run))
