@@ -25,6 +25,7 @@ from runs.api.people import (
     tokens,
     workspaces,
 )
+from runs.api.sweeping import exchange, populations
 from runs.api.training import (
     bundles,
     checkpoints,
@@ -74,7 +75,9 @@ for module in (
     files,
     uploads,
     jobs,
+    exchange,
     sweeps,
+    populations,
     datasets,
     clusters,
     nodes,

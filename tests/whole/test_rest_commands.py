@@ -90,6 +90,8 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     space = {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}}
     sweep = {"name": "page", "base": spec, "space": space, "objective": {"metric": "val/loss"}, "budget": {"trials": 2}}
     (tmp_path / "sweep.json").write_text(json.dumps(sweep))
+    study = {"name": "theirs", "directions": ["minimize"]}
+    (tmp_path / "import.json").write_text(json.dumps({"sweep": {**sweep, "name": "taken-over"}, "study": study}))
     token = yard.post("/tokens", {"name": "to be revoked"})["id"]
     names = {
         "URL": yard.up.url,

@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(with_start(words), argparse.Namespace(words=command))
     screen = Screen()
     try:
+        if getattr(arguments, "is_local", False):  # it needs no server
+            return int(arguments.run(None, arguments, screen))
         config = load()
         with Client(config.url, config.token, renew=partial(renewed_token, *config)) as client:
             return int(arguments.run(client, arguments, screen))

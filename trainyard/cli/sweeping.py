@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from trainyard.cli.exchanging import add_exchanging
 from trainyard.cli.launching import overrides_of, send_code
 from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
 from trainyard.contract.base import JsonObject
@@ -65,6 +66,7 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     again.add_argument("id", metavar="ID", help="the sweep's id")
     again.add_argument("--trial", type=int, metavar="NUMBER", help="another trial than the best")
     again.add_argument("--seeds", type=int, default=3, metavar="N", help="how many runs (default: 3)")
+    add_exchanging(verbs, command)
 
 
 def with_start(words: list[str]) -> list[str]:

@@ -30,6 +30,11 @@ class Reason(TypedDict):
     sentence: str
 
 
+class MadeSweep(TypedDict):
+    id: str
+    name: str
+
+
 class Lamp(TypedDict):
     colour: str  # green, amber, red, grey
     sentence: str

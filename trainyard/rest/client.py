@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import httpx
 
-from trainyard.contract.base import BadDocument, JsonObject, convert
+from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
+from trainyard.interchange.study import Study
 from trainyard.rest import answers, security_answers, sweep_answers
 from trainyard.spec.problems import Problem
 
@@ -116,6 +117,19 @@ class Client:
     def exclude_node(self, run: str, node: str) -> answers.Run:
         """Have the run save and go on without the node of this name."""
         return self._json("POST", f"runs/{_part(run)}/exclude-node", answers.Run, json={"node": node})
+
+    def import_sweep(self, sweep: JsonObject, study: Study) -> answers.MadeSweep:
+        """Start a sweep whose first trials are those of the study."""
+        body = {"sweep": sweep, "study": to_builtins(study)}
+        return self._json("POST", "sweeps/import", answers.MadeSweep, json=body, timeout=SUBMIT_S)
+
+    def sweep_study(self, sweep: str) -> Study:
+        """Return the finished trials of a sweep."""
+        return self._json("GET", f"sweeps/{_part(sweep)}/study", Study, timeout=SUBMIT_S)
+
+    def replay(self, sweep: str, number: int) -> answers.Run:
+        """Launch what led to a trial of a population as one run."""
+        return self._json("POST", f"sweeps/{_part(sweep)}/trials/{number}/replay", answers.Run)
 
     def delete(self, run: str) -> None:
         self._json("DELETE", f"runs/{_part(run)}", answers.Empty)

@@ -1,0 +1,1 @@
+"""What goes beyond a plain sweep: studies of other tools, and populations."""

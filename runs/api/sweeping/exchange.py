@@ -1,0 +1,53 @@
+"""``/sweeps/import`` and ``/sweeps/{id}/study``: trials from and for other tools. The server opens none of their
+storages: the terminal does, and sends what it has read."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Schema
+from ninja import Status as Answer
+
+from runs.access import get_sweep
+from runs.api.auth import actor
+from runs.api.machines.node_bodies import answer_with, described, read_body
+from runs.sweep_exchange.exporting import study_of
+from runs.sweep_exchange.importing import import_study
+from trainyard.contract.base import JsonObject, WireStruct
+from trainyard.interchange.study import Study
+
+router = Router(tags=["sweeps"])
+
+
+class Import(WireStruct):
+    """The document of a sweep, and the study with which it begins."""
+
+    sweep: JsonObject
+    study: Study
+
+
+class ImportedOut(Schema):
+    id: str
+    name: str
+
+
+@router.post(
+    "/sweeps/import",
+    response={201: ImportedOut},
+    openapi_extra=described(Import),
+    summary="Start a sweep with the finished trials of a study",
+)
+def start(request: HttpRequest) -> Answer[ImportedOut]:
+    """`sweep` is as for `POST /sweeps`; its space has all parameters of the study that are to vary."""
+    body = read_body(request, Import)
+    made = import_study(actor=actor(request), document=body.sweep, study=body.study)
+    return Answer(201, ImportedOut(id=made.pk, name=made.name))
+
+
+@router.get(
+    "/sweeps/{sweep_id}/study",
+    response={200: None},
+    openapi_extra=described(answer=Study),
+    summary="The finished trials of a sweep, as a study",
+)
+def study(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    return answer_with(study_of(get_sweep(actor(request), sweep_id)))
