@@ -54,3 +54,6 @@ RECOVERY_STEPS = Goal(AT_MOST, 30)  # steps of hello-gpt, for the same
 HANG_NAMED = Goal(AT_MOST, 15)  # seconds until a hang has a name, where the limit is 5 s
 GOODPUT_MINUTE = Goal(AT_LEAST, 90)  # percent of the time, with a kill every minute
 GOODPUT_TEN_MINUTES = Goal(AT_LEAST, 97)
+SWEEP_OVERHEAD = Goal(AT_LEAST, 5, of="ratio")  # a trial's time beside its steps, against Optuna with a process each
+SWEEP_SEARCH = Goal(AT_LEAST, 3, of="ratio")  # steps until near the best known, against random search
+SWEEP_SUGGESTION = Goal(AT_MOST, 200)  # milliseconds, after 10,000 trials
