@@ -109,6 +109,11 @@ def _refusals(method: str, operation: JsonObject) -> list[int]:
     return [status for status, may_be in found.items() if may_be]
 
 
+def _text(definition: JsonObject) -> str:
+    """Return the definition as text, whether its references have been moved already or not."""
+    return json.dumps(definition, sort_keys=True).replace('"#/$defs/', f'"{SCHEMAS}')
+
+
 def _hoist(document: JsonObject) -> None:
     """Move the definitions that schemas bring along to where the document has all of its own: there they are found."""
     schemas = document["components"]["schemas"]
@@ -117,7 +122,8 @@ def _hoist(document: JsonObject) -> None:
         part = waiting.pop()
         if isinstance(part, dict):
             for name, definition in part.pop("$defs", {}).items():
-                if schemas.setdefault(name, definition) != definition:
+                known = schemas.setdefault(name, definition)
+                if known is not definition and _text(known) != _text(definition):
                     raise ValueError(f"two schemas are called {name}")
                 waiting.append(definition)
             if isinstance(reference := part.get("$ref"), str):

@@ -78,7 +78,7 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
         screen.say(remark, "yellow")
     parse_sweep(document)
     if arguments.dry_run:
-        print(as_yaml(document), end="")
+        print(as_yaml({"sweep": document}), end="")
         return 0
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         document = merge(document, {"base.task.code": send_code(client, spec, folder, screen)})
@@ -104,7 +104,7 @@ def translate(client: Client | None, arguments: argparse.Namespace, screen: Scre
     for remark in remarks:
         screen.say(remark, "yellow")
     parse_sweep(document)
-    print(as_yaml(document), end="")
+    print(as_yaml({"sweep": document}), end="")
     return 0
 
 
