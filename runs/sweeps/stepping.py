@@ -88,8 +88,8 @@ class Stepper:
         """Launch trials until as many are live as may be. Return whether one was."""
         budget = sweep.parsed.budget
         started, began = 0, time.monotonic()
-        if sweep.parsed.sampler.name == "population" and (started := step_population(sweep, now)):
-            past = self.history.of(sweep)
+        if sweep.parsed.sampler.name == "population":
+            started += step_population(sweep, now)
         for trial in sweep.trials.filter(state=TrialState.WAITING).select_related("sweep").order_by("number"):
             if sweep.trials.filter(state=TrialState.RUNNING).count() >= budget.parallel:
                 return bool(started)

@@ -1,4 +1,4 @@
-"""Population based training on two nodes: one member is killed, the population goes on, and its best line is one run."""
+"""Population based training on two nodes: one member is killed, the population goes on, and a line of it is one run."""
 
 from __future__ import annotations
 
