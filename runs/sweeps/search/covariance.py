@@ -12,9 +12,9 @@ import numpy as np
 
 from runs.sweeps.search.plain import random
 from runs.sweeps.search.trials import PastTrial, Question, Suggestion
-from trainyard.spec.sweeps.units import unit_of, value_at
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
+from trainyard.spec.sweeps.units import unit_of, value_at
 
 if TYPE_CHECKING:
     from cmaes import CMA
