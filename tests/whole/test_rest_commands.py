@@ -6,14 +6,13 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks.load.planting import plant_points
 from tests.up_process import ROOT
-from tests.whole.runs import FINAL, Yard, example
+from tests.whole.runs import FINAL, Document, Yard, example
 from trainyard.bundle import pack
 
 # What the state of the run in these commands does not allow, who or what is not there, what only a node can sign.
@@ -28,7 +27,6 @@ REFUSED = {
     "POST /runs/{run_id}/resize": 409,
     "POST /runs/{run_id}/rewind": 409,
     "POST /runs/{run_id}/exclude-node": 409,
-    "DELETE /sweeps/{sweep_id}": 409,  # its trials are still being stopped
     "POST /sweeps/{sweep_id}/trials/{number}/promote": 409,  # it was not pruned
     "PUT /projects/{project_id}/members/{username}": 404,
     "DELETE /projects/{project_id}/members/{username}": 404,
@@ -54,6 +52,7 @@ LATE = (
     "DELETE /clusters/{cluster_id}",
     "DELETE /datasets/{dataset_id}",
     "DELETE /jobs/{job_id}",
+    "DELETE /sweeps/{sweep_id}",
     "DELETE /runs/{run_id}",
 )
 
@@ -67,13 +66,18 @@ def commands() -> dict[str, str]:
     return {heading: found[heading] for heading in [*(one for one in found if one not in LATE), *LATE]}
 
 
-def wait_for_trial(yard: Yard, sweep: str) -> str:
-    """Return the sweep once its first trial is there."""
-    deadline = time.monotonic() + 30
-    while not yard.get(f"/sweeps/{sweep}")["trials"]:
-        assert time.monotonic() < deadline, "no trial was launched"
-        time.sleep(0.1)
-    return sweep
+def paused_sweep(yard: Yard, sweep: Document) -> str:
+    """Return a sweep that is paused once its first trial has ended, so that each of its verbs has something to do."""
+    sweep_id = str(yard.post("/sweeps", sweep)["id"])
+
+    def trials() -> list[Document]:
+        found: list[Document] = yard.get(f"/sweeps/{sweep_id}")["trials"]
+        return found
+
+    yard.wait_for(trials, "no trial was launched", 60)
+    yard.post(f"/sweeps/{sweep_id}/pause")
+    yard.wait_for(lambda: all(one["ended_at"] for one in trials()), lambda: str(trials()), 60)
+    return sweep_id
 
 
 @pytest.mark.slow
@@ -102,7 +106,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     }
     names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
     names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
-    names["SWEEP"] = wait_for_trial(yard, yard.post("/sweeps", sweep)["id"])
+    names["SWEEP"] = paused_sweep(yard, sweep)
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}
     for heading, command in commands().items():
@@ -111,6 +115,9 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
         if status != expected if expected else not 200 <= status < 300:
             wrong[heading] = status
     assert not wrong
+    for one in yard.get("/sweeps", limit=200)["items"]:
+        if one["status"] not in FINAL:
+            yard.post(f"/sweeps/{one['id']}/stop")
     for run in yard.get("/runs", limit=200)["items"]:  # those that the commands launched are in nobody's way
         if run["status"] not in {*FINAL, "LOST"}:  # what trains elsewhere is not ours to stop
             yard.http.post(f"/runs/{run['id']}/stop")
