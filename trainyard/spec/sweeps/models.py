@@ -22,7 +22,9 @@ Reduction = Literal["last", "best", "area"]
 
 
 def _named(value: object) -> object:
-    """Accept a name alone instead of a map with nothing but a name."""
+    """Accept a name alone instead of a map with nothing but a name, and null for what is usual."""
+    if value is None:
+        return {}
     return {"name": value} if isinstance(value, str) else value
 
 

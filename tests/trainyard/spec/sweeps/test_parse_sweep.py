@@ -37,6 +37,8 @@ def test_a_sweep_says_the_same_after_it_was_written_and_read() -> None:
     assert parse_sweep(spec.as_document()) == spec
     assert (spec.sampler.name, spec.pruner.min, spec.budget.failures) == ("gp", 5, 5)
     assert space_problems(spec, spec.base) == []
+    usual = parse_sweep(sweep(sampler=None, pruner=None, project=None))
+    assert (usual.sampler.name, usual.pruner.name) == ("tpe", "none")
 
 
 @pytest.mark.parametrize(
