@@ -110,6 +110,8 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}
     for heading, command in commands().items():
+        if heading == "DELETE /sweeps/{sweep_id}":
+            yard.wait_for(lambda: yard.get(f"/sweeps/{names['SWEEP']}")["status"] in FINAL, "it was not stopped")
         status = call(command, names, tmp_path, yard)
         expected = REFUSED.get(heading)
         if status != expected if expected else not 200 <= status < 300:
