@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from runs.access import require
+from runs.access import Permission, require
 from runs.actions import restart_run
 from runs.actions.checking import check_launch
 from runs.actions.runs import submit_run
@@ -63,7 +63,7 @@ def _make(actor: User, checked: CheckedSweep) -> Sweep:
 
 def stop_sweep(*, actor: User, sweep: Sweep) -> Sweep:
     """End the sweep: its live trials save and end, and no further one is launched."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_STOP)
     _refuse_final(sweep)
     if sweep.status != SweepStatus.STOPPING:
         _move(sweep, SweepStatus.STOPPING, "stopped", f"Stopped by {actor}.")
@@ -72,7 +72,7 @@ def stop_sweep(*, actor: User, sweep: Sweep) -> Sweep:
 
 def pause_sweep(*, actor: User, sweep: Sweep) -> Sweep:
     """Launch no further trial until it is resumed; those that run go on to their end."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_STOP)
     _refuse_final(sweep)
     if sweep.status == SweepStatus.STOPPING:
         raise Refused("stopping", f"Sweep {sweep.name} is being stopped.")
@@ -82,7 +82,7 @@ def pause_sweep(*, actor: User, sweep: Sweep) -> Sweep:
 
 
 def resume_sweep(*, actor: User, sweep: Sweep) -> Sweep:
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_STOP)
     if sweep.status != SweepStatus.PAUSED:
         raise Refused("not-paused", f"Sweep {sweep.name} is {sweep.status}. Only a paused sweep can be resumed.")
     _move(sweep, SweepStatus.RUNNING, "running", f"Resumed by {actor}.")
@@ -94,7 +94,7 @@ def change_sweep(
 ) -> Sweep:
     """Replace dimensions of the space (path -> dimension; others stay) and fields of the budget, in mid-sweep. A sweep
     that has ended goes on where its budget then has trials left. Raises SpecError."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_LAUNCH)
     if sweep.status == SweepStatus.STOPPING:
         raise Refused("stopping", f"Sweep {sweep.name} is being stopped.")
     document = sweep.parsed.as_document()
@@ -139,7 +139,9 @@ def _refuse_narrower(before: dict[str, Dimension], after: dict[str, Dimension]) 
 
 def delete_sweep(*, actor: User, sweep: Sweep) -> None:
     """Forget an ended sweep and its trials; their runs stay. One's own as a member, others' as a maintainer."""
-    require(actor, sweep.project, Role.MEMBER if sweep.created_by_id == actor.pk else Role.MAINTAINER)
+    require(actor, sweep.project, Permission.SWEEPS_DELETE)
+    if sweep.created_by_id != actor.pk:
+        require(actor, sweep.project, Role.MAINTAINER)
     if not sweep.is_final or sweep.live_trials().exists():
         raise Refused("still-live", f"Sweep {sweep.name} is {sweep.status}. Stop it first.")
     sweep.delete()
@@ -147,7 +149,7 @@ def delete_sweep(*, actor: User, sweep: Sweep) -> None:
 
 def add_trial(*, actor: User, sweep: Sweep, parameters: JsonObject) -> Trial:
     """Have the sweep try these parameters as soon as it has room, also outside of its space. Raises SpecError."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_LAUNCH)
     if sweep.is_final or sweep.status == SweepStatus.STOPPING:
         raise Refused("ended", f"Sweep {sweep.name} is {sweep.status}. It takes no further trial.")
     if not parameters:
@@ -173,7 +175,7 @@ def check_launch_of(actor: User, sweep: Sweep, parameters: JsonObject) -> None:
 
 def promote_trial(*, actor: User, sweep: Sweep, number: int) -> Trial:
     """Have a trial that was pruned go on from its checkpoint, to its end."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_LAUNCH)
     trial = sweep.trials.filter(number=number).select_related("run__project", "run__cluster").first()
     if trial is None or trial.state != TrialState.PRUNED or trial.run is None:
         state = "not there" if trial is None else trial.state
@@ -192,7 +194,7 @@ def promote_trial(*, actor: User, sweep: Sweep, number: int) -> Trial:
 def launch_again(*, actor: User, sweep: Sweep, number: int | None = None, seeds: int = 3) -> list[Run]:
     """Launch the parameters of a trial, of the best where none is named, as ``seeds`` runs that are none of the sweep,
     each with another seed."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_LAUNCH)
     trial = sweep.best if number is None else sweep.trials.filter(number=number).first()
     if trial is None:
         which = "best trial yet" if number is None else f"trial {number}"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from runs.access import NotFound, get_job, require, visible_projects
+from runs.access import NotFound, Permission, get_job, require, visible_projects
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, NeverFits, check_launch
-from runs.models import Cluster, Project, Role, User
+from runs.models import Cluster, Project, User
 from runs.placing.planning import frozen_estimate
 from runs.sweeps.search import plain
 from runs.sweeps.search.trials import Question, Suggestion
@@ -122,13 +122,13 @@ def num_trials(spec: SweepSpec) -> int:
 
 def _base_of(actor: User, spec: SweepSpec) -> tuple[JsonObject, SweepSpec]:
     """Return the base spec, and the sweep with its project filled in."""
-    base = get_job(actor, spec.job, Role.MEMBER).spec if spec.job else spec.base
+    base = get_job(actor, spec.job, Permission.SWEEPS_LAUNCH).spec if spec.job else spec.base
     own = base.get("project", DEFAULT_PROJECT)
     name = spec.project if spec.project is not None else own if isinstance(own, str) else DEFAULT_PROJECT
     project = visible_projects(actor).filter(name=name).first() or visible_projects(actor).filter(pk=name).first()
     if project is None:
         raise NotFound(f"There is no project {name!r} that you can see.")
-    require(actor, project, Role.MEMBER)
+    require(actor, project, Permission.SWEEPS_LAUNCH)
     return merge(base, {"project": project.name}), spec.model_copy(update={"project": project.name})
 
 

@@ -11,12 +11,12 @@ from ninja import Body as InBody
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import get_sweep
+from runs.access import Permission, get_sweep
 from runs.api.auth import actor
 from runs.api.openapi import SWEEP, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, Reason
-from runs.models import Role, Sweep
+from runs.models import Sweep
 from runs.presenting.stamps import stamp
 from runs.sweeps import actions
 from runs.sweeps.checking import preview
@@ -156,39 +156,39 @@ def show(request: HttpRequest, sweep_id: str) -> SweepOut:
 @router.patch("/sweeps/{sweep_id}", response=SweepOut, summary="Widen the space, or change the budget")
 def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> SweepOut:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
 
 
 @router.delete("/sweeps/{sweep_id}", response={204: None}, summary="Forget an ended sweep; its runs stay")
 def delete(request: HttpRequest, sweep_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER))
+    actions.delete_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_DELETE))
     return Answer(204, None)
 
 
 @router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
 def stop(request: HttpRequest, sweep_id: str) -> SweepOut:
     user = actor(request)
-    return _one(actions.stop_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER)))
+    return _one(actions.stop_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
 
 
 @router.post("/sweeps/{sweep_id}/pause", response=SweepOut, summary="Launch no further trial for now")
 def pause(request: HttpRequest, sweep_id: str) -> SweepOut:
     user = actor(request)
-    return _one(actions.pause_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER)))
+    return _one(actions.pause_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
 
 
 @router.post("/sweeps/{sweep_id}/resume", response=SweepOut)
 def resume(request: HttpRequest, sweep_id: str) -> SweepOut:
     user = actor(request)
-    return _one(actions.resume_sweep(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER)))
+    return _one(actions.resume_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
 
 
 @router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
 def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[SweepOut]:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     actions.add_trial(actor=user, sweep=sweep, parameters=body.parameters)
     return Answer(201, _one(sweep))
 
@@ -196,7 +196,7 @@ def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[S
 @router.post("/sweeps/{sweep_id}/trials/{number}/promote", response=SweepOut, summary="Let a pruned trial go on")
 def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     actions.promote_trial(actor=user, sweep=sweep, number=number)
     return _one(sweep)
 
@@ -206,7 +206,7 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
 )
 def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[LaunchedOut]:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)
     return Answer(201, LaunchedOut(runs=[run.pk for run in runs]))
 
