@@ -65,6 +65,15 @@ GROUPS = (
         ),
     ),
     Group(
+        "Rights",
+        "What groups of people may do, and the roles that projects made for themselves.",
+        (
+            (models.GroupRole, "Roles of groups", "which group has which role in which project, or in every one"),
+            (models.ClusterRole, "Groups on clusters", "which group may run on a cluster, or operate it"),
+            (models.CustomRole, "Roles of projects", "permissions that a project adds to a member's role"),
+        ),
+    ),
+    Group(
         "Training",
         "What was launched, and what came of it.",
         (

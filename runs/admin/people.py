@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
-from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin, TabularInline
@@ -14,8 +13,6 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from runs import actions
 from runs.admin.base import ROWS, Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
-
-admin.site.unregister(Group)  # roles are per project
 
 
 @admin.register(User)

@@ -1,0 +1,50 @@
+"""Rights of groups of people, and the roles that projects made for themselves."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin
+from django.contrib.auth.models import Group
+from unfold.admin import ModelAdmin, TabularInline
+
+from runs.admin.base import ROWS, Editable, Granting
+from runs.models import ClusterRole, CustomRole, GroupRole
+
+admin.site.unregister(Group)
+
+
+class GroupRoleInline(TabularInline):  # type: ignore[misc]
+    model = GroupRole
+    extra = 0
+
+
+class ClusterRoleInline(TabularInline):  # type: ignore[misc]
+    model = ClusterRole
+    extra = 0
+
+
+@admin.register(Group)
+class PeopleGroupAdmin(Granting, GroupAdmin, ModelAdmin):  # type: ignore[misc]
+    list_per_page = ROWS
+    inlines = (GroupRoleInline, ClusterRoleInline)
+
+
+@admin.register(GroupRole)
+class GroupRoleAdmin(Granting, Editable):
+    list_display = ("group", "project", "role", "custom_role", "created_at")
+    list_filter = ("role", "project")
+    search_fields = ("group__name", "project__name")
+
+
+@admin.register(ClusterRole)
+class ClusterRoleAdmin(Granting, Editable):
+    list_display = ("group", "cluster", "role", "created_at")
+    list_filter = ("role", "cluster")
+    search_fields = ("group__name", "cluster__name")
+
+
+@admin.register(CustomRole)
+class CustomRoleAdmin(Granting, Editable):
+    list_display = ("name", "project", "permissions", "created_at")
+    list_filter = ("project",)
+    search_fields = ("name", "project__name")

@@ -1,0 +1,207 @@
+"""A project with one of everything that routes are about, and a client for each caller."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.test import Client
+from django.utils import timezone
+
+from dashboard.management.walk import Route, rule_of
+from dashboard.rules.callers import ROLE_OF, Caller, Outcome
+from runs import actions
+from runs.access import Permission
+from runs.models import ClusterRole, GitKey, Membership, Role, Run, Token, User
+from runs.status import Phase, Status
+from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, make_user, spec
+from tests.datasets import make_dataset
+
+LOCAL_ID = "0" * 32
+# What a request needs so that its permission is asked about: bodies of REST, and queries.
+BODIES: dict[str, Any] = {
+    "POST /api/v1/runs": spec(),
+    "POST /api/v1/plans": {"project": "default", "spec": spec()},
+    "POST /api/v1/jobs": spec(name="another"),
+    "PUT /api/v1/runs/local/<local_id>": {"name": "mine", "project": "default"},
+    "POST /api/v1/runs/<run_id>/resize": {"nodes": 1},
+    "POST /api/v1/runs/<run_id>/rewind": {"to": 0, "first": 1, "last": 1},
+    "POST /api/v1/runs/<run_id>/exclude-node": {"node": "node-x"},
+    "POST /api/v1/runs/<run_id>/leftovers": {"decision": "upload"},
+    "POST /api/v1/datasets": {"name": "new", "source": "text", "location": "/data/x"},
+    "POST /api/v1/clusters": {"name": "new"},
+    "PATCH /api/v1/nodes/<node_id>": {"slots": 2},
+    "POST /api/v1/tokens": {"name": "new"},
+    "POST /api/v1/projects": {"name": "new"},
+    "PUT /api/v1/projects/<project_id>/workspace": {"state": {}},
+    "PUT /api/v1/projects/<project_id>/members/<username>": {"role": "viewer"},
+    "POST /api/v1/projects/<project_id>/git-keys": {"kind": "token", "place": "example.com", "secret": "x"},
+    "POST /api/v1/projects/<project_id>/roles": {"name": "new", "permissions": ["runs:stop"]},
+    "PUT /api/v1/projects/<project_id>/roles/<name>": {"name": "stopper", "permissions": ["runs:stop"]},
+    "POST /api/v1/projects/<project_id>/service-accounts": {"name": "new", "role": "viewer"},
+    "POST /api/v1/projects/<project_id>/service-accounts/<username>/tokens": {"name": "new"},
+    "PUT /api/v1/projects/<project_id>/secrets/<name>": {"value": "x"},
+    "PUT /api/v1/me/secrets/<name>": {"value": "x"},
+    "POST /api/v1/groups": {"name": "new"},
+    "PUT /api/v1/groups/<group_id>/members": {"members": []},
+    "PUT /api/v1/groups/<group_id>/projects/<project_id>": {"role": "viewer"},
+    "PUT /api/v1/groups/<group_id>/clusters/<cluster_id>": {"role": "runner"},
+    "POST /people/<project_id>/invite/": {"role": "viewer"},
+    "POST /people/<project_id>/role/<user_id>/": {"role": "viewer"},
+    "POST /people/<project_id>/groups/": {"group": "staff", "role": "viewer"},
+    "POST /people/<project_id>/roles/": {"permission": "runs:stop"},
+    "POST /people/<project_id>/accounts/": {"role": "viewer"},
+    "POST /people/<project_id>/git-keys/": {"kind": "token", "place": "example.com", "secret": "x"},
+}
+RUN_QUERIES = {
+    "/api/v1/series": "run",
+    "/api/v1/series.csv": "run",
+    "/api/v1/series/data": "run",
+}
+
+
+@dataclass
+class World:
+    cast: Cast
+    ids: dict[str, str]
+    users: dict[Caller, User]
+    run: Run
+    clients: dict[Caller, Client] = field(default_factory=dict)
+
+    def path(self, route: Route) -> str:
+        ids = dict(self.ids)
+        if "secrets/" in route.path:
+            ids["name"] = "SECRET"
+        if "accounts/" in route.path:
+            ids |= {"username": self.ids["account"], "user_id": self.ids["account_id"]}
+        return re.sub(r"<(\w+)>", lambda found: ids[found.group(1)], route.path)
+
+    def call(self, route: Route, caller: Caller) -> Outcome:
+        """Send the request, take back what it did, and say what became of it."""
+        client = self._client(caller)  # its session must outlive the request
+        with transaction.atomic():
+            response = self._send(client, route, caller)
+            transaction.set_rollback(True)
+        return outcome_of(response)
+
+    def _send(self, client: Client, route: Route, caller: Caller) -> Any:
+        headers = {}
+        if caller in (Caller.REVOKED_TOKEN, Caller.WITHOUT_SCOPE):
+            headers["Authorization"] = f"Bearer {self._token(route, caller)}"
+        path = self.path(route)
+        if (name := RUN_QUERIES.get(route.path)) is not None:
+            path += f"?{name}={self.ids['run_id']}&name=loss"
+        body = BODIES.get(str(route), {})
+        if route.is_rest:
+            return client.generic(
+                route.method, path, json.dumps(body), content_type="application/json", headers=headers
+            )
+        if route.method == "GET":
+            return client.get(path, headers=headers)
+        form = {"project": "default", "run": self.ids["run_id"], "name": "new", "source": "text", **body}
+        return client.post(path, form, headers=headers)
+
+    def _client(self, caller: Caller) -> Client:
+        if caller not in self.clients:
+            client = self.clients[caller] = Client(raise_request_exception=False)
+            if caller in self.users:
+                client.force_login(self.users[caller])
+        return self.clients[caller]
+
+    def _token(self, route: Route, caller: Caller) -> str:
+        token, secret = actions.create_token(actor=self.users[Caller.ADMINISTRATOR], name="matrix")
+        if caller == Caller.REVOKED_TOKEN:
+            token.revoked_at = timezone.now()
+        else:
+            rule = rule_of(route)
+            token.scopes = [one for one in Permission.values if rule is None or one != rule.permission]
+        token.save()
+        return secret
+
+
+def outcome_of(response: Any) -> Outcome:
+    """Return what an answer says about the permission. A refused form or body comes after it."""
+    status = response.status_code
+    if status == 401 or (status == 302 and response["Location"].startswith(("/sign-in/", "/admin/login/"))):
+        return Outcome.UNKNOWN
+    if status == 403:
+        return Outcome.FORBIDDEN
+    if status == 404:
+        return Outcome.HIDDEN
+    assert status < 500 or status == 503, (status, response.content[:300])
+    return Outcome.ALLOWED
+
+
+def make_world(cast: Cast) -> World:
+    """Make the project of the cast with one of everything. The run is the member's, and so may be deleted by them."""
+    cast.owner.is_staff = False
+    cast.owner.save()
+    users = {
+        Caller.OUTSIDER: cast.outsider,
+        Caller.VIEWER: cast.viewer,
+        Caller.MEMBER: cast.mate,
+        Caller.OWNER: cast.owner,
+        Caller.AUDITOR: make_user("auditor"),
+        Caller.MAINTAINER: make_user("maintainer"),
+        Caller.OPERATOR: make_user("operator", is_staff=True),
+        Caller.ADMINISTRATOR: make_user("root", is_superuser=True, is_staff=True),
+    }
+    for caller in (Caller.AUDITOR, Caller.MAINTAINER):
+        Membership.objects.create(project=cast.project, user=users[caller], role=ROLE_OF[caller])
+    node = make_node(cast.cluster, "node-x")
+    run = make_run(cast, status=Status.RUNNING)
+    attempt = make_attempt(run, [node], phase=Phase.RUNNING)
+    return World(cast, _ids(cast, users, run, node.pk, attempt.fence), users, run)
+
+
+def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: int) -> dict[str, str]:
+    owner, project = cast.owner, cast.project
+    job = actions.save_job(actor=cast.mate, document=spec())
+    invitation, secret = actions.invite(actor=owner, project=project, role=Role.VIEWER)
+    kind = GitKey.Kind.TOKEN
+    git_key = actions.add_git_key(actor=owner, project=project, kind=kind, place="example.org", secret="x")
+    actions.save_custom_role(actor=owner, project=project, name="stopper", permissions=["runs:stop"])
+    account = actions.create_service_account(actor=owner, project=project, name="ci", role=Role.VIEWER)
+    token, _ = actions.create_token(actor=owner, user=account, name="x")
+    group = Group.objects.create(name="staff")
+    actions.give_group_role(actor=owner, group=group, project=project, role=Role.VIEWER)
+    ClusterRole.objects.create(group=group, cluster=cast.cluster, role=ClusterRole.Kind.RUNNER)
+    target = make_user("target")
+    Membership.objects.create(project=project, user=target, role=Role.VIEWER)
+    assert Token.objects.filter(pk=token.pk).exists()
+    return {
+        "run_id": run.pk,
+        "local_id": LOCAL_ID,
+        "job_id": job.pk,
+        "dataset_id": make_dataset(cast).pk,
+        "cluster_id": cast.cluster.pk,
+        "node_id": node_id,
+        "project_id": project.pk,
+        "invitation_id": invitation.pk,
+        "user_id": str(target.pk),
+        "username": "target",
+        "account": account.username,
+        "account_id": str(account.pk),
+        "token_id": token.pk,
+        "key_id": git_key.pk,
+        "group_id": str(group.pk),
+        "name": "stopper",
+        "secret": secret,
+        "sha256": "a" * 64,
+        "fence": str(fence),
+        "verb": "stop",
+        "path": "model.safetensors",
+        "media_id": "1",
+        "sweep_id": make_sweep(cast).pk,
+        "number": "0",
+        "provider_id": "nosuch",
+        "session_id": "nosuch",
+        "factor_id": "1",
+        "attempt_id": "nothing",
+        "key": "0" * 16,
+        "offset": "0",
+    }
