@@ -33,6 +33,7 @@ class Head(NamedTuple):
 class Line(NamedTuple):
     trial: TrialRow
     row: Row | None  # of its run, once it has one
+    step: int | None
     badge: Badge
     url: str
     values: list[str]  # of the objectives
@@ -78,6 +79,7 @@ def _line(trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_value
     return Line(
         trial=trial,
         row=row,
+        step=row.step if row and row.step is not None else trial.steps,
         badge=badge(row.run.status) if row and trial.state in LIVE and row.run.is_live else trial_badge(trial.state),
         url=run_url(row.run.pk) if row else "",
         values=values + ["–"] * (num_values - len(values)),

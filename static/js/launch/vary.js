@@ -9,6 +9,7 @@ export function mount(card) {
   const form = /** @type {HTMLFormElement} */ (card.closest("form"));
   const template = /** @type {HTMLTemplateElement} */ (form.querySelector("#vary-row"));
   const others = /** @type {HTMLElement} */ (card.querySelector("[data-vary-rows]"));
+  const summary = /** @type {HTMLElement} */ (card.querySelector("[data-vary-summary]"));
   const otherPath = /** @type {HTMLInputElement} */ (card.querySelector("[data-vary-path]"));
 
   /** @param {Entry} entry */
@@ -43,11 +44,33 @@ export function mount(card) {
     const isSweep = form.querySelectorAll("[data-vary-row]").length > 0;
     if (isSweep) card.hidden = false;
     /** @type {HTMLElement} */ (card.querySelector("[data-vary-hint]")).hidden = isSweep;
+    sum();
     /** @type {NodeListOf<HTMLButtonElement>} */
     const buttons = form.querySelectorAll("[data-for-run], [data-for-sweep]");
     for (const button of buttons) button.hidden = (button.dataset.forSweep === undefined) !== card.hidden;
     const mark = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-is-sweep]"));
     if (mark) mark.disabled = Boolean(card.hidden);
+  }
+  // The fields below that vary, each as a link to its row.
+  function sum() {
+    const names = [...form.querySelectorAll(".field.is-varied")].map((field) => {
+      const label = field.querySelector("label")?.textContent?.trim() ?? "";
+      const id = field.querySelector("label")?.getAttribute("for") ?? "";
+      return Object.assign(document.createElement("a"), { textContent: label, href: `#${id}`, className: "tag" });
+    });
+    summary.replaceChildren(...(names.length ? ["Varying ", ...names] : []));
+    summary.hidden = !names.length;
+  }
+  /** @param {MouseEvent} event */
+  function onSummary(event) {
+    const link = /** @type {Element} */ (event.target).closest("a");
+    if (!link) return;
+    event.preventDefault();
+    const field = form.querySelector(`[id="${link.hash.slice(1)}"]`)?.closest(".field");
+    field?.scrollIntoView({ block: "center" });
+    /** @type {HTMLElement | null | undefined} */ (
+      field?.querySelector("[data-part=low], [data-part=values]")
+    )?.focus();
   }
   /** @param {string} path @returns {HTMLElement | null} */
   function fieldOf(path) {
@@ -95,6 +118,7 @@ export function mount(card) {
   for (const button of buttons) button.hidden = false;
   for (const entry of JSON.parse(card.dataset.entries || "[]")) add(entry);
   show();
+  summary.addEventListener("click", onSummary);
   form.addEventListener("click", onClick);
   form.addEventListener("keydown", onKey);
   return () => {

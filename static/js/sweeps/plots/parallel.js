@@ -1,6 +1,6 @@
 // Parallel coordinates: an axis for each field and one for each objective, a line for each trial in the colour of its
 // value. An axis is brushed by dragging along it.
-import { colour } from "../../shared/colours.js";
+import { colour, faded } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
 import { axis, base, fieldAxis, ramp, usualRange } from "../look.js";
 
@@ -39,6 +39,7 @@ export function parallel(columns) {
     name: name.length > 18 ? `${name.slice(0, 17)}…` : name,
     nameTextStyle: { color: colour("text"), fontSize: 12 },
     splitLine: { show: false },
+    axisLabel: { backgroundColor: faded(colour("surface"), 0.8), padding: [1, 2] },
   });
   return {
     ...base(),
@@ -55,9 +56,9 @@ export function parallel(columns) {
       ...fields.map((one, at) => fieldAxis(one, named(at, one.label))),
       ...objectives.map((one, at) =>
         axis({
+          ...named(last + at, one.metric),
           type: "value",
           ...rangeOf(one.values),
-          ...named(last + at, one.metric),
           axisLabel: { formatter: tick },
         }),
       ),
