@@ -16,7 +16,12 @@ export function importance(found) {
   return {
     ...base(),
     grid: { left: 8, right: 24, top: 12, bottom: 24, containLabel: true },
-    xAxis: axis({ type: "value", min: 0, axisLabel: { formatter: (/** @type {number} */ share) => percent(share) } }),
+    xAxis: axis({
+      type: "value",
+      min: 0,
+      max: mostOf(rows.flat()),
+      axisLabel: { formatter: (/** @type {number} */ share) => percent(share) },
+    }),
     yAxis: axis({
       type: "category",
       data: fields.map((one) => one.label),
@@ -45,6 +50,12 @@ export function importance(found) {
       },
     ]),
   };
+}
+
+// The longest bar with its error, in whole tenths.
+/** @param {number[][]} rows */
+function mostOf(rows) {
+  return Math.ceil(Math.max(0.1, ...rows.map(([share, error]) => share + error)) * 10) / 10;
 }
 
 /** @param {Sweeps.FieldImportance} one */
