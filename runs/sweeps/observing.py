@@ -85,7 +85,8 @@ def _judge(
     ]
     passed = rungs_in(trial.system_attributes)
     reports = [by_step[step] for step in sorted(by_step)]
-    verdict = judge(spec.pruner, spec.objectives[0], trial.number, reports, passed, others)
+    last_step = trial.run.steps if trial.run is not None else None
+    verdict = judge(spec.pruner, spec.objectives[0], trial.number, reports, passed, others, last_step)
     if verdict.rungs == passed and verdict.pruned_at is None:
         return False
     rungs[trial.number] = verdict.rungs

@@ -63,14 +63,19 @@ def judge(
     reports: Sequence[Report],
     passed: Rungs,
     others: Sequence[Rungs],
+    last_step: int | None = None,
 ) -> Verdict:
     """Return what follows of a trial's ``reports``, by step. ``passed`` are the rungs at which it was looked at before,
-    ``others`` those of the other trials of its bracket."""
+    ``others`` those of the other trials of its bracket. A trial that has reached its ``last_step`` is complete: no rung
+    is there."""
     rungs = dict(passed)
     if pruner.name == "none" or not reports:
         return Verdict(rungs)
     sign = objective.sign
-    for rung in rungs_of(pruner, number, reports[-1].step):
+    reached = reports[-1].step
+    if last_step is not None and reached >= last_step:
+        return Verdict(rungs)
+    for rung in rungs_of(pruner, number, reached):
         if rung in rungs:
             continue
         at = next(one for one in reports if one.step >= rung)

@@ -62,3 +62,10 @@ def test_brackets_of_hyperband_begin_at_different_rungs() -> None:
     bands = pruner(name="hyperband", min=1, max=27, factor=3)
     assert [bracket_of(bands, number) for number in range(5)] == [0, 1, 2, 3, 0]
     assert list(rungs_of(bands, 1, 100)) == [3, 9]
+
+
+def test_a_trial_that_has_reached_its_last_step_is_not_pruned_there() -> None:
+    asha = pruner(name="asha", min=10, factor=2)
+    others = [{10: 1.0, 20: 0.5}]
+    assert judge(asha, LOSS, 1, reports(0.9, 0.8), {10: 0.9}, others).pruned_at == 20
+    assert judge(asha, LOSS, 1, reports(0.9, 0.8), {10: 0.9}, others, last_step=20).pruned_at is None
