@@ -58,6 +58,12 @@ GROUPS = (
             (models.Membership, "Memberships", "who has which role in which project"),
             (models.Invitation, "Invitations", "links by which somebody joins a project"),
             (models.Token, "API tokens", "keys of scripts and terminals"),
+        ),
+    ),
+    Group(
+        "Sign-in",
+        "How people come in, and where they are.",
+        (
             (models.BrowserSession, "Sessions", "browsers that are signed in"),
             (models.Identity, "Identities", "people at identity providers"),
             (models.ProvidedGroup, "Provided groups", "groups that a provider keeps"),
@@ -82,6 +88,22 @@ GROUPS = (
             (models.Event, "Events", "what happened to runs, in sentences"),
             (models.Job, "Jobs", "saved specs"),
             (models.GitKey, "Git keys", "what opens a project's repositories"),
+        ),
+    ),
+    Group(
+        "Search",
+        "Sweeps over parameters.",
+        (
+            (models.Sweep, "Sweeps", "searches for better parameters"),
+            (models.Trial, "Trials", "runs that a sweep launched, and what came of them"),
+        ),
+    ),
+    Group(
+        "Security",
+        "What was done by whom, and what runs are given in secret.",
+        (
+            (models.AuditEntry, "Audit", "who did what, when, from where, and what came of it"),
+            (models.Secret, "Secrets", "names of values that runs are given; the values are nowhere to be seen"),
         ),
     ),
     Group(
@@ -110,6 +132,11 @@ MACHINERY = Group(
     "Machinery",
     "Rows that Trainyard keeps for itself. They help to find a fault in Trainyard, and are only looked at.",
     (
+        (models.AuditHead, "End of the audit", "the last row's number and hash"),
+        (models.SecretVersion, "Versions of secrets", "each value that a secret has had, encrypted"),
+        (models.SecretUse, "Uses of secrets", "which attempt had which version"),
+        (models.TrialRun, "Further runs of trials", "those with other seeds"),
+        (models.TrialReport, "Reports of trials", "the objective at steps"),
         (models.ProviderSession, "Provider sessions", "what a provider gave for a session"),
         (models.Workspace, "Chart settings", "how each person looks at a project's charts"),
         (models.SignInLink, "Sign-in links", "one-time links, used or open"),
