@@ -204,4 +204,5 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
         "attempt_id": "nothing",
         "key": "0" * 16,
         "offset": "0",
+        "rest": "nothing",
     }
