@@ -16,6 +16,8 @@ from trainyard.spec import load_spec_file, parse_spec
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 EXAMPLES_OF_DIGITS = ["ddp", *(pytest.param(name, marks=pytest.mark.extended) for name in ("accelerate", "lightning"))]
+# JAX is installed by the node. TensorFlow's wheels are several times as large, and its example does not run here.
+LAUNCHERS = {"mpi": r"rank 0 of 2, local 0: 1", "jax": r"2 processes found y = (2\.99|3\.0)\d* x \+ -(0\.99|1\.0)\d*"}
 DIGITS = ["--epochs", "3", "--batch-size", "32"]
 
 
@@ -63,6 +65,14 @@ def test_a_script_in_an_environment_of_its_own_meets_its_other_ranks(
     lines, _ = run(calm_node, "own-venv", python=str(own_environment / "bin" / "python"))
     assert f" of {own_environment}, torch " in lines[0]
     assert lines[1] == "found y = 3.000 x + -1.000, loss 0.000000"
+
+
+@pytest.mark.extended
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("name", "words"), LAUNCHERS.items())
+def test_ranks_of_another_launcher_find_each_other(calm_node: ControlledNode, name: str, words: str) -> None:
+    lines, _ = run(calm_node, name)
+    assert any(re.fullmatch(words, line) for line in lines), lines
 
 
 def test_no_example_of_a_framework_knows_of_trainyard() -> None:
