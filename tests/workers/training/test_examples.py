@@ -7,17 +7,20 @@ from pathlib import Path
 
 import msgpack
 import pytest
+import yaml
 
 from tests.workers.training.ranks import free_port
 from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
 from trainyard.spec.models import CommunicationSpec
+from trainyard.spec.sweeps import parse_sweep
 from trainyard.spooling.frames import frames
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 
 
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
+SWEEPS = sorted(path.stem for path in EXAMPLES.glob("sweep-*.yaml"))
+NAMES = sorted({path.stem for path in EXAMPLES.glob("*.yaml")} - set(SWEEPS))
 MESHES = {
     "breast-cancer": {"data": 2},
     "compressed": {"data": 2},
@@ -58,6 +61,13 @@ def test_each_example_is_a_spec_that_says_what_it_shows(name: str) -> None:
         assert spec.mesh().used == MESHES[name]
     else:
         assert isinstance(spec, ScriptSpec | CommunicationSpec) and spec.world_size() == RANKS[name]
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_each_example_of_a_sweep_searches_over_a_spec_that_runs(name: str) -> None:
+    sweep = parse_sweep(yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())["sweep"])
+    assert isinstance(sweep.base, dict) and isinstance(parse_spec(sweep.base), RecipeSpec)
+    assert len(sweep.space) > 1
 
 
 def test_no_two_examples_have_one_name() -> None:
