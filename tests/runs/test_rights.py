@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.test import Client
+from django.utils import timezone
 
 from dashboard.rules.render import roles_document
 from runs import access, actions
@@ -67,6 +69,16 @@ def test_a_token_makes_none_that_may_more(cast: Cast) -> None:
             actions.create_token(actor=maker, name="y", scopes=scopes)
     with pytest.raises(Forbidden, match="account:manage"):
         actions.create_token(actor=by_token(cast.mate, scopes=["runs:read"]), name="y", scopes=["runs:read"])
+
+
+def test_a_token_with_scopes_makes_none_that_lasts_longer_and_one_without_may(cast: Cast) -> None:
+    soon = timezone.now() + timedelta(hours=1)
+    assert actions.create_token(actor=by_token(cast.mate, expires_at=soon), name="lasting")
+    limited = by_token(cast.mate, scopes=["account:manage", "runs:read"], expires_at=soon)
+    assert actions.create_token(actor=limited, name="y", scopes=["runs:read"], expires_at=soon)
+    for later in (None, soon + timedelta(seconds=1)):
+        with pytest.raises(Forbidden, match="ends before"):
+            actions.create_token(actor=limited, name="y", scopes=["runs:read"], expires_at=later)
 
 
 def test_scopes_that_there_are_not_are_named(cast: Cast) -> None:
