@@ -53,7 +53,7 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
     context = {
         "job": chosen,
         "versions": versions,
-        "newest": versions[0],
+        "newest": versions.first() or chosen,  # none: it was deleted a moment ago
         "what": what(chosen),
         "yaml": yaml.safe_dump(chosen.spec, sort_keys=False, allow_unicode=True, width=100),
         "rows": rows(first_rows(_runs(request, chosen), NUM_RUNS)),

@@ -30,6 +30,7 @@ class Outcome(StrEnum):
     UNKNOWN = "sign in"  # 401, or the way to the sign-in
     HIDDEN = "not there"  # 404
     FORBIDDEN = "no"  # 403
+    FAILED = "failed"  # 500: never wanted
 
 
 ROLE_OF = {

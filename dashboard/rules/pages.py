@@ -60,10 +60,8 @@ PAGES: dict[str, Rule] = {
     "POST /data/<dataset_id>/check/": of(P.DATASETS_EDIT),
     "POST /data/<dataset_id>/delete/": of(P.DATASETS_EDIT),
     "GET /sweeps/": lists(P.SWEEPS_READ),
-    **{
-        f"GET /sweeps/<sweep_id>/{name}": of(P.SWEEPS_READ)
-        for name in ("", "data/", "importance/", "surface/", "trials/")
-    },
+    **{f"GET /sweeps/<sweep_id>/{name}": of(P.SWEEPS_READ) for name in ("", "data/", "importance/", "surface/")},
+    "GET /sweeps/<sweep_id>/trials/": of(P.SWEEPS_LAUNCH),  # the dialog that adds one
     "GET /sweeps/<sweep_id>/space/": of(P.SWEEPS_LAUNCH),
     "POST /sweeps/<sweep_id>/space/": of(P.SWEEPS_LAUNCH),
     "POST /sweeps/<sweep_id>/best/": of(P.SWEEPS_LAUNCH),

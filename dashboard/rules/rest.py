@@ -22,7 +22,7 @@ from runs.access import Permission as P
 RUNS: dict[str, Rule] = {
     "GET /runs": lists(P.RUNS_READ),
     "POST /runs": of(P.RUNS_LAUNCH),
-    "POST /plans": of(P.RUNS_LAUNCH),
+    "POST /plans": of(P.PROJECTS_READ),  # writes nothing
     "PUT /runs/local/<local_id>": of(P.RUNS_REPORT),
     "GET /runs/<run_id>": of(P.RUNS_READ),
     "PATCH /runs/<run_id>": of(P.RUNS_ANNOTATE),

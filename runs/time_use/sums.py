@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
+from django.core.exceptions import EmptyResultSet
 from django.db.models import F, Q, QuerySet, Sum
 
 from runs.models import Run, RunTime
@@ -52,7 +53,10 @@ def time_of_all(runs: QuerySet[Run], now: datetime) -> TimeUse:
 
     It is kept for KEPT_S: pages that are fetched again with every change of a node show it.
     """
-    question = f"{int(now.timestamp() // KEPT_S)} {runs.query}"
+    try:
+        question = f"{int(now.timestamp() // KEPT_S)} {runs.query}"
+    except EmptyResultSet:  # it selects none, whatever is stored: such a query has no text
+        return TimeUse()
     key = f"time-of-all:{hashlib.sha256(question.encode()).hexdigest()}"
     kept: dict[str, float] | None = cache.get(key)
     if kept is None:

@@ -87,10 +87,11 @@ def revoke_token(*, actor: User, token_id: str) -> Token:
 
 
 def may_revoke(actor: User, token: Token) -> bool:
-    if token.user_id == actor.pk or is_administrator(actor):
+    if token.user_id == actor.pk:
         return True
-    project = token.user.service_of
-    return project is not None and can(actor, project, Permission.TOKENS_MANAGE)
+    if (project := token.user.service_of) is not None:
+        return can(actor, project, Permission.TOKENS_MANAGE)
+    return is_administrator(actor)
 
 
 def revoke_tokens(*, actor: User, user: User) -> int:

@@ -16,7 +16,7 @@ from runs.status import Phase, Status
 from runs.time_use import sums
 from runs.time_use.reading import times_of
 from runs.time_use.split import NAMES, TimeUse
-from tests.cast import Cast, make_attempt, make_node, spec
+from tests.cast import Cast, make_attempt, make_node, make_user, spec
 from tests.runs.api.conftest import Api
 from tests.runs.presenting.test_throughput import shown
 from tests.series import START_S, write_series
@@ -123,6 +123,15 @@ def test_a_sum_is_over_ended_and_live_runs_that_have_started(run: Run, make_run:
     assert found.total_s == pytest.approx(125 + 110)
     assert found.starting_s == pytest.approx(11 + 100)
     assert sums.time_of_all(Run.objects.all(), after(110) + sums.WINDOW).detection_s == 0
+
+
+def test_the_sum_for_who_sees_no_run_is_nothing(cast: Cast) -> None:
+    operator = make_user("operator", is_staff=True)  # sees clusters, and is in no project
+    assert sums.time_of_all(Run.objects.filter(pk__in=[]), after(110)).total_s == 0
+    client = Client()
+    client.force_login(operator)
+    assert client.get(reverse("clusters")).status_code == 200
+    assert Api(operator)("GET", f"/clusters/{cast.cluster.pk}").status_code == 200
 
 
 def test_a_sum_is_kept_for_a_minute(run: Run, django_assert_num_queries: Any) -> None:
