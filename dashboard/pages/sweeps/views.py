@@ -13,6 +13,7 @@ from dashboard.pages.shared.frame import page, refusal, show
 from dashboard.pages.sweeps import drawn
 from dashboard.pages.sweeps.badges import sweep_badge
 from dashboard.pages.sweeps.columns import columns, labels_of
+from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.occupations import occupations
 from dashboard.pages.sweeps.offers import Offers, offers_of
 from dashboard.pages.sweeps.trial_lines import trial_lines
@@ -23,6 +24,7 @@ from runs.models import Role, Sweep
 from runs.sweep_analysis.contour import contour
 from runs.sweep_analysis.importance import importance
 from runs.sweep_analysis.trials import fields_of
+from runs.sweeps.populations import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweep_trials, sweeps_of
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 
@@ -62,10 +64,15 @@ def table(request: HttpRequest) -> HttpResponse:
 def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     chosen = get_sweep(request.user, sweep_id)
     fragment = request.GET.get("fragment", "")
-    context = {"sweep": chosen, **({} if fragment == "trials" else _head(request, chosen))}
-    if fragment != "head":
+    context: dict[str, object] = {"sweep": chosen}
+    if fragment in ("", "head"):
+        context |= _head(request, chosen)
+    if fragment in ("", "trials"):
         context |= _trials(request, chosen)
-    fragments = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html"}
+    if fragment in ("", "lineage") and chosen.parsed.sampler.name == "population":
+        labels = labels_of(list(chosen.parsed.space))
+        context["lineage"] = drawing(lineage(chosen), labels, last_step_of(chosen))
+    fragments = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html", "lineage": "sweeps/_lineage.html"}
     return show(request, "sweeps/sweep.html", context, fragments=fragments)
 
 
