@@ -13,6 +13,7 @@ from django.shortcuts import redirect
 
 from dashboard.pages.account import factors
 from dashboard.pages.account.known_browser import remember
+from runs.audit.recording import describe
 from runs.identity.checking import Arrival, keep_for_checks
 from runs.identity.sessions import SESSION_ROW
 from runs.models import BrowserSession, User
@@ -40,6 +41,8 @@ def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enoug
     """Sign the person in, or ask for their second factor first. ``is_enough``: a provider has asked for one."""
     if factors.has_any(user) and not is_enough:
         request.session[WAITING] = asdict(Waiting(user.pk, method, after, time.time()))
+        by = {"actor": user.username, "actor_number": user.pk, "object": f"user {user.username}"}
+        describe(action="sign-in.first-factor", is_wanted=True, **by)
         return redirect("second-factor-step")
     return admit(request, user, after, method)
 

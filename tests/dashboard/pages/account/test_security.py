@@ -18,7 +18,7 @@ from dashboard.http.credentials import Credential, users_of
 from runs.actions import create_token, make_sign_in_link
 from runs.identity.providers import SignInSettings
 from runs.identity.sessions import end_sessions
-from runs.models import BrowserSession, Project, User
+from runs.models import AuditEntry, BrowserSession, Project, User
 from runs.serving import login_limits
 from tests.cast import Cast
 
@@ -67,6 +67,15 @@ def test_a_second_factor_is_asked_for_and_a_code_is_taken_once(as_user: AsUser, 
     third = Client()
     come(third, cast.mate)
     assert third.post("/sign-in/second/", {"code": codes[3]}).status_code == 422
+
+
+def test_the_audit_names_who_gave_only_the_first_factor(as_user: AsUser, cast: Cast) -> None:
+    set_up(as_user(cast.mate))
+    come(Client(), cast.mate)
+    row = AuditEntry.objects.latest("sequence")
+    assert (row.actor, row.action, row.object) == (
+        cast.mate.username, "sign-in.first-factor", f"user {cast.mate.username}"
+    )  # fmt: skip
 
 
 def test_secrets_of_factors_are_locked_at_rest(as_user: AsUser, cast: Cast) -> None:
