@@ -335,11 +335,14 @@ class Attempts:
 def _problem_of(error: Exception) -> str:
     """Return why an attempt cannot be prepared yet."""
     if isinstance(error, httpx.HTTPStatusError):
-        what = "its secrets were" if error.request.url.path.endswith("/secrets") else "the run's code was"
+        what = "its secrets were" if _is_of_secrets(error) else "the run's code was"
         return f"the server answered {error.response.status_code} when {what} fetched"
     if isinstance(error, httpx.HTTPError):
-        server = f"{error.request.url.scheme}://{error.request.url.netloc.decode()}" if error._request else "the server"
-        return f"the run's code or secrets cannot be fetched from {server}: {str(error) or type(error).__name__}"
+        if error._request is None:
+            return f"the server cannot be reached: {str(error) or type(error).__name__}"
+        server = f"{error.request.url.scheme}://{error.request.url.netloc.decode()}"
+        what = "its secrets" if _is_of_secrets(error) else "the run's code"
+        return f"{what} cannot be fetched from {server}: {str(error) or type(error).__name__}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     return str(error) or type(error).__name__
@@ -357,3 +360,7 @@ def refuse_checkpoints(root: Path) -> None:
     """Raise Refusal where no rank could keep a checkpoint, or make the folder in which it would."""
     if problem := check_folder(root).problem:
         raise Refusal("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")
+
+
+def _is_of_secrets(error: httpx.HTTPError) -> bool:
+    return error.request.url.path.endswith("/secrets")

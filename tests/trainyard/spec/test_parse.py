@@ -56,6 +56,7 @@ def test_the_shortest_script_has_no_training_settings() -> None:
         "distributed": False,
         "launch": ["torchrun"],
         "environment": {},
+        "secrets": [],
     }
     assert not {"train", "parallel"} & spec.resolved().keys()
     digest = "ab" * 32

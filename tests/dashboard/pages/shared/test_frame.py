@@ -19,7 +19,10 @@ from tests.cast import Cast
 pytestmark = pytest.mark.django_db
 TEMPLATES = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
 AsUser = Callable[[User], Client]
-PUBLIC = {"sign-in", "use-link", "sign-out", "invitation"}
+PUBLIC = {
+    "sign-in", "use-link", "sign-out", "invitation",
+    "second-factor-step", "sign-in-with", "openid_connect_callback", "provider-logout",
+}  # fmt: skip
 
 
 def words_for(pattern: URLPattern) -> dict[str, object]:
