@@ -44,6 +44,7 @@ REFUSED = {
     "PUT /node/runs/{run_id}/fences/{fence}/uploads/{key}/{offset}": 401,
     "POST /node/runs/{run_id}/fences/{fence}/gained": 401,
     "POST /node/gone-runs": 401,
+    "POST /node/attempts/{attempt_id}/secrets": 401,
     "POST /node/datasets/{dataset_id}/answer": 401,
 }
 # These take away what other commands name.
