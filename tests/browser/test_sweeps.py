@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.conf import settings
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat
+from tests.browser.test_pages import AXE, OPTIONS, RUN_AXE
 from tests.whole.runs import Yard
 
 pytestmark = [pytest.mark.browser, pytest.mark.extended]
-AXE = settings.BASE_DIR / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @pytest.mark.timeout(600)
@@ -33,7 +32,7 @@ def test_a_sweep_is_launched_from_the_form_watched_and_its_best_launched_again(s
         page.locator(f"[data-plot={drawing}]").scroll_into_view_if_needed()
         expect(page.locator(f"[data-plot={drawing}] canvas").first).to_be_visible()
     page.evaluate(AXE.read_text())
-    assert page.evaluate("axe.run().then((found) => found.violations.map((one) => one.id))") == []
+    assert [one["id"] for one in page.evaluate(RUN_AXE, OPTIONS)["violations"]] == []
     page.get_by_role("button", name="Launch the best").click()
     page.locator("#confirm-yes").click()
     expect(page).to_have_url(re.compile("/runs/compare/"), timeout=30_000)
