@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.views.defaults import server_error
 
 from dashboard.pages.shared.frame import is_script, refusal
-from runs.api.problems import problem
+from runs.api.problems import database_away
 from runs.serving.database_away import RETRY_S, SENTENCE, is_away
 
 log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ def failed(request: HttpRequest) -> HttpResponse:
     log.warning("page.database_away", path=request.path, method=request.method, error=str(error))
     # REST's views answer for themselves; this is of a middleware before them.
     is_rest = request.path.startswith("/api/")
-    answer = problem(503, SENTENCE, code="database-away") if is_rest else _database_away(request)
+    answer = database_away() if is_rest else _database_away(request)
     answer["Retry-After"] = str(RETRY_S)
     answer["Cache-Control"] = "no-store"
     return answer
