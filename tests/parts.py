@@ -46,6 +46,8 @@ ALONE = (
     "--ignore=tests/whole/test_ray.py",
     "--ignore=tests/whole/slurm",
     "--ignore=tests/whole/ssh",
+    "--ignore=tests/whole/test_sweeps.py",
+    "--ignore=tests/whole/test_population.py",
 )
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
 PARTS = {
