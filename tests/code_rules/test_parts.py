@@ -79,6 +79,8 @@ ALONE = {
     "tests/whole/test_ray.py",
     "tests/whole/slurm",
     "tests/whole/ssh",
+    "tests/whole/test_sweeps.py",
+    "tests/whole/test_population.py",
 }
 APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
 
