@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from runs.models import Run, Sweep, Trial
 from runs.status import Status
 from runs.sweeps.objective import NoValue, value_of
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.statuses import TrialState
 from trainyard.spec import SpecError, parse_spec
+from trainyard.spec.document import value_at_path
 from trainyard.spec.sweeps import SweepSpec, active, ordered, overlay
 from trainyard.spec.sweeps.units import is_within
 
@@ -54,7 +53,7 @@ def parameters_in(spec: SweepSpec, base: JsonObject, document: SpecDocument) -> 
     parameters: JsonObject = {}
     for path in ordered(spec.space):
         if active(spec.space[path], parameters):
-            is_there, value = _look(document, path)
+            is_there, value = value_at_path(document, path)
             if not is_there:
                 return None
             parameters[path] = value
@@ -65,15 +64,6 @@ def parameters_in(spec: SweepSpec, base: JsonObject, document: SpecDocument) -> 
     except SpecError:
         return None
     return parameters if _without_free(same) == _without_free(document) else None
-
-
-def _look(document: SpecDocument, path: str) -> tuple[bool, Any]:
-    value: Any = document
-    for part in path.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return False, None
-        value = value[part]
-    return True, value
 
 
 def _without_free(document: SpecDocument) -> JsonObject:

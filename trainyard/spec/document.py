@@ -86,3 +86,13 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 def _on_one_line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def value_at_path(document: JsonObject, path: str) -> tuple[bool, Any]:
+    """Return whether the document has a value at a path such as ``train.steps``, and the value."""
+    value: Any = document
+    for part in path.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False, None
+        value = value[part]
+    return True, value

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from trainyard.contract.base import JsonObject
+from trainyard.spec.document import value_at_path
 from trainyard.spec.problems import Problem, show
 
 
@@ -22,16 +23,7 @@ def unbuilt_problems(document: JsonObject) -> list[Problem]:
     """Return a problem for each thing in ``document`` that is designed and not built yet."""
     found = []
     for path, is_asked, accepted in UNBUILT:
-        is_there, value = _look(document, path)
+        is_there, value = value_at_path(document, path)
         if is_there and is_asked(value):
             found.append(Problem(path, f"{show(value)} is not built yet; accepted: {accepted}"))
     return found
-
-
-def _look(document: JsonObject, path: str) -> tuple[bool, Any]:
-    value: Any = document
-    for part in path.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return False, None
-        value = value[part]
-    return True, value
