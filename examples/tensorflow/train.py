@@ -1,20 +1,28 @@
 """A line is fitted by Keras on all workers that TF_CONFIG names.
 
-Alone: python train.py.
+Alone: python train.py. Where TensorFlow is not installed it names its place among the workers, and ends.
 """
 
 import argparse
 import json
 import os
+import sys
 
 import numpy as np
-import tensorflow as tf
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=3)
     arguments = parser.parse_args()
+
+    index, workers = place(os.environ.get("TF_CONFIG", "{}"))
+    where = f" at {workers[index]}, chief at {workers[0]}" if workers else ""
+    print(f"worker {index} of {max(1, len(workers))}{where}", flush=True)
+    try:
+        import tensorflow as tf
+    except ModuleNotFoundError:
+        sys.exit("TensorFlow is not installed here: name it in environment.requirements, or take a Python that has it.")
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else of TensorFlow runs
     x = np.random.default_rng(0).standard_normal((4096, 1)).astype(np.float32)
@@ -23,9 +31,14 @@ def main() -> None:
         model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
         model.compile(optimizer=tf.keras.optimizers.SGD(0.1), loss="mse")
     model.fit(data, epochs=arguments.epochs, verbose=2)
-    task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {"index": 0})
-    if task["index"] == 0:
+    if index == 0:
         print(f"{strategy.num_replicas_in_sync} replicas found a line", flush=True)
+
+
+def place(text: str) -> tuple[int, list[str]]:
+    """Return this process's number and the addresses of all workers, of which a process alone has none."""
+    config = json.loads(text)
+    return config.get("task", {"index": 0})["index"], config.get("cluster", {}).get("worker", [])
 
 
 if __name__ == "__main__":

@@ -73,8 +73,25 @@ def test_a_cut_between_two_nodes_is_found_in_seconds_and_named_with_both(
     assert attempt["cause"]["class"] == "network", attempt["cause"]
     request.config.stash.setdefault(ROWS, []).append(row)
     figures = request.config.stash.setdefault(FIGURES, [])
-    figures += [Figure("cut network: named", named_s, goal_s=15.0), Figure("cut network: ranks ended", ended_s)]
+    figures.append(Figure("cut network: named", named_s, goal_s=10.0))
+    figures.append(Figure("cut network: its run is started again", ended_s, goal_s=10.0))
     assert row.is_clean
+
+
+def test_a_short_cut_between_two_nodes_costs_a_wait_and_no_attempt(
+    house: House, scene: Scene, request: pytest.FixtureRequest
+) -> None:
+    _, yard, _, cables = house
+    run = scene.submit(steps=600, **gang(2))
+    scene.wait_for_a_step(run, 60, 200)
+    one, other = placed_on(yard, run)
+    cables.cut(one, other)
+    time.sleep(2 + 2.5 * scene.choice.random())
+    cables.heal(one, other)
+    scene.check_status(run)
+    row = scene.finish("network between two nodes is cut for seconds")
+    request.config.stash.setdefault(ROWS, []).append(row)
+    assert row.is_clean and row.attempts == 1
 
 
 def test_a_node_without_power_is_lost_though_no_connection_to_it_was_closed(

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import sys
+import threading
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,9 @@ from trainyard import __version__, lifeline
 from trainyard.contract.calls.joining import JoinRequest
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
-from workers.node.brought import GRACE_S, NOTICE, Departure, token_for, token_in
+from workers.node.brought.departure import GRACE_S, NOTICE, Departure
+from workers.node.brought.leftovers import sweep
+from workers.node.brought.tokens import token_for, token_in
 from workers.node.logs import configure_logs
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
@@ -186,16 +189,16 @@ def serve(
     with it.
     """
     node = NodeWorker(config, home, address, isolation, slots, sends_all=bool(for_attempt))
-    departure = Departure(node, for_attempt, grace_s) if for_attempt else None
+    departure = Departure(node, for_attempt, home, grace_s) if for_attempt else None
     if departure is not None:
         signal.signal(NOTICE, departure.take_notice)
         departure.start()
+        threading.Thread(target=sweep, args=(home,), name="leftovers", daemon=True).start()
     commands = CommandReader(config.id, config.key, node.clock.now)
     app = make_app(config.redis_url, config.name, commands.gate())
     register(app, commands, node)
     node.start()
-    if departure is None:  # else it stays in contact while its ranks save
-        worker_shutting_down.connect(lambda **_: node.leave(), weak=False)
+    worker_shutting_down.connect(lambda **_: node.leave(), weak=False)
     # It warns root of pickled messages; we accept JSON only.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     worker = app.Worker(
@@ -212,7 +215,7 @@ def serve(
         worker.start()
     finally:
         if departure is not None:
-            departure.finish(home)
+            departure.finish()
         if is_tethered:  # our supervisors are ending with us; their last reports go through us if they cannot
             node.wait_for_supervisors(LAST_REPORTS_S)
         node.stop()

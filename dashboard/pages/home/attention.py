@@ -62,10 +62,11 @@ def troubled(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
 
 
 def away_nodes(user: Someone, now: datetime) -> list[Away]:
-    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off."""
+    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off, and one that an
+    engine brought is about to leave, or its run says what is missing."""
     known = contact_time(now)
     found: dict[str, list[Node]] = {}
-    for node in visible_nodes(user).filter(is_draining=False):
+    for node in visible_nodes(user).filter(is_draining=False, kind=Node.Kind.STAYS):
         if not node.is_in_contact(known):
             found.setdefault(node.cluster_id, []).append(node)
     return [_away(nodes) for nodes in found.values()]

@@ -313,3 +313,12 @@ def test_nodes_that_are_being_stopped_get_no_next_attempt_until_they_are_started
     for voice in yard.voices:
         voice.is_leaving = False
     assert (yard.tick(), yard.attempt.number) == ("SCHEDULED", 2)
+
+
+def test_a_node_that_is_being_stopped_trains_on_while_its_ranks_save(yard: Yard) -> None:
+    yard.start()
+    for voice in yard.voices:
+        voice.is_leaving = True
+    for _ in range(8):
+        yard.say("running")
+        assert yard.tick() == "RUNNING"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from celery.utils.dispatch import Signal
 
-from workers.node import brought
-from workers.node.brought import Departure, token_for, token_in
+from workers.node import main
+from workers.node.brought import departure, leftovers
+from workers.node.brought.departure import Departure
+from workers.node.brought.tokens import token_for, token_in
 from workers.node.main import parse
 from workers.transport.node_config import CannotStart
 
@@ -37,9 +42,9 @@ class Worker:
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The signals that were sent."""
     found: list[tuple[int, int]] = []
-    monkeypatch.setattr(brought.os, "kill", lambda *words: found.append(words))
-    monkeypatch.setattr(brought, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(brought, "READ_S", 0.0)
+    monkeypatch.setattr(departure.os, "kill", lambda *words: found.append(words))
+    monkeypatch.setattr(departure, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(departure, "READ_S", 0.0)
     return found
 
 
@@ -62,7 +67,7 @@ def test_ranks_may_save_for_as_long_as_the_machine_is_there(tmp_path: Path) -> N
     assert parse(["--for-attempt", "a1", "--grace", "120"]).grace == 120
     for grace_s, waited_s in ((120.0, 115.0), (30.0, 25.0), (2.0, 1.0)):
         worker = Worker()
-        Departure(worker, "a1", grace_s).finish(tmp_path / "home")  # type: ignore[arg-type]
+        Departure(worker, "a1", tmp_path / "home", grace_s).finish()  # type: ignore[arg-type]
         assert worker.waited_s == waited_s
 
 
@@ -79,28 +84,28 @@ def test_an_attempt_that_would_be_another_folder_is_refused(text: str) -> None:
         parse(["--for-attempt", text])
 
 
-def test_it_leaves_once_the_server_has_everything(killed: list[tuple[int, int]]) -> None:
+def test_it_leaves_once_the_server_has_everything(killed: list[tuple[int, int]], tmp_path: Path) -> None:
     worker = Worker()
-    departure = Departure(worker, "a1")  # type: ignore[arg-type]
-    departure.start()
-    departure.join(0.1)
-    assert departure.is_alive() and not killed
+    leaving = Departure(worker, "a1", tmp_path)  # type: ignore[arg-type]
+    leaving.start()
+    leaving.join(0.1)
+    assert leaving.is_alive() and not killed
     worker.is_done.set()
-    departure.join(5)
+    leaving.join(5)
     assert killed == [(os.getpid(), signal.SIGTERM)]
     assert worker.num_ends == 0
 
 
-def test_a_notice_asks_the_ranks_once_to_save_and_end(killed: list[tuple[int, int]]) -> None:
+def test_a_notice_asks_the_ranks_once_to_save_and_end(killed: list[tuple[int, int]], tmp_path: Path) -> None:
     worker = Worker()
-    departure = Departure(worker, "a1")  # type: ignore[arg-type]
-    departure.start()
+    leaving = Departure(worker, "a1", tmp_path)  # type: ignore[arg-type]
+    leaving.start()
     for _ in range(3):
-        departure.take_notice()
-    departure.join(0.2)
-    assert worker.num_ends == 1 and departure.is_alive() and not killed
+        leaving.take_notice()
+    leaving.join(0.2)
+    assert worker.num_ends == 1 and leaving.is_alive() and not killed
     worker.is_done.set()
-    departure.join(5)
+    leaving.join(5)
     assert len(killed) == 1
 
 
@@ -110,5 +115,59 @@ def test_its_folder_goes_with_it_where_the_server_has_everything(tmp_path: Path)
         if is_done:
             worker.is_done.set()
         (tmp_path / "home").mkdir(exist_ok=True)
-        Departure(worker, "a1").finish(tmp_path / "home")  # type: ignore[arg-type]
+        Departure(worker, "a1", tmp_path / "home").finish()  # type: ignore[arg-type]
         assert (tmp_path / "home").exists() is not is_done
+
+
+@pytest.mark.parametrize("attempt", ["", "a1"])
+def test_a_node_reports_at_sigterm_that_it_is_leaving(
+    attempt: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutting_down = Signal()
+    for name in ("NodeWorker", "Departure", "CommandReader", "make_app", "register", "signal", "sweep"):
+        monkeypatch.setattr(main, name, MagicMock())
+    monkeypatch.setattr(main, "worker_shutting_down", shutting_down)
+    node, worker = main.NodeWorker.return_value, main.make_app.return_value.Worker.return_value  # type: ignore[attr-defined]
+    worker.start.side_effect = lambda: shutting_down.send("a worker")
+    worker.exitcode = 0
+    assert main.serve(MagicMock(), tmp_path, "", MagicMock(), slots=1, is_tethered=False, for_attempt=attempt) == 0
+    node.leave.assert_called_once_with()
+
+
+def age(folder: Path, seconds: float) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = leftovers.alive_file(folder)
+    file.touch()
+    os.utime(file, times=(file.stat().st_mtime - seconds,) * 2)
+    return folder
+
+
+def test_folders_of_nodes_that_died_are_removed_by_the_next_one_there(tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes"
+    dead = [age(nodes / f"a{number}-0", leftovers.KEPT_S + 60) for number in range(leftovers.MOST + 1)]
+    (dead[0] / "attempts").mkdir()
+    half_removed = nodes / f"{leftovers.PREFIX}1"
+    half_removed.mkdir()
+    alive = age(nodes / "b-0", leftovers.KEPT_S - 60)
+    of_another_kind = nodes / "gpu-1"  # it stays, and may be switched off for long
+    of_another_kind.mkdir()
+    (nodes / "c-0").symlink_to(dead[1])
+    own = nodes / "own-0"
+    own.mkdir()
+    assert leftovers.sweep(own) == leftovers.MOST
+    assert leftovers.sweep(own) == 2
+    assert sorted(nodes.iterdir()) == sorted([alive, of_another_kind, own, nodes / "c-0"])
+    assert leftovers.sweep(tmp_path / "gone" / "x-0") == 0
+
+
+def test_a_node_that_lives_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = age(tmp_path / "a-0", 1_000)
+    keep_alive = leftovers.KeepAlive(home)
+    keep_alive.show()
+    assert leftovers.alive_file(home).stat().st_mtime > leftovers.alive_file(age(tmp_path / "b-0", 500)).stat().st_mtime
+    age(home, 1_000)
+    keep_alive.show()  # not twice within a minute
+    assert leftovers.alive_file(home).stat().st_mtime < leftovers.alive_file(tmp_path / "b-0").stat().st_mtime
+    monkeypatch.setattr(leftovers, "SHOW_EVERY_S", 0.0)
+    shutil.rmtree(home)
+    leftovers.KeepAlive(home).show()  # its folder is gone: no error

@@ -14,6 +14,7 @@ from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
 from trainyard.spec.models import CommunicationSpec
 from trainyard.spec.sweeps import parse_sweep
 from trainyard.spooling.frames import frames
+from workers.supervisor.ranks.launch_contracts import RankPlace, contract_variables
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
@@ -83,6 +84,18 @@ def test_the_example_script_runs_as_torchrun_would_start_it(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "step 50/50  loss 0." in done.stdout
     assert (tmp_path / "model.pt").exists()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_example_of_tensorflow_finds_its_place_and_names_what_is_missing(rank: int, tmp_path: Path) -> None:
+    (tmp_path / "tensorflow.py").write_text("raise ModuleNotFoundError")  # too large for this environment
+    workers = ["10.0.0.1:4000", "10.0.0.2:4001"]
+    variables = contract_variables(["tensorflow"], RankPlace(rank, 2, 0, 1, master="10.0.0.1:29500", workers=workers))
+    environment = {**os.environ, **variables, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, str(EXAMPLES / "tensorflow" / "train.py")]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"worker {rank} of 2 at {workers[rank]}, chief at 10.0.0.1:4000\n"
+    assert done.returncode == 1 and "name it in environment.requirements" in done.stderr
 
 
 def test_the_example_of_media_logs_each_kind_and_its_pictures_come_closer(tmp_path: Path) -> None:

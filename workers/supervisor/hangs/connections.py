@@ -11,18 +11,20 @@ from workers.machine.sockets import socket_inodes
 TABLES = ("tcp", "tcp6")
 ESTABLISHED, RETRANSMITTING = "01", "01"
 LEAST_TRIES = 3  # to send again: in the first two seconds
+LASTING_TRIES = 5  # in the first 6.2 s, where the kernel waits 0.2 s before the first and doubles that each time
 MOST = 8  # that are named
 
 
-def unacknowledged(pid: int, proc: Path = Path("/proc")) -> list[str]:
+def unacknowledged(pid: int, proc: Path = Path("/proc"), *, least_tries: int = LEAST_TRIES) -> list[str]:
     """Return the far ends, as ``address:port``, of the process's connections that carry nothing any more."""
-    stuck = {inode: far for table in TABLES for inode, far in _stuck(proc / str(pid) / "net" / table)}
+    tables = (proc / str(pid) / "net" / table for table in TABLES)
+    stuck = {inode: far for table in tables for inode, far in _stuck(table, least_tries)}
     if not stuck:
         return []
     return sorted(stuck[inode] for inode in socket_inodes(proc / str(pid) / "fd") & stuck.keys())[:MOST]
 
 
-def _stuck(table: Path) -> list[tuple[str, str]]:
+def _stuck(table: Path, least_tries: int) -> list[tuple[str, str]]:
     """Return inode and far end of the sockets that send the same bytes again and again."""
     try:
         lines = table.read_text().splitlines()[1:]
@@ -34,7 +36,7 @@ def _stuck(table: Path) -> list[tuple[str, str]]:
         if len(words) < 10 or words[3] != ESTABLISHED:
             continue
         waiting, timer, tries = words[4].partition(":")[0], words[5].partition(":")[0], int(words[6], 16)
-        if int(waiting, 16) > 0 and timer == RETRANSMITTING and tries >= LEAST_TRIES:
+        if int(waiting, 16) > 0 and timer == RETRANSMITTING and tries >= least_tries:
             found.append((words[9], _address(words[2])))
     return found
 

@@ -13,7 +13,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import cpu_s, descendants_of, state_of
 from workers.progress.marker import Marker
 from workers.rank_process.cold_rank import MarksFile
-from workers.supervisor.hangs.connections import unacknowledged
+from workers.supervisor.hangs.connections import LASTING_TRIES, unacknowledged
 from workers.supervisor.hangs.stacks import Stacks
 from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
 from workers.supervisor.ranks.state import RankState
@@ -21,7 +21,7 @@ from workers.supervisor.ranks.state import RankState
 EVERY_S = 0.5
 LIFE_EVERY_S = 2.0  # how often processor time and output are looked at
 BUSY_SHARE = 0.05  # of one core
-CUT_LIMIT_S = 20.0  # a connection that carries nothing for so long: the network may be back before
+CUT_LIMIT_S = 7.5  # without progress, where a network is cut; one that is back after 6 s has carried something by then
 STOPPED = "T"  # by a signal; a debugger's stop is "t"
 
 
@@ -78,11 +78,15 @@ class HangWatch:
 
 
 def add_network(stall: RankStall, pid: int, at: float) -> None:
-    """Record what the kernel knows of the rank's connections. A cut network needs no long proof."""
+    """Record what the kernel knows of the rank's connections.
+
+    A cut network needs no long proof, and a short cut is none: the kernel sends the bytes again, and the ranks go on.
+    """
     stall.unacknowledged = unacknowledged(pid)
     if stall.unacknowledged:
         stall.limit_s = min(stall.limit_s, CUT_LIMIT_S)
-        stall.is_over = at - stall.since >= stall.limit_s
+        is_lasting = bool(unacknowledged(pid, least_tries=LASTING_TRIES))
+        stall.is_over |= is_lasting and at - stall.since >= stall.limit_s
 
 
 class Life:

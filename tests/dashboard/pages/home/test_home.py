@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.models import Membership, Project, Role, Run, User
+from runs.models import Membership, Node, Project, Role, Run, User
 from runs.status import Status
 from tests.cast import Cast, make_node
 from tests.series import write_series
@@ -147,6 +147,7 @@ def test_a_node_out_of_contact_needs_somebody(cast: Cast, as_user: AsUser) -> No
     away = make_node(cast.cluster, "node-away", seen_at=long_ago)
     make_node(cast.cluster, "node-here")
     make_node(cast.cluster, "node-drained", seen_at=long_ago, is_draining=True)
+    make_node(cast.cluster, "node-lent", seen_at=long_ago, kind=Node.Kind.BROUGHT)  # its run has words for that
     text = text_of(as_user(cast.viewer))
     needs = text[text.index('id="needs-title"') :].partition("</section>")[0]
     assert '<span class="count">1</span>' in needs and f"/nodes/{away.pk}/" in needs and "node-away" in needs

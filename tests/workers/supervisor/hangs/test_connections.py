@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from workers.supervisor.hangs.connections import unacknowledged
+from trainyard.contract.reports import RankStall
+from workers.supervisor.hangs import watch
+from workers.supervisor.hangs.connections import LASTING_TRIES, LEAST_TRIES, unacknowledged
 
 CUT = """
 import os, socket, subprocess, sys, time
@@ -55,4 +57,27 @@ def test_other_processes_sockets_and_shorter_waits_do_not_count(tmp_path: Path) 
         (held / str(number)).symlink_to(f"socket:[{inode}]")
     (held / "9").symlink_to("/dev/null")
     assert unacknowledged(7, tmp_path) == ["10.0.0.2:40653", "::1:80"]
+    assert unacknowledged(7, tmp_path, least_tries=LASTING_TRIES) == ["::1:80"]
     assert unacknowledged(8, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("tries", "waited_s", "is_over"),
+    [
+        (LEAST_TRIES, 30.0, False),  # cut for two seconds, late in a long step
+        (LASTING_TRIES, 7.0, False),
+        (LASTING_TRIES, 8.0, True),
+        (0, 8.0, False),
+        (0, 61.0, True),  # its own limit has passed
+    ],
+)
+def test_a_short_cut_ends_no_rank_and_a_lasting_one_does_in_seconds(
+    monkeypatch: pytest.MonkeyPatch, tries: int, waited_s: float, is_over: bool
+) -> None:
+    def found(_pid: int, *, least_tries: int = LEAST_TRIES) -> list[str]:
+        return ["10.0.0.2:40653"] if tries >= least_tries else []
+
+    monkeypatch.setattr(watch, "unacknowledged", found)
+    stall = RankStall(since=100.0, limit_s=60.0, is_over=waited_s >= 60)
+    watch.add_network(stall, 7, 100.0 + waited_s)
+    assert stall.is_over is is_over

@@ -1,4 +1,4 @@
-"""A node that an engine brought for one attempt: it leaves once the attempt is over here, or its machine is taken back.
+"""When a node that an engine brought leaves: once its attempt is over here, or when its machine is taken back.
 
 Whoever lends the machine may send a notice, which is SIGURG, some time before it takes the machine back. The ranks are
 asked to save and end then. The signal is one that ranks, which may get it too, ignore.
@@ -16,8 +16,8 @@ from types import FrameType
 
 import structlog
 
+from workers.node.brought.leftovers import KeepAlive
 from workers.node.worker import NodeWorker
-from workers.transport.node_config import CannotStart
 
 log = structlog.get_logger(__name__)
 
@@ -28,33 +28,17 @@ GRACE_S = 30  # from SIGTERM until the lender kills, where it does not say
 LAST_STEPS_S = 5.0  # of that, for the node worker itself
 
 
-def token_for(tokens: str | None, machine: int) -> str | None:
-    """Return the token of this machine among those of all machines of the attempt. Raises CannotStart."""
-    words = (tokens or "").split()
-    if not words:
-        return None
-    if machine >= len(words):
-        raise CannotStart(f"There are join tokens for {len(words)} machines, and this is number {machine}, from 0.")
-    return words[machine]
-
-
-def token_in(path: Path) -> str:
-    """Return the token that the file holds. Raises CannotStart."""
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"The join token cannot be read from {path}: {error}.") from error
-
-
 class Departure(threading.Thread):
     """Ends the node worker at the right moment."""
 
-    def __init__(self, node: NodeWorker, attempt: str, grace_s: float = GRACE_S) -> None:
+    def __init__(self, node: NodeWorker, attempt: str, home: Path, grace_s: float = GRACE_S) -> None:
         """``grace_s``: from SIGTERM until the machine is taken."""
         super().__init__(name="departure", daemon=True)
         self._node = node
         self._attempt = attempt
+        self._home = home
         self._grace_s = grace_s
+        self._alive = KeepAlive(home)
         self._noticed = threading.Event()
         self._is_told = False
 
@@ -64,6 +48,7 @@ class Departure(threading.Thread):
     def run(self) -> None:
         signal_name = NOTICE.name
         while not self._node.is_done_with(self._attempt):
+            self._alive.show()
             if self._noticed.wait(LOOK_EVERY_S) and not self._is_told:
                 self._is_told = True
                 log.warning("node.notice", signal=signal_name, attempt=self._attempt)
@@ -74,9 +59,9 @@ class Departure(threading.Thread):
         time.sleep(READ_S)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def finish(self, home: Path) -> None:
+    def finish(self) -> None:
         """After the last command: end what still runs, and leave nothing behind that the server has."""
         self._node.end_ranks()
         self._node.wait_for_supervisors(max(1.0, self._grace_s - LAST_STEPS_S))
         if self._node.is_done_with(self._attempt):
-            shutil.rmtree(home, ignore_errors=True)
+            shutil.rmtree(self._home, ignore_errors=True)
