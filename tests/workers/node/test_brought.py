@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import signal
@@ -12,7 +13,6 @@ from unittest.mock import MagicMock
 import pytest
 from celery.utils.dispatch import Signal
 
-from workers.node import main
 from workers.node.brought import departure, leftovers
 from workers.node.brought.departure import Departure
 from workers.node.brought.tokens import token_for, token_in
@@ -123,11 +123,12 @@ def test_its_folder_goes_with_it_where_the_server_has_everything(tmp_path: Path)
 def test_a_node_reports_at_sigterm_that_it_is_leaving(
     attempt: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    main = importlib.import_module("workers.node.main")  # the package names a function so
     shutting_down = Signal()
     for name in ("NodeWorker", "Departure", "CommandReader", "make_app", "register", "signal", "sweep"):
         monkeypatch.setattr(main, name, MagicMock())
     monkeypatch.setattr(main, "worker_shutting_down", shutting_down)
-    node, worker = main.NodeWorker.return_value, main.make_app.return_value.Worker.return_value  # type: ignore[attr-defined]
+    node, worker = main.NodeWorker.return_value, main.make_app.return_value.Worker.return_value
     worker.start.side_effect = lambda: shutting_down.send("a worker")
     worker.exitcode = 0
     assert main.serve(MagicMock(), tmp_path, "", MagicMock(), slots=1, is_tethered=False, for_attempt=attempt) == 0
