@@ -62,8 +62,8 @@ def troubled(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
 
 
 def away_nodes(user: Someone, now: datetime) -> list[Away]:
-    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off, and one that an
-    engine brought is about to leave, or its run says what is missing."""
+    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off, and of one
+    that an engine brought its run says what is missing."""
     known = contact_time(now)
     found: dict[str, list[Node]] = {}
     for node in visible_nodes(user).filter(is_draining=False, kind=Node.Kind.STAYS):
