@@ -7,18 +7,24 @@ run that had just begun), never less (a run that ended, without its last points)
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
+import json
 import os
 import sqlite3
 import sys
 import tarfile
 import tempfile
+import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
-from dashboard.home import home_path
+from dashboard.home import RESTORE_MARKER, home_path
 from dashboard.up.checks import CannotStart
 
 PRODUCT, METRICS = "trainyard.sqlite3", "metrics.sqlite3"
+ERASURES = "erasures.jsonl"
 FOLDERS = ("runs", "bundles", "checkpoints")  # a checkpoint deleted meanwhile is incomplete; its checksums show that
 
 
@@ -32,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"No backup was made: {error}", file=sys.stderr)
         return 1
     print(
-        f"{options.file} ({size / 1e6:.1f} MB). To restore, unpack it into an empty folder and start with"
-        " TRAINYARD_HOME set to that."
+        f"{options.file} ({size / 1e6:.1f} MB). To restore: trainyard restore {options.file}, with TRAINYARD_HOME set to an"
+        " empty folder, and with the newest list of erased people."
     )
     return 0
 
@@ -52,6 +58,8 @@ def back_up(home: Path, target: Path) -> int:
             add_database(archive, home / PRODUCT, Path(folder))
             if (home / "secret_key").exists():
                 archive.add(home / "secret_key", arcname="secret_key")
+            add_text(archive, RESTORE_MARKER, json.dumps({"made_at": datetime.now(UTC).isoformat()}))
+            add_file(archive, erasures_path(home), ERASURES)
             for name in FOLDERS:
                 add_folder(archive, home, home / name)
             add_database(archive, home / METRICS, Path(folder))
@@ -79,6 +87,22 @@ def add_database(archive: tarfile.TarFile, path: Path, folder: Path) -> None:
         source.backup(target)
     archive.add(copy, arcname=path.name)
     copy.unlink()
+
+
+def add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = len(text.encode()), 0o600, int(time.time())
+    archive.addfile(member, io.BytesIO(text.encode()))
+
+
+def add_file(archive: tarfile.TarFile, path: Path, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        archive.add(path, arcname=name, recursive=False)
+
+
+def erasures_path(home: Path) -> Path:
+    """Return the list of people who were erased: beside everything else, or where the settings say."""
+    return Path(os.environ.get("ERASURES_FILE") or home / ERASURES)
 
 
 def add_folder(archive: tarfile.TarFile, home: Path, folder: Path) -> None:

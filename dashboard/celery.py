@@ -145,6 +145,24 @@ class ProviderChecks(bootsteps.StartStopStep):
             self.thread.stop()
 
 
+class Privacy(bootsteps.StartStopStep):
+    """Makes exports, applies retention and measures what projects store, as another thread."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.thread: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.privacy.clock import PrivacyClock  # Django is ready by now
+
+        self.thread = PrivacyClock()
+        self.thread.start()
+
+    def stop(self, parent: Any) -> None:
+        if self.thread is not None:
+            self.thread.stop()
+
+
 class Lifeline(bootsteps.Step):
     """Stop when the parent under `up` is gone."""
 
@@ -153,4 +171,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Watch, Allocations, Sweeps, Listener, ProviderChecks, Lifeline}
+app.steps["worker"] |= {Clock, Watch, Allocations, Sweeps, Listener, ProviderChecks, Privacy, Lifeline}

@@ -68,3 +68,7 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
     beside.replace(path)
+
+
+# In a home that was unpacked from a backup, until the people who were erased since then are erased in it, too.
+RESTORE_MARKER = "from_backup.json"

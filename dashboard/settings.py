@@ -147,6 +147,10 @@ KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", "")
 # The audit: how long rows are kept (0: for ever), and a collector that gets them too (RFC 5424).
 AUDIT_KEEP_DAYS = databases.num_days(os.environ.get("AUDIT_KEEP_DAYS", ""), "AUDIT_KEEP_DAYS")
 AUDIT_SYSLOG = os.environ.get("AUDIT_SYSLOG", "")
+# People who were erased, for whoever restores a copy; where this server is; a text that people agree to.
+ERASURES_FILE = os.environ.get("ERASURES_FILE") or str(HOME / "erasures.jsonl")
+SERVER_REGION = os.environ.get("SERVER_REGION", "").strip()
+CONSENT_FILE = os.environ.get("CONSENT_FILE", "")
 # Keys that wrap secrets: a service, or keys in the environment; without either a file in the home.
 SECRETS_KMS = os.environ.get("TRAINYARD_SECRETS_KMS", "")
 SECRETS_KEY = os.environ.get("TRAINYARD_SECRETS_KEY", "")

@@ -1,5 +1,6 @@
 """What every request of a signed-in browser passes: its session is still there, its use is recorded, and a person who
-needs a second factor and has none gets no further than to the page that sets one up."""
+needs a second factor and has none gets no further than to the page that sets one up, nor one who has not agreed to the
+terms of the site further than to those."""
 
 from __future__ import annotations
 
@@ -19,10 +20,15 @@ from runs.api.problems import problem
 from runs.identity import second_factor
 from runs.identity.sessions import SESSION_ROW, begin_session, end_rows, use_session
 from runs.models import BrowserSession, User
+from runs.privacy import consent
 
 # What a person may still open who needs a second factor and has none.
 OPEN = frozenset(
     {"security", "set-up-app", "set-up-key", "recovery-codes", "second-factor-step", "sign-in", "sign-out"}
+)
+# What one may open who has not agreed to the terms: to read them, and to go with all that is theirs.
+OPEN_BEFORE_CONSENT = frozenset(
+    {"consent", "personal-data", "export-own-data", "erase-me", "download_export", "second-factor-step"}
 )
 HEALTH = "/api/v1/health"  # nobody's, and it answers without a database
 
@@ -46,7 +52,11 @@ class SignedInMiddleware(MiddlewareMixin):
         match = request.resolver_match
         if match is not None and match.url_name in OPEN:
             return None
-        return _to_second_factor(request) if second_factor.is_missing(user) else None
+        if second_factor.is_missing(user):
+            return _refused(request, second_factor.SENTENCE, "second-factor", to="security")
+        if match is not None and match.url_name not in OPEN_BEFORE_CONSENT and consent.is_missing(user):
+            return _refused(request, consent.SENTENCE, "consent", to="consent")
+        return None
 
 
 def _is_there(request: HttpRequest, user: User) -> bool:
@@ -58,12 +68,12 @@ def _is_there(request: HttpRequest, user: User) -> bool:
     return True
 
 
-def _to_second_factor(request: HttpRequest) -> HttpResponse:
+def _refused(request: HttpRequest, sentence: str, code: str, *, to: str) -> HttpResponse:
     if request.path.startswith("/api/"):
-        return problem(403, second_factor.SENTENCE, code="second-factor")
+        return problem(403, sentence, code=code)
     if request.headers.get("X-Requested-With") == "fetch":
-        return JsonResponse({"sentence": second_factor.SENTENCE}, status=403)
-    return redirect("security")
+        return JsonResponse({"sentence": sentence}, status=403)
+    return redirect(to)
 
 
 @receiver(user_logged_in)

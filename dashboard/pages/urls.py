@@ -9,7 +9,7 @@ from django.urls import URLPattern, path
 
 from dashboard.pages import jobs
 from dashboard.pages import palette as jump
-from dashboard.pages.account import provider, second_step, security, sign_in
+from dashboard.pages.account import personal_data, provider, second_step, security, sign_in
 from dashboard.pages.account import views as account
 from dashboard.pages.audit import views as audit
 from dashboard.pages.clusters import verbs as cluster_verbs
@@ -20,7 +20,8 @@ from dashboard.pages.datasets import views as datasets
 from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
-from dashboard.pages.people import git_keys, invitation, rights, secrets, sign_in_settings
+from dashboard.pages.people import data as project_data
+from dashboard.pages.people import git_keys, invitation, person, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people
 from dashboard.pages.run import checkpoints, resizing, rewinding, slow, terminal, traces
 from dashboard.pages.run import views as run
@@ -86,6 +87,14 @@ urlpatterns = [
     route(
         "people/sign-in/scim-tokens/<slug:token_id>/revoke/", sign_in_settings.revoke_scim_token, "revoke-scim-token"
     ),
+    route("people/persons/<int:person_id>/", person.person, "person"),
+    route("people/persons/<int:person_id>/export/", person.export, "export-person"),
+    route("people/persons/<int:person_id>/erase/", person.erase, "erase-person"),
+    route("people/<slug:project_id>/data/", project_data.data, "project-data"),
+    route("people/<slug:project_id>/data/retention/", project_data.retention, "set-retention"),
+    route("people/<slug:project_id>/data/regions/", project_data.regions, "set-regions"),
+    route("people/<slug:project_id>/data/measure/", project_data.measure, "measure-storage"),
+    route("people/<slug:project_id>/data/quota/", project_data.quota, "set-quota"),
     route("people/<slug:project_id>/second-factor/", sign_in_settings.ask_second_factor, "ask-second-factor"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
@@ -106,6 +115,10 @@ urlpatterns = [
     route("audit/", audit.audit, "audit"),
     route("audit/verify/", audit.verify, "verify-audit"),
     route("account/", account.account, "account"),
+    route("account/data/", personal_data.personal_data, "personal-data"),
+    route("account/data/export/", personal_data.export, "export-own-data"),
+    route("account/data/erase/", personal_data.erase, "erase-me"),
+    route("account/consent/", personal_data.agree, "consent"),
     route("account/secrets/", secrets.own, "own-secrets"),
     route("account/secrets/set/", secrets.put_own, "set-own-secret"),
     route("account/secrets/<slug:name>/delete/", secrets.delete_own, "delete-own-secret"),

@@ -14,7 +14,15 @@ import traceback
 from dashboard.home import home_path
 from dashboard.http import hosts
 from dashboard.up import database, demo, orphans
-from dashboard.up.checks import CannotStart, describe_owner, listen, lock_home, number, prepare_home
+from dashboard.up.checks import (
+    CannotStart,
+    describe_owner,
+    listen,
+    lock_home,
+    number,
+    prepare_home,
+    refuse_unfinished_restore,
+)
 from dashboard.up.output import Console
 from dashboard.up.processes import Processes
 
@@ -48,6 +56,7 @@ def prepare() -> Processes:
     port, num_nodes = number("PORT", 8000, 65535), number("NODES", 2, 64)
     os.umask(0o077)
     prepare_home(home)
+    refuse_unfinished_restore(home)
     lock = lock_home(home)
     listener = listen(host, port)
     port = listener.getsockname()[1]

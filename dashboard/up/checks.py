@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from dashboard.home import UnsafeFolder, make_private
+from dashboard.home import RESTORE_MARKER, UnsafeFolder, make_private
 from dashboard.http.hosts import bracketed
 
 BACKLOG = 512
@@ -39,6 +39,15 @@ def prepare_home(home: Path) -> None:
         raise CannotStart(f"The home {home} cannot be written to: {reason}. TRAINYARD_HOME names another.") from error
     except UnsafeFolder as error:
         raise CannotStart(f"{error} TRAINYARD_HOME names another home.") from error
+
+
+def refuse_unfinished_restore(home: Path) -> None:
+    """Raise CannotStart where a backup was unpacked and nobody has said whom it must not bring back."""
+    if (home / RESTORE_MARKER).exists():
+        raise CannotStart(
+            f"The home {home} came from a backup: people who were erased since then would be back. Finish with"
+            " `trainyard restore --erasures LIST`, or `--without-erasures` where the list is lost."
+        )
 
 
 def lock_home(home: Path) -> int:

@@ -47,8 +47,10 @@ def set_up_django() -> None:
         raise CannotStart(str(error)) from error
 
 
-def open_database() -> int:
-    """Reach every database and migrate what is not up to date. Returns how many migrations were applied."""
+def open_database(*, is_restored: bool = False) -> int:
+    """Reach every database and migrate what is not up to date. Returns how many migrations were applied.
+
+    Whoever was erased and came back with an older database is erased again; ``is_restored``: the caller does that."""
     from django.core.management import call_command
     from django.db import OperationalError, connections
     from django.db.migrations.executor import MigrationExecutor
@@ -68,7 +70,18 @@ def open_database() -> int:
         if plan:  # the command itself takes half a second to find out that there is nothing to do
             call_command("migrate", database=alias, interactive=False, verbosity=0)
             num_applied += len(plan)
+    if not is_restored:
+        _erase_again()
     return num_applied
+
+
+def _erase_again() -> None:
+    from runs.privacy import erasure, tombstones
+
+    try:
+        erasure.catch_up()
+    except tombstones.BadList as error:
+        raise CannotStart(str(error)) from error
 
 
 def place_of(database: dict[str, object]) -> str:

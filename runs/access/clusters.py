@@ -61,7 +61,10 @@ def get_cluster_for(user: Someone, project: Project, cluster_id: str) -> Cluster
 
 def require_use(project: Project, cluster: Cluster, user: Someone | None = None) -> None:
     """Raise Forbidden unless the project may use the cluster, or a group of the person. Superusers too, for the
-    project's members' runs go there."""
+    project's members' runs go there. Nothing of a project that is pinned to regions goes to a
+    cluster elsewhere."""
+    if sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region):
+        raise Forbidden(sentence)
     if cluster.projects.filter(pk=project.pk).exists():
         return
     if isinstance(user, User) and Cluster.objects.filter(_by_groups(user, Permission.CLUSTERS_USE), pk=cluster.pk):

@@ -52,6 +52,7 @@ class Permission(TextChoices):
     INVITATIONS_READ = "invitations:read", "see open invitations"
     ROLES_MANAGE = "roles:manage", "make and change the project's own roles"
     OWNERS_MANAGE = "owners:manage", "make and unmake owners"
+    PRIVACY_MANAGE = "privacy:manage", "set how long data is kept, and in which regions it may lie"
     TOKENS_READ = "tokens:read", "see service accounts and their tokens"
     TOKENS_MANAGE = "tokens:manage", "make and remove service accounts and their tokens"
     AUDIT_READ = "audit:read", "read the audit log"
@@ -124,7 +125,7 @@ PERMISSIONS_OF: dict[Role, frozenset[Permission]] = {
     Role.AUDITOR: _AUDITOR,
     Role.MEMBER: _MEMBER,
     Role.MAINTAINER: _MAINTAINER,
-    Role.OWNER: _MAINTAINER | {P.ROLES_MANAGE, P.OWNERS_MANAGE},
+    Role.OWNER: _MAINTAINER | {P.ROLES_MANAGE, P.OWNERS_MANAGE, P.PRIVACY_MANAGE},
 }
 PERMISSIONS_ON_CLUSTERS: dict[ClusterRole.Kind, frozenset[Permission]] = {
     ClusterRole.Kind.RUNNER: frozenset({P.CLUSTERS_READ, P.CLUSTERS_USE}),

@@ -22,6 +22,7 @@ from runs.models import Attempt, HeldSlot, Job, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.reconcile.placing import is_claimed
+from runs.privacy.quota import require_room
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
 from runs.repositories.pinning import PinnedCode
@@ -73,6 +74,7 @@ class PreparedRun:
 def prepare_run(*, actor: User, document: Any) -> PreparedRun:
     """Raises what submit_run raises."""
     found = check_launch(actor=actor, document=document)
+    require_room(found.project)
     pinned = pin_code(actor=actor, project=found.project, spec=found.spec)
     estimate = frozen_estimate(found.spec, found.cluster, found.nodes)
     return PreparedRun(found, found.spec.resolved(), pinned, estimate)
@@ -190,6 +192,7 @@ def resume_run(*, actor: User, run: Run) -> Run:
         raise Refused("not-paused", f"Run {run.name} is {run.status}. Only a paused run can be resumed.")
     if run.cluster is not None:
         require_use(run.project, run.cluster, actor)
+    require_room(run.project)
     _refuse_second_attempt(run)
     with transaction.atomic():
         run.move_to(Status.QUEUED, code="resumed", sentence=f"Resumed by {actor}.", actor=actor)

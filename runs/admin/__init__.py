@@ -3,6 +3,6 @@
 Rules live in runs.actions; here is nothing but which columns are shown.
 """
 
-from runs.admin import clusters, identity, metrics, people, rights, security, sweeps, training
+from runs.admin import clusters, identity, metrics, people, privacy, rights, security, sweeps, training
 
-__all__ = ["clusters", "identity", "metrics", "people", "rights", "security", "sweeps", "training"]
+__all__ = ["clusters", "identity", "metrics", "people", "privacy", "rights", "security", "sweeps", "training"]

@@ -107,6 +107,17 @@ GROUPS = (
         ),
     ),
     Group(
+        "Privacy",
+        "What belongs to people, and where projects' data lie.",
+        (
+            (models.PersonalExport, "Exports", "what belongs to a person, in a file for them"),
+            (models.ErasedPerson, "Erased people", "numbers of people who are not to come back with a backup"),
+            (models.Consent, "Consents", "who agreed to which text"),
+            (models.StoredData, "Stored data", "how much of a project lies where"),
+            (models.RemovedData, "Removed data", "what retention took from runs"),
+        ),
+    ),
+    Group(
         "Clusters",
         "The machines.",
         (

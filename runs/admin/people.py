@@ -25,6 +25,10 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
     list_filter = ("is_active", "is_staff", "is_superuser")
     actions = ("revoke_all_tokens",)
 
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """People are erased, with a tombstone that restores honour: on their page under People."""
+        return False
+
     @admin.action(description="Revoke all tokens of the selected people", permissions=["administrator"])
     def revoke_all_tokens(self, request: HttpRequest, people: QuerySet[User]) -> None:
         num = sum(actions.revoke_tokens(actor=_actor(request), user=user) for user in people)

@@ -5,13 +5,33 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written
+from runs.audit.chain import canonical
+from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry, AuditHead, Secret, SecretUse, SecretVersion
 
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(Written):
-    list_display = ("sequence", "at", "actor", "action", "object", "project", "result", "address")
-    search_fields = ("actor", "action", "object", "project")
+    """Whoever was erased stands in no column by name, and is not looked for by it."""
+
+    fields = ("sequence", "at", "who", "action", "what", "project", "values", "result", "repeats", "hash")
+    readonly_fields = ("who", "what", "values")
+    list_display = ("sequence", "at", "who", "action", "what", "project", "result")
+    search_fields = ("action", "project")
+
+    @admin.display(description="actor")
+    def who(self, row: AuditEntry) -> str:
+        (entry,) = shown([row])
+        return f"{entry.actor or 'nobody'} {entry.address}"
+
+    @admin.display(description="object")
+    def what(self, row: AuditEntry) -> str:
+        (entry,) = shown([row])
+        return entry.object
+
+    def values(self, row: AuditEntry) -> str:
+        (entry,) = shown([row])
+        return canonical({"before": entry.before, "after": entry.after})
 
 
 @admin.register(AuditHead)

@@ -57,3 +57,13 @@ def acting(act: Act) -> Iterator[Act]:
         yield act
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Let what happens inside change rows of which the act that goes on keeps no values, as when a person is erased."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)

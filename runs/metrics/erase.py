@@ -88,13 +88,7 @@ def _erase(run_id: str, end: float) -> bool:
 
 def _batches(run_id: str) -> Iterator[None]:
     """Delete some rows at each turn: what points to others before what it points to."""
-    hidden = Series.objects.filter(run_id=HIDDEN + run_id)
-    yield from _delete(Block.objects.filter(run_id=run_id))
-    while some := list(hidden.values_list("pk", flat=True)[:IDS_PER_QUERY]):
-        yield from _delete(Segment.objects.filter(series__in=some))
-        yield from _delete(Level.objects.filter(series__in=some))
-        yield from _delete(Series.objects.filter(pk__in=some), IDS_PER_QUERY)
-    yield from _delete(Axis.objects.filter(run_id=run_id, segments=None))
+    yield from _point_batches(run_id)
     yield from _delete(LogChunk.objects.filter(run_id=run_id), LOG_ROWS)
     yield from _delete(LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY)
     yield from _delete(Media.objects.filter(run_id=run_id), MEDIA_ROWS)
@@ -102,8 +96,44 @@ def _batches(run_id: str) -> Iterator[None]:
     Erasure.objects.filter(pk=run_id).delete()
 
 
+def _point_batches(run_id: str) -> Iterator[None]:
+    hidden = Series.objects.filter(run_id=HIDDEN + run_id)
+    yield from _delete(Block.objects.filter(run_id=run_id))
+    while some := list(hidden.values_list("pk", flat=True)[:IDS_PER_QUERY]):
+        yield from _delete(Segment.objects.filter(series__in=some))
+        yield from _delete(Level.objects.filter(series__in=some))
+        yield from _delete(Series.objects.filter(pk__in=some), IDS_PER_QUERY)
+    yield from _delete(Axis.objects.filter(run_id=run_id, segments=None))
+
+
 def _delete(rows: models.QuerySet[models.Model], number: int = 0) -> Iterator[None]:
     while ids := list(rows.values_list("pk", flat=True)[: number or ROWS]):
         with transaction.atomic(using=settings.METRICS_DATABASE):
             delete_rows(rows.model, ids)
         yield
+
+
+def remove_points(run_id: str) -> None:
+    """Delete the curves of a run that has ended; its logs, media and the record of its progress stay. Whoever is
+    interrupted begins again: rows that were hidden once are found."""
+    with transaction.atomic(using=settings.METRICS_DATABASE):
+        Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField()))
+    for _ in _point_batches(run_id):
+        pass
+
+
+def remove_logs(run_id: str) -> None:
+    for _ in _delete(LogChunk.objects.filter(run_id=run_id), LOG_ROWS):
+        pass
+    for _ in _delete(LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY):
+        pass
+
+
+def remove_media(run_id: str) -> None:
+    for _ in _delete(Media.objects.filter(run_id=run_id), MEDIA_ROWS):
+        pass
+
+
+def remove_checkpoint_rows(run_id: str) -> None:
+    """Record that nothing of the run can be gone on from. The files lie on nodes, which ask whether they may go."""
+    Checkpoint.objects.filter(run_id=run_id, deleted_at=None).update(deleted_at=time.time())

@@ -19,6 +19,7 @@ from runs.models.people import (
     Workspace,
 )
 from runs.models.preflights import Preflight
+from runs.models.privacy import Consent, ErasedPerson, PersonalExport, RemovedData, StoredData
 from runs.models.runs import GoneRun, Run
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.models.security.secrets import Secret, SecretUse, SecretVersion
@@ -34,8 +35,10 @@ __all__ = [
     "Cluster",
     "ClusterRole",
     "CodeBundle",
+    "Consent",
     "CustomRole",
     "Dataset",
+    "ErasedPerson",
     "Event",
     "GitKey",
     "GoneRun",
@@ -48,12 +51,14 @@ __all__ = [
     "JoinToken",
     "Membership",
     "Node",
+    "PersonalExport",
     "Placement",
     "Preflight",
     "Project",
     "ProvidedGroup",
     "ProviderSession",
     "ProvisioningToken",
+    "RemovedData",
     "Role",
     "Run",
     "RunCode",
@@ -62,6 +67,7 @@ __all__ = [
     "SecretUse",
     "SecretVersion",
     "SignInLink",
+    "StoredData",
     "Sweep",
     "Token",
     "Trial",

@@ -57,6 +57,16 @@ class Project(models.Model):
     name = models.SlugField(max_length=60, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
     second_factor_from = models.CharField(max_length=12, blank=True)  # the weakest role that needs one; "": nobody
+    # Where its data may lie, separated by commas as in Cluster.region; empty: anywhere.
+    regions = models.CharField(max_length=300, blank=True)
+    quota_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of all that it stores; None: no limit
+    # Days after the end of a run; None: for ever. See runs.privacy.retention.
+    keep_logs_days = models.PositiveIntegerField(null=True, blank=True)
+    keep_metrics_days = models.PositiveIntegerField(null=True, blank=True)
+    keep_media_days = models.PositiveIntegerField(null=True, blank=True)
+    keep_outputs_days = models.PositiveIntegerField(null=True, blank=True)
+    keep_checkpoints_days = models.PositiveIntegerField(null=True, blank=True)
+    keep_runs_days = models.PositiveIntegerField(null=True, blank=True)
     members: models.ManyToManyField[User, Membership] = models.ManyToManyField(
         User, through="Membership", related_name="projects"
     )
@@ -66,6 +76,21 @@ class Project(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def region_list(self) -> list[str]:
+        return [one for one in self.regions.split(",") if one]
+
+    def may_lie_in(self, region: str) -> bool:
+        """Whether its data may lie in the region. A place that does not say where it is counts as elsewhere."""
+        return not self.regions or region in self.region_list
+
+    def why_not_in(self, place: str, region: str) -> str:
+        """Say why nothing of the project may lie at the place; empty where it may."""
+        if self.may_lie_in(region):
+            return ""
+        where = f"is in {region}" if region else "does not say in which region it is"
+        return f"Project {self.name} keeps its data in {' or '.join(self.region_list)}, and {place} {where}."
 
 
 class CustomRole(models.Model):

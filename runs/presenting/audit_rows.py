@@ -12,14 +12,15 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 
 from runs.access import Forbidden, Permission, Someone, can_everywhere, has_scope, projects_with, require_scope
-from runs.audit.chain import READ_AT_ONCE, as_time
+from runs.audit.chain import READ_AT_ONCE, as_time, canonical
+from runs.audit.pseudonyms import ShownEntry, is_pseudonym, shown, without_erased
 from runs.models import AuditEntry, User
 from runs.ordered import one_of
 from trainyard.contract.base import JsonObject
 
 COLUMNS = (
     "sequence", "at", "actor", "token", "address", "action", "object", "project", "before", "after", "result",
-    "repeats", "previous_hash", "hash",
+    "repeats", "previous_hash", "hash", "is_pseudonymous",
 )  # fmt: skip
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -60,8 +61,10 @@ def visible_entries(user: Someone) -> QuerySet[AuditEntry]:
 
 
 def filtered(rows: QuerySet[AuditEntry], filters: AuditFilters) -> QuerySet[AuditEntry]:
+    if filters.actor or filters.q or filters.address:
+        rows = without_erased(rows, filters.actor)
     for name in ("actor", "project", "address"):
-        if value := getattr(filters, name):
+        if (value := getattr(filters, name)) and not (name == "actor" and is_pseudonym(value)):
             rows = rows.filter(**{name: value})
     if filters.action:
         rows = rows.filter(Q(action=filters.action) | Q(action__startswith=f"{filters.action}."))
@@ -82,10 +85,10 @@ def filtered(rows: QuerySet[AuditEntry], filters: AuditFilters) -> QuerySet[Audi
     return rows
 
 
-def as_object(row: AuditEntry) -> JsonObject:
-    """Return the row with its hashes, as exports have it: whoever has all rows can check the chain."""
-    values = {name: getattr(row, name) for name in COLUMNS}
-    return {**values, "at": as_time(row.at), "before": row.values_before, "after": row.values_after}
+def as_object(row: ShownEntry) -> JsonObject:
+    """Return the row with its hashes, as exports have it: whoever has all rows can check the chain, but for those that
+    name somebody who was erased."""
+    return {**{name: getattr(row, name) for name in COLUMNS}, "at": as_time(row.at)}
 
 
 def json_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
@@ -99,11 +102,11 @@ def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
         yield _csv_line([_cell(getattr(row, name)) for name in COLUMNS])
 
 
-def _oldest_first(rows: QuerySet[AuditEntry]) -> Iterator[AuditEntry]:
+def _oldest_first(rows: QuerySet[AuditEntry]) -> Iterator[ShownEntry]:
     """Yield all of them, some at a time: no transaction stays open while somebody reads slowly."""
     last = 0
     while found := list(rows.filter(sequence__gt=last).order_by("sequence")[:READ_AT_ONCE]):
-        yield from found
+        yield from shown(found)
         last = found[-1].sequence
 
 
@@ -117,6 +120,8 @@ def _cell(value: object) -> object:
     """Return what a spreadsheet takes for text and never for a formula."""
     if isinstance(value, datetime):
         return as_time(value)
+    if isinstance(value, dict):
+        return canonical(value)
     if isinstance(value, str) and value.startswith(FORMULA):
         return f"'{value}"
     return value

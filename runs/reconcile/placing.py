@@ -15,7 +15,7 @@ from django.db.models import Q
 from runs import broadcast
 from runs.access import users_who_may_run_on
 from runs.engines import engine_of
-from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
+from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Project, Run
 from runs.models.runs import StaleStatus
 from runs.placing.queue import requests_of, waiting_runs
 from runs.placing.recovering import Recovering, recovering_runs
@@ -77,6 +77,13 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
         for runs in (recovering_runs(cluster), waiting)
         for run_id in runs.exclude(may_run).values_list("pk", flat=True)
     ]
+    elsewhere, words = _pinned_elsewhere(cluster)
+    shut_out += [
+        Waiting(run_id, words[project])
+        for runs in (recovering_runs(cluster), waiting)
+        for run_id, project in runs.filter(may_run & elsewhere).values_list("pk", "project_id")
+    ]
+    may_run &= ~elsewhere
     recovering = Recovering(recovering_runs(cluster).filter(may_run), now)
     requests = [*recovering.requests, *requests_of(waiting.filter(may_run))]
     if not requests:
@@ -84,6 +91,16 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     rooms = engine_of(cluster).capacity(cluster, now)
     vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
     return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
+
+
+def _pinned_elsewhere(cluster: Cluster) -> tuple[Q, dict[str, str]]:
+    """Return which runs are of projects that are pinned to other regions, and by project why these wait."""
+    words = {
+        project.pk: f"{sentence} It waits."
+        for project in Project.objects.exclude(regions="")
+        if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
+    }
+    return Q(project__in=list(words)), words
 
 
 def _write(placed: Placed, left_out: str = "") -> list[Placement]:

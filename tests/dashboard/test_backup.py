@@ -42,7 +42,8 @@ def test_it_holds_databases_files_and_the_key(tmp_path: Path) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     with tarfile.open(target) as archive:
         assert sorted(archive.getnames()) == [
-            "checkpoints/abc/step-1.fence-1/manifest.json", "metrics.sqlite3", "runs/abc/output/model.safetensors",
+            "checkpoints/abc/step-1.fence-1/manifest.json", "from_backup.json", "metrics.sqlite3",
+            "runs/abc/output/model.safetensors",
             "secret_key", "trainyard.sqlite3",
         ]  # fmt: skip
 

@@ -12,6 +12,7 @@ PROGRAMS = {
     "node": ("workers.node", "start a node worker (--join TOKEN --server URL on another machine)"),
     "doctor": ("dashboard.doctor", "say what keeps a cluster from training (--cluster NAME)"),
     "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
+    "restore": ("dashboard.restore", "make a home of a backup, without people who were erased since"),
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
 }
 
@@ -20,6 +21,7 @@ NEEDS = {
     "up": ("server", "node"),
     "node": ("node",),
     "backup": ("server",),
+    "restore": ("server",),
     "doctor": ("server", "node"),
     "sign-in-link": ("server",),
 }

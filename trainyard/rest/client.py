@@ -149,6 +149,12 @@ class Client:
         headers = {"Range": f"bytes={first}-", "If-Range": tag} if first else {}
         headers["Accept-Encoding"] = "identity"
         place = f"runs/{_part(run)}/files/{'/'.join(map(_part, path.split('/')))}"
+        with self.open(place, headers) as response:
+            yield response
+
+    @contextmanager
+    def open(self, place: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """Open an answer that is read while it comes."""
         try:
             with self._http.stream("GET", place, headers=headers) as response:
                 if response.is_error or response.is_redirect:
@@ -301,6 +307,10 @@ class Client:
         return self._json("GET", "me", answers.Me)
 
     # The wire
+
+    def call(self, method: str, path: str, kind: type[T], **request: Any) -> T:
+        """Send a request of a family of calls that has a module of its own, and return the checked answer."""
+        return self._json(method, path, kind, **request)
 
     def _pages(self, path: str, filters: Mapping[str, QueryValue], kind: type[T]) -> Iterator[T]:
         query = _given(filters)

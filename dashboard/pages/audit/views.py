@@ -13,7 +13,7 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import page, show
 from runs.access import Forbidden
 from runs.audit import chain
-from runs.models import AuditEntry
+from runs.audit.pseudonyms import ShownEntry, shown
 from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, visible_entries
 
 LIMIT = 100
@@ -23,7 +23,7 @@ MAX_CHARACTERS = 2_000
 
 
 class Line(NamedTuple):
-    row: AuditEntry
+    row: ShownEntry
     colour: str  # of what came of it
     word: str
     before: str
@@ -42,15 +42,15 @@ def audit(request: HttpRequest) -> HttpResponse:
     found = filtered(rows, filters)
     if before.isascii() and before.isdigit() and len(before) < 19:
         found = found.filter(sequence__lt=int(before))
-    shown = list(found[: LIMIT + 1])
+    found_rows = list(found[: LIMIT + 1])
     given = {name: value for name, value in typed.items() if value}
     context = {
-        "lines": [_line(row) for row in shown[:LIMIT]],
+        "lines": [_line(row) for row in shown(found_rows[:LIMIT])],
         "typed": typed,
         "results": RESULTS,
         "is_filtered": bool(given),
         "is_auditor": is_auditor(request.user),
-        "older": _query({**given, "before": str(shown[LIMIT - 1].sequence)}) if len(shown) > LIMIT else "",
+        "older": _query({**given, "before": str(found_rows[LIMIT - 1].sequence)}) if len(found_rows) > LIMIT else "",
         "exports": [(one, f"{reverse('api:export')}?{_query({**given, 'format': one})}") for one in ("csv", "jsonl")],
     }
     return show(request, "audit/audit.html", context, fragments={"table": "audit/_table.html"})
@@ -64,10 +64,10 @@ def verify(request: HttpRequest) -> HttpResponse:
     return show(request, "audit/verified.html", {"verdict": chain.verify()})
 
 
-def _line(row: AuditEntry) -> Line:
+def _line(row: ShownEntry) -> Line:
     colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
     word = "done" if row.result == "ok" else row.result
-    return Line(row, colour, word, _text(row.values_before), _text(row.values_after))
+    return Line(row, colour, word, _text(row.before), _text(row.after))
 
 
 def _text(values: dict[str, Any] | None) -> str:

@@ -27,6 +27,7 @@ from runs.access import (
     visible_projects,
 )
 from runs.models import GroupRole, Membership, Project, Role, Run, User
+from runs.privacy.quota import in_words, usage_of
 from runs.time_use.sums import time_of_all
 
 FRAGMENTS = {
@@ -137,6 +138,7 @@ def around(request: HttpRequest, project: Project) -> dict[str, Any]:
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
         "may_create": can_create_projects(request.user),
         **_rights(request, project, held),
+        **usage_context(project),
         "may_ask_second_factor": Permission.OWNERS_MANAGE in held,
     }
 
@@ -155,6 +157,13 @@ def _rights(request: HttpRequest, project: Project, held: frozenset[Permission])
         "may_see_accounts": Permission.TOKENS_READ in held,
         "may_manage_accounts": Permission.TOKENS_MANAGE in held,
     }
+
+
+def usage_context(project: Project) -> dict[str, Any]:
+    """What a bar of the project's storage shows."""
+    usage = usage_of(project)
+    quota = in_words(project.quota_bytes) if project.quota_bytes else ""
+    return {"usage": usage, "used": in_words(usage.used_bytes), "quota": quota}
 
 
 def _added(held: Membership | GroupRole) -> list[str] | None:

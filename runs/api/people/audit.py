@@ -14,6 +14,7 @@ from runs.api.auth import actor
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.streaming import text_response
 from runs.audit import chain
+from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters
@@ -70,6 +71,7 @@ class AuditOut(Schema):
     result: str = Field(description="ok, refused: why, or failed: why")
     repeats: int = Field(description="refused tries that were alike and are one row")
     hash: str
+    is_pseudonymous: bool = Field(description="somebody who was erased stands in it: its hash is of other words")
 
 
 class FaultOut(Schema):
@@ -126,11 +128,12 @@ def _entries(rows: Sequence[AuditEntry]) -> list[AuditOut]:
             action=row.action,
             object=row.object,
             project=row.project,
-            before=row.values_before,
-            after=row.values_after,
+            before=row.before,
+            after=row.after,
             result=row.result,
             repeats=row.repeats,
             hash=row.hash,
+            is_pseudonymous=row.is_pseudonymous,
         )
-        for row in rows
+        for row in shown(rows)
     ]

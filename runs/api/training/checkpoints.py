@@ -11,8 +11,9 @@ from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.metrics.models import Checkpoint
-from runs.models import GoneRun
+from runs.models import GoneRun, RemovedData
 from runs.presenting.checkpoints import CheckpointDocument, documents
+from runs.privacy.retention import runs_without_checkpoints
 from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
 
 router = Router(tags=["runs"])
@@ -59,9 +60,11 @@ def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> P
     auth=NodeAuth(),
     response={200: None},
     openapi_extra=described(RunList, DeletedRuns),
-    summary="Which of these runs were deleted (nodes only)",
+    summary="Of which of these runs checkpoints may go (nodes only)",
 )
 def gone_runs(request: HttpRequest) -> HttpResponse:
     """A run that was never here is not among them: its checkpoints are another server's."""
     body = read_sealed_body(request, RunList)
-    return answer_with(DeletedRuns(list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True))))
+    gone = list(GoneRun.objects.filter(pk__in=body.runs).values_list("pk", flat=True))
+    expired = RemovedData.objects.filter(runs_without_checkpoints(), run__in=body.runs)
+    return answer_with(DeletedRuns(sorted({*gone, *expired.values_list("run_id", flat=True)})))

@@ -1,4 +1,4 @@
-"""The words of ``trainyard secrets`` and ``trainyard audit``."""
+"""The words of ``trainyard secrets``, ``privacy`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from trainyard.cli.security import audit, secrets
+from trainyard.cli.security import audit, privacy, secrets
 
 Adder = Callable[..., argparse.ArgumentParser]
 
 
 def add_security(commands: Any, command: Adder) -> None:
-    """Add both. ``command`` makes one command of a group."""
+    """Add them. ``command`` makes one command of a group."""
     group = commands.add_parser("secrets", help="values that runs need and nobody reads", description="Secrets.")
     _add_secrets(group.add_subparsers(dest="secrets_command", required=True, metavar="COMMAND"), command)
+    group = commands.add_parser("privacy", help="your data, and where projects' lie", description="Privacy.")
+    _add_privacy(group.add_subparsers(dest="privacy_command", required=True, metavar="COMMAND"), command)
     group = commands.add_parser("audit", help="who did what", description="Who did what.")
     _add_audit(group.add_subparsers(dest="audit_command", required=True, metavar="COMMAND"), command)
 
@@ -29,6 +31,25 @@ def _add_secrets(verbs: Any, command: Adder) -> None:
         one.add_argument("--project", help="whose; without it your own")
     _speaks_json(listed)
     command(verbs, "rotate-key", secrets.rotate_key, "wrap all secrets with a new key (administrators)")
+
+
+def _add_privacy(verbs: Any, command: Adder) -> None:
+    export = command(verbs, "export", privacy.export, "bring a ZIP of all that belongs to you")
+    export.add_argument("--to", metavar="FILE", help="where it goes (default: trainyard-ID.zip)")
+    export.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="give up after so long (300)")
+    erase = command(verbs, "erase-me", privacy.erase, "erase yourself, for good")
+    erase.add_argument("name", metavar="NAME", help="your user name, typed again")
+    erase.add_argument("--with-runs", action="store_true", help="also delete the runs that you launched")
+    storage = command(verbs, "storage", privacy.storage, "show where every byte of a project lies")
+    _speaks_json(storage)
+    retention = command(verbs, "retention", privacy.retention, "show or set for how long a project keeps what")
+    retention.add_argument(
+        "--keep", type=privacy.kind_and_days, action="append", default=[], metavar="KIND=DAYS",
+        help="keep a kind for so many days after the end of a run; KIND= for ever; may be repeated",
+    )  # fmt: skip
+    retention.add_argument("--yes", action="store_true", help="save it; without it what would go is shown")
+    for one in (storage, retention):
+        one.add_argument("project", metavar="PROJECT", help="its name or id")
 
 
 def _add_audit(verbs: Any, command: Adder) -> None:

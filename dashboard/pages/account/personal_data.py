@@ -1,0 +1,79 @@
+"""What belongs to oneself: exports, erasure, and the text that one agrees to."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from dashboard.pages.account import factors
+from dashboard.pages.account.entering import is_fresh
+from dashboard.pages.shared.frame import page, person, safe_next, show
+from runs import actions
+from runs.access import NotFound, Permission, require_account
+from runs.models import PersonalExport, User
+from runs.privacy import consent
+
+FRAGMENTS = {"exports": "account/_exports.html"}
+
+
+@page()
+def personal_data(request: HttpRequest) -> HttpResponse:
+    return _show(request)
+
+
+@page(methods=("POST",))
+def export(request: HttpRequest) -> HttpResponse:
+    actions.request_export(actor=person(request))
+    messages.success(request, "Your export is being made. It appears here within moments.")
+    return redirect("personal-data")
+
+
+@page(methods=("POST",))
+def erase(request: HttpRequest) -> HttpResponse:
+    """Erase oneself: with the name typed again, and a second factor where there is one."""
+    user = person(request)
+    if not is_fresh(request) and factors.has_any(user):
+        return redirect(f"{reverse('second-factor-step')}?next={reverse('personal-data')}")
+    try:
+        with_runs = request.POST.get("with_runs") == "on"
+        confirm = request.POST.get("confirm", "").strip()
+        actions.erase_person(actor=user, user=user, confirm=confirm, with_runs=with_runs)
+    except actions.Refused as refused:
+        return _show(request, problem=refused.sentence, status=409)
+    request.session.flush()  # not logout(): its signal would write the name that has just gone
+    response = show(request, "account/erased.html")
+    response.delete_cookie(settings.SESSION_COOKIE_NAME)
+    return response
+
+
+@page(methods=("GET", "POST"))
+def agree(request: HttpRequest) -> HttpResponse:
+    """Show the text of the site, and take one's word."""
+    text = consent.text_of_now()
+    if text is None:
+        raise NotFound("There is nothing to agree to.")
+    user = person(request)
+    if request.method == "POST":
+        actions.agree(actor=user)
+        return redirect(safe_next(request, request.POST.get("next", ""), reverse("home")))
+    given = user.consents.filter(digest=text.digest).first()
+    context = {"text": text.words, "given": given, "next": request.GET.get("next", "")}
+    return show(request, "account/consent.html", context)
+
+
+def _show(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpResponse:
+    user: User = person(request)
+    require_account(user, Permission.ACCOUNT_READ)
+    exports = PersonalExport.objects.filter(user=user)
+    context = {
+        "exports": exports,
+        "may_download": True,
+        "is_waiting": any(one.state == PersonalExport.State.WAITING for one in exports),
+        "why_not": actions.why_not_erased(user),
+        "num_runs": user.runs.count(),
+        "problem": problem,
+    }
+    return show(request, "account/personal_data.html", context, fragments=FRAGMENTS, status=status)

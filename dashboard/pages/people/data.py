@@ -1,0 +1,146 @@
+"""Where a project's data lie, for how long they are kept, and how much they may be."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from dashboard.pages.people.views import usage_context
+from dashboard.pages.shared.frame import page, person, problems_of, show
+from runs import actions
+from runs.access import Permission, get_project, is_administrator, permissions_in, require_administrator
+from runs.models import Project, StoredData
+from runs.privacy.kinds import REMOVABLE, WORDS, Kind, days_kept
+from runs.privacy.quota import in_words
+
+GB = 10**9
+
+
+class Place(NamedTuple):
+    """A line of the proof: what of a kind lies where."""
+
+    kind: str
+    place: str
+    region: str
+    size: str
+    number: int
+    is_outside: bool
+
+
+class KeptKind(NamedTuple):
+    kind: str
+    words: str
+    days: str  # as it stands in the form
+    problem: str
+
+
+@page()
+def data(request: HttpRequest, project_id: str) -> HttpResponse:
+    return _show(request, get_project(request.user, project_id))
+
+
+@page(methods=("POST",))
+def retention(request: HttpRequest, project_id: str) -> HttpResponse:
+    """Show what would go; save when that is what was pressed."""
+    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    typed = {str(kind): request.POST.get(f"days-{kind}", "").strip() for kind in REMOVABLE}
+    try:
+        days = _days(typed)
+        if request.POST.get("what") == "save":
+            actions.set_retention(actor=person(request), project=project, days=days)
+            messages.success(request, "Saved. What is older is removed within the hour.")
+            return redirect("project-data", project.pk)
+        removals = actions.preview_retention(actor=person(request), project=project, days=days)
+    except ValidationError as error:
+        return _show(request, project, typed=typed, problems=problems_of(error), status=422)
+    shown = [(WORDS[one.kind], one.days, one.num_runs, in_words(one.bytes)) for one in removals]
+    return _show(request, project, typed=typed, removals=shown, is_preview=True)
+
+
+@page(methods=("POST",))
+def regions(request: HttpRequest, project_id: str) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    try:
+        actions.set_regions(actor=person(request), project=project, regions=request.POST.getlist("region"))
+    except ValidationError as error:
+        project.refresh_from_db()
+        return _show(request, project, region_problem=problems_of(error)["regions"], status=422)
+    where = f"in {' or '.join(project.region_list)}" if project.regions else "anywhere"
+    messages.success(request, f"From now on the data of {project.name} lie {where}.")
+    return redirect("project-data", project.pk)
+
+
+@page(methods=("POST",))
+def measure(request: HttpRequest, project_id: str) -> HttpResponse:
+    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    actions.measure_storage(actor=person(request), project=project)
+    return redirect("project-data", project.pk)
+
+
+@page(methods=("POST",))
+def quota(request: HttpRequest, project_id: str) -> HttpResponse:
+    require_administrator(request.user)
+    project = get_project(request.user, project_id)
+    typed = request.POST.get("gigabytes", "").strip()
+    try:
+        number = round(float(typed) * GB) if typed else None
+        actions.set_quota(actor=person(request), project=project, quota_bytes=number)
+    except (ValueError, OverflowError, ValidationError):
+        problem = f"A quota is a number of GB above 0, or nothing, not {typed[:20]!r}."
+        return _show(request, project, quota_problem=problem, status=422)
+    return redirect("project-data", project.pk)
+
+
+def _days(typed: dict[str, str]) -> dict[str, int | None]:
+    wrong = {kind: "A number of days, or nothing for ever." for kind, text in typed.items() if not _is_number(text)}
+    if wrong:
+        raise ValidationError(wrong)
+    return {kind: int(text) if text else None for kind, text in typed.items()}
+
+
+def _is_number(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit() and len(text) < 8)
+
+
+def _show(
+    request: HttpRequest,
+    project: Project,
+    *,
+    typed: dict[str, str] | None = None,
+    problems: dict[str, str] | None = None,
+    status: int = 200,
+    **context: Any,
+) -> HttpResponse:
+    rows = list(StoredData.objects.filter(project=project))
+    places = [
+        Place(WORDS[Kind(row.kind)], row.place, row.region, in_words(row.bytes), row.number,
+              not project.may_lie_in(row.region))
+        for row in rows
+    ]  # fmt: skip
+    around = {
+        "project": project,
+        "places": places,
+        "num_outside": sum(one.is_outside for one in places),
+        "measured_at": max((row.measured_at for row in rows), default=None),
+        "total": in_words(sum(row.bytes for row in rows)),
+        **usage_context(project),
+        "gigabytes": f"{project.quota_bytes / GB:g}" if project.quota_bytes else "",
+        "kinds": [_kept(project, kind, typed, problems or {}) for kind in REMOVABLE],
+        "regions": [(one, one in project.region_list) for one in actions.known_regions()],
+        "server_region": settings.SERVER_REGION,
+        "audit_days": settings.AUDIT_KEEP_DAYS,
+        "may_set": Permission.PRIVACY_MANAGE in permissions_in(request.user, project),
+        "may_set_quota": is_administrator(request.user),
+    }
+    return show(request, "people/data.html", {**around, **context}, status=status)
+
+
+def _kept(project: Project, kind: Kind, typed: dict[str, str] | None, problems: dict[str, str]) -> KeptKind:
+    days = days_kept(project, kind)
+    shown = typed[kind] if typed is not None else str(days or "")
+    return KeptKind(str(kind), WORDS[kind], shown, problems.get(kind, ""))

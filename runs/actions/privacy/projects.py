@@ -1,0 +1,92 @@
+"""For how long a project keeps what its runs leave, in which regions it lies, and how much it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from runs.access import Permission, require, require_administrator
+from runs.models import Cluster, Project, User
+from runs.privacy import retention, storage
+from runs.privacy.kinds import REMOVABLE, Kind, days_kept
+from runs.privacy.retention import Removal
+
+MOST_DAYS = 36_500
+MOST_BYTES = 10**18
+
+
+def set_retention(*, actor: User, project: Project, days: Mapping[str, int | None]) -> Project:
+    """Keep each kind that is named for so many days after a run's end; None: for ever. What is older goes within the
+    hour. Raises ValidationError by kind."""
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    for kind, number in _checked(days).items():
+        setattr(project, f"keep_{kind}_days", number)
+    project.save(update_fields=[f"keep_{kind}_days" for kind in _checked(days)])
+    return project
+
+
+def preview_retention(*, actor: User, project: Project, days: Mapping[str, int | None]) -> list[Removal]:
+    """Return what would go at once. Kinds that are not named stay as they are."""
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    now_kept = {kind: days_kept(project, kind) for kind in REMOVABLE}
+    return retention.preview(project, {**now_kept, **_checked(days)}, timezone.now())
+
+
+def set_regions(*, actor: User, project: Project, regions: Sequence[str]) -> Project:
+    """Pin the project: nothing of it is launched, trained or named as data elsewhere from now on; none: anywhere.
+
+    Metrics, logs and output files lie on the server, so its region must be among them. Raises ValidationError.
+    """
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    wanted = sorted({one.strip() for one in regions if one.strip()})
+    known = known_regions()
+    if unknown := [one for one in wanted if one not in known]:
+        there = f"There are: {', '.join(known)}." if known else "No cluster has one yet."
+        raise ValidationError({"regions": f"Nothing is in the region {unknown[0]!r}. {there}"})
+    if wanted and settings.SERVER_REGION not in wanted:
+        where = f"is in {settings.SERVER_REGION}" if settings.SERVER_REGION else "does not say where it is"
+        raise ValidationError(
+            {"regions": f"Metrics, logs and files lie on this server, which {where} (SERVER_REGION)."}
+        )
+    project.regions = ",".join(wanted)
+    project.clean_fields(exclude=["name"])
+    project.save(update_fields=["regions"])
+    return project
+
+
+def known_regions() -> list[str]:
+    """Return where the clusters and this server are."""
+    found = set(Cluster.objects.exclude(region="").values_list("region", flat=True)) | {settings.SERVER_REGION}
+    return sorted(found - {""})
+
+
+def set_quota(*, actor: User, project: Project, quota_bytes: int | None) -> Project:
+    """Let the project store so much; None: as much as there is room for. For administrators."""
+    require_administrator(actor)
+    if quota_bytes is not None and not 0 < quota_bytes <= MOST_BYTES:
+        raise ValidationError({"quota_bytes": f"A quota is 1 to {MOST_BYTES:,} bytes, not {quota_bytes}."})
+    project.quota_bytes = quota_bytes
+    project.save(update_fields=["quota_bytes"])
+    return project
+
+
+def measure_storage(*, actor: User, project: Project) -> None:
+    """Measure now what the project stores, and where."""
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    storage.measure(project, timezone.now())
+
+
+def _checked(days: Mapping[str, int | None]) -> dict[Kind, int | None]:
+    known = [str(kind) for kind in REMOVABLE]
+    problems = {}
+    for kind, number in days.items():
+        if kind not in known:
+            problems[kind] = f"There is no kind {kind!r}. There are: {', '.join(known)}."
+        elif number is not None and not 1 <= number <= MOST_DAYS:
+            problems[kind] = f"A number of days is 1 to {MOST_DAYS:,}, or nothing for ever, not {number}."
+    if problems:
+        raise ValidationError(problems)
+    return {Kind(kind): number for kind, number in days.items()}

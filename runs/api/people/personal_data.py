@@ -1,0 +1,120 @@
+"""``/me/exports`` and ``/me/erase``: what belongs to a person, for them; and for administrators about others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Field, Query, Router, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.access import NotFound, Permission, require_account, require_administrator
+from runs.api.auth import actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.shapes import Body
+from runs.api.streaming import file_response
+from runs.models import ErasedPerson, PersonalExport, User
+from runs.presenting.stamps import stamp
+from runs.privacy.exporting import path_of
+
+router = Router(tags=["people"])
+
+
+class ExportOut(Schema):
+    id: str
+    state: str = Field(description="waiting, ready or failed")
+    problem: str
+    size_bytes: int
+    rows: int
+    created_at: str
+    ready_at: str | None
+    expires_at: str | None = Field(description="then the file goes")
+
+
+class EraseIn(Body):
+    confirm: str = Field(description="the user name of whoever is erased, typed again")
+    with_runs: bool = Field(False, description="also delete the runs that they launched")
+
+
+class ErasedOut(Schema):
+    pseudonym: str = Field(description="what stands in the audit from now on")
+    erased_at: str
+    deleted_runs: int
+
+
+@router.get("/me/exports", response=Page[ExportOut], summary="Exports of what belongs to me")
+def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ExportOut]:
+    user = actor(request)
+    require_account(user, Permission.ACCOUNT_READ)
+    rows = PersonalExport.objects.filter(user=user)
+    return page(rows, _exports, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/me/exports", response={202: ExportOut}, summary="Have an export made of what belongs to me")
+def create(request: HttpRequest) -> Answer[ExportOut]:
+    return Answer(202, _exports([actions.request_export(actor=actor(request))])[0])
+
+
+@router.get("/me/exports/{export_id}/file", response=None, summary="The export: a ZIP of JSON")
+def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
+    """For the person that it is about alone: administrators do not get it either."""
+    export = actions.get_export(actor=actor(request), export_id=export_id, is_ready=True)
+    path = path_of(export.pk)
+    if not path.is_file():
+        raise NotFound("The file of this export is not on this server any more.")
+    response = file_response(request, path)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@router.post("/me/erase", response=ErasedOut, summary="Erase me, for good")
+def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> ErasedOut:
+    """It cannot be undone, and restoring a backup does not undo it."""
+    user = actor(request)
+    response["Cache-Control"] = "no-store"  # nor is the answer kept: there is nobody it could be kept for
+    return _erased(actions.erase_person(actor=user, user=user, confirm=body.confirm, with_runs=body.with_runs))
+
+
+@router.post("/people/{username}/exports", response={202: ExportOut}, summary="Have an export made for somebody")
+def create_for(request: HttpRequest, username: str) -> Answer[ExportOut]:
+    """For administrators. The file is for the person alone."""
+    user = actor(request)
+    return Answer(202, _exports([actions.request_export(actor=user, user=_other(user, username))])[0])
+
+
+@router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")
+def erase(request: HttpRequest, username: str, body: EraseIn) -> ErasedOut:
+    """For administrators."""
+    user = actor(request)
+    other = _other(user, username)
+    return _erased(actions.erase_person(actor=user, user=other, confirm=body.confirm, with_runs=body.with_runs))
+
+
+def _other(user: User, username: str) -> User:
+    require_administrator(user)
+    found = User.objects.filter(username=username).first()
+    if found is None:
+        raise NotFound(f"There is no person {username!r}.")
+    return found
+
+
+def _erased(row: ErasedPerson) -> ErasedOut:
+    return ErasedOut(pseudonym=row.pseudonym, erased_at=stamp(row.at), deleted_runs=len(row.runs))
+
+
+def _exports(rows: Sequence[PersonalExport]) -> list[ExportOut]:
+    return [
+        ExportOut(
+            id=row.pk,
+            state=row.state,
+            problem=row.problem,
+            size_bytes=row.size_bytes,
+            rows=row.num_rows,
+            created_at=stamp(row.created_at),
+            ready_at=stamp(row.ready_at),
+            expires_at=stamp(row.expires_at),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,142 @@
+"""``/projects/…/storage``, ``retention``, ``regions`` and ``quota``: where a project's data lie, and for how long."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Field, Router, Schema
+
+from runs import actions
+from runs.access import Permission, get_project, require_administrator
+from runs.api.auth import actor
+from runs.api.shapes import Body
+from runs.models import Project, StoredData
+from runs.presenting.stamps import stamp
+from runs.privacy.kinds import REMOVABLE, days_kept
+from runs.privacy.quota import usage_of
+
+router = Router(tags=["projects"])
+
+
+class PlaceOut(Schema):
+    kind: str
+    place: str
+    region: str = Field(description="empty: not known")
+    bytes: int
+    number: int = Field(description="of files or rows")
+    is_outside: bool = Field(description="not in a region that the project is pinned to")
+    measured_at: str
+
+
+class StorageOut(Schema):
+    regions: list[str] = Field(description="where the project's data may lie; empty: anywhere")
+    used_bytes: int = Field(description="without datasets")
+    quota_bytes: int | None
+    sentence: str = Field(description="from 80 % of the quota on")
+    items: list[PlaceOut]
+
+
+class Days(Body):
+    days: dict[str, int | None] = Field(description="by kind, after the end of a run; null: for ever")
+
+
+class DaysOut(Schema):
+    days: dict[str, int | None]
+
+
+class RemovalOut(Schema):
+    kind: str
+    days: int
+    runs: int
+    bytes: int
+
+
+class RemovalsOut(Schema):
+    items: list[RemovalOut]
+
+
+class RegionsIn(Body):
+    regions: list[str]
+
+
+class QuotaIn(Body):
+    quota_bytes: int | None
+
+
+@router.get("/projects/{project_id}/storage", response=StorageOut, summary="Where its data lie, and how much")
+def storage(request: HttpRequest, project_id: str) -> StorageOut:
+    """As it was measured last, at most an hour ago or so."""
+    return _storage(get_project(actor(request), project_id))
+
+
+@router.post("/projects/{project_id}/storage", response=StorageOut, summary="Measure it now")
+def measure(request: HttpRequest, project_id: str) -> StorageOut:
+    user = actor(request)
+    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    actions.measure_storage(actor=user, project=project)
+    return _storage(project)
+
+
+@router.get("/projects/{project_id}/retention", response=DaysOut, summary="For how long it keeps what")
+def retention(request: HttpRequest, project_id: str) -> DaysOut:
+    return _days(get_project(actor(request), project_id))
+
+
+@router.put("/projects/{project_id}/retention", response=DaysOut, summary="Keep kinds of data for so long")
+def set_retention(request: HttpRequest, project_id: str, body: Days) -> DaysOut:
+    """Kinds that are not named stay as they are. What is older is removed within the hour."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    return _days(actions.set_retention(actor=user, project=project, days=body.days))
+
+
+@router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="What would be removed")
+def preview(request: HttpRequest, project_id: str, body: Days) -> RemovalsOut:
+    user = actor(request)
+    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    found = actions.preview_retention(actor=user, project=project, days=body.days)
+    return RemovalsOut(
+        items=[RemovalOut(kind=one.kind, days=one.days, runs=one.num_runs, bytes=one.bytes) for one in found]
+    )
+
+
+@router.put("/projects/{project_id}/regions", response=StorageOut, summary="Pin the project to regions")
+def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> StorageOut:
+    """From now on nothing of it is launched or named elsewhere; what lies elsewhere already is marked."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    return _storage(actions.set_regions(actor=user, project=project, regions=body.regions))
+
+
+@router.put("/projects/{project_id}/quota", response=StorageOut, summary="Let the project store so much")
+def set_quota(request: HttpRequest, project_id: str, body: QuotaIn) -> StorageOut:
+    """For administrators. Null: as much as there is room for."""
+    user = actor(request)
+    require_administrator(user)
+    project = get_project(user, project_id)
+    return _storage(actions.set_quota(actor=user, project=project, quota_bytes=body.quota_bytes))
+
+
+def _storage(project: Project) -> StorageOut:
+    usage = usage_of(project)
+    return StorageOut(
+        regions=project.region_list,
+        used_bytes=usage.used_bytes,
+        quota_bytes=usage.quota_bytes,
+        sentence=usage.sentence,
+        items=[
+            PlaceOut(
+                kind=row.kind,
+                place=row.place,
+                region=row.region,
+                bytes=row.bytes,
+                number=row.number,
+                is_outside=not project.may_lie_in(row.region),
+                measured_at=stamp(row.measured_at),
+            )
+            for row in StoredData.objects.filter(project=project)
+        ],
+    )
+
+
+def _days(project: Project) -> DaysOut:
+    return DaysOut(days={kind: days_kept(project, kind) for kind in REMOVABLE})

@@ -1,0 +1,73 @@
+"""Exports of what belongs to a person, people who were erased, and what people agreed to."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from runs.ids import new_id
+from runs.models.people import User
+
+
+class PersonalExport(models.Model):
+    """A ZIP with all that belongs to a person. Control makes it, only the person may have it, and it goes after days."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting"
+        READY = "ready"
+        FAILED = "failed"  # problem says why
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="personal_exports")
+    state = models.CharField(max_length=8, choices=State.choices, default=State.WAITING)
+    problem = models.TextField(blank=True)
+    size_bytes = models.PositiveBigIntegerField(default=0)
+    num_rows = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ready_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"export {self.id}, {self.state}"
+
+
+class ErasedPerson(models.Model):
+    """A tombstone: by number and digest, so that a person who comes back with an older copy of the database is known,
+    and nobody else who has the number. It holds no name."""
+
+    number = models.BigIntegerField(primary_key=True)  # the primary key that the person had
+    digest = models.CharField(max_length=64)  # keyed, of the number and the moment at which the person was made
+    runs = models.JSONField(default=list, blank=True)  # ids of the runs that were deleted with the person
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("at",)
+        verbose_name_plural = "erased people"
+
+    def __str__(self) -> str:
+        return self.pseudonym
+
+    @property
+    def pseudonym(self) -> str:
+        return pseudonym_of(self.number)
+
+
+def pseudonym_of(number: int) -> str:
+    """Return what an erased person is called wherever their name stood."""
+    return f"erased person {number}"
+
+
+class Consent(models.Model):
+    """A person agreed to a text, which the digest names. A text that changes is asked about again."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="consents")
+    digest = models.CharField(max_length=64)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "digest"), name="one_consent_per_text"),)
+
+    def __str__(self) -> str:
+        return f"{self.user} to {self.digest[:12]}"

@@ -1,0 +1,121 @@
+"""Where there are data of people: one line for each model and each way in which its rows refer to a person.
+
+The export, the erasure, docs/data_map.md and a test are made from these lines. The test compares them with the models:
+a field that refers to a person, or is named as if it did, and has no line makes it red.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OnErasure(StrEnum):
+    DELETED = "deleted"
+    CLEARED = "the row stays and names nobody"
+    KEPT = "kept, shown under a pseudonym"
+
+
+D, C, K = OnErasure.DELETED, OnErasure.CLEARED, OnErasure.KEPT
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Rows of a model that are about a person."""
+
+    model: str  # its label
+    lookup: str  # from the row to the person's primary key, as in a filter
+    holds: str  # in words
+    on_erasure: OnErasure
+    hidden: tuple[str, ...] = ()  # fields that an export leaves out: secrets, and what is derived
+    texts: tuple[str, ...] = ()  # further fields of it that may hold somebody's name or address
+
+    @property
+    def field(self) -> str:
+        return self.lookup.partition("__")[0]
+
+
+HOLDINGS = (
+    Holding("runs.User", "pk", "user name, name, address of e-mail, times of joining and of the last sign-in", D,
+            ("password",), ("username", "first_name", "last_name", "email", "is_superuser", "is_staff")),
+    Holding("runs.User_groups", "user", "groups that they are in", D),
+    Holding("runs.User_user_permissions", "user", "permissions of their own", D),
+    Holding("runs.Membership", "user", "roles in projects", D),
+    Holding("runs.Workspace", "user", "how they look at charts", D),
+    Holding("runs.Token", "user", "API tokens: names, scopes, last use and its address", D, ("digest",),
+            ("last_address",)),
+    Holding("runs.SignInLink", "user", "one-time sign-in links: when they were made and used", D, ("digest",)),
+    Holding("runs.IdempotencyKey", "user", "answers that are kept for requests that are sent again", D,
+            ("answer", "body_digest")),
+    Holding("runs.BrowserSession", "user", "browsers that are or were signed in: address, program, times", D,
+            ("session_key",), ("address", "agent")),
+    Holding("runs.ProviderSession", "session__user", "what an identity provider gave for a session", D, ("locked",),
+            ("subject",)),
+    Holding("runs.Identity", "user", "accounts at identity providers", D, (), ("subject", "external_id", "username")),
+    Holding("account.EmailAddress", "user", "addresses of e-mail", D, (), ("email",)),
+    Holding("account.EmailConfirmation", "email_address__user", "confirmations of an address", D, ("key",),
+            ("email_address",)),
+    Holding("socialaccount.SocialAccount", "user", "accounts at providers, of the library that signs in", D, (),
+            ("uid", "extra_data")),
+    Holding("socialaccount.SocialToken", "account__user", "tokens of providers", D, ("token", "token_secret")),
+    Holding("mfa.Authenticator", "user", "second factors: kinds and times", D, ("data",)),
+    Holding("admin.LogEntry", "user", "what they did in the administration", D),
+    Holding("runs.Secret", "person", "names of secrets of their own; no value", D),
+    Holding("runs.Secret", "created_by", "secrets of projects that they set", C),
+    Holding("runs.SecretVersion", "secret__person", "versions of secrets of their own", D,
+            ("wrapped_key", "ciphertext", "key_id")),
+    Holding("runs.SecretVersion", "created_by", "versions of secrets that they set", C,
+            ("wrapped_key", "ciphertext", "key_id")),
+    Holding("runs.PersonalExport", "user", "exports like this one", D),
+    Holding("runs.Consent", "user", "texts that they agreed to", D),
+    Holding("runs.Invitation", "created_by", "invitations that they made", C, ("digest",)),
+    Holding("runs.Invitation", "accepted_by", "the invitation by which they came, with its address", C, ("digest",),
+            ("email",)),
+    Holding("runs.ProvisioningToken", "created_by", "SCIM tokens that they made", C, ("digest",), ("last_address",)),
+    Holding("runs.JoinToken", "created_by", "join tokens of nodes that they made", C, ("digest",)),
+    Holding("runs.GitKey", "created_by", "Git keys that they added", C, ("locked", "host_keys"), ("user",)),
+    Holding("runs.Job", "created_by", "jobs that they saved", C),
+    Holding("runs.CodeBundle", "created_by", "code that they sent: digests and paths", C),
+    Holding("runs.Dataset", "created_by", "datasets that they named", C),
+    Holding("runs.Sweep", "created_by", "sweeps that they started", C),
+    Holding("runs.Run", "created_by", "runs that they launched: spec, name, tags, notes, outcome", C,
+            ("estimate", "found_by", "is_long")),
+    Holding("runs.RunCode", "run__created_by", "commits of those runs, with the author's name", C, (),
+            ("author", "authored_at", "subject")),
+    Holding("runs.Event", "actor", "lines in the history of runs that name them", C),
+    Holding("runs.Preflight", "asked_by", "checks of machines that they asked for", C),
+    Holding("runs.AuditEntry", "actor_number", "what they did, from which address, by which token", K,
+            ("previous_hash",), ("actor", "address")),
+)  # fmt: skip
+
+# Fields that are named like those of people, and hold nothing of one.
+NOT_OF_PEOPLE = {
+    "runs.Node.address": "of a machine",
+    "runs.Dataset.checked_by": "a node",
+    "runs.Run.found_by": "words of the run's name and tags, for lists",
+    "runs.ProvidedGroup.external_id": "of a group",
+    "runs.SecretUse.is_personal": "whether a secret was a person's; whose is in the run",
+}
+
+# Models without a line above: what their rows are about is no person, or nobody can be found in them.
+WITHOUT_PEOPLE = {
+    "runs.ErasedPerson": "a tombstone: a number and a keyed digest",
+    "sessions.Session": "Django's rows of sessions; they end with runs.BrowserSession",
+}
+
+
+def documented() -> str:
+    """Return docs/data_map.md."""
+    lines = [
+        "# Where there are data of people",
+        "",
+        "Printed by `manage.py data_map`, from the lines that exports and erasures are made from. A test compares them",
+        "with the models.",
+        "",
+        "| rows | by | what they hold | when the person is erased | left out of exports |",
+        "|---|---|---|---|---|",
+    ]
+    for one in HOLDINGS:
+        hidden = ", ".join(f"`{name}`" for name in one.hidden)
+        lines.append(f"| `{one.model}` | `{one.lookup}` | {one.holds} | {one.on_erasure} | {hidden} |")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,56 @@
+"""How much of its quota a project uses, in a bar and a sentence, and what follows at its end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runs.models import Project, StoredData
+from runs.privacy.storage import total_of
+from runs.refused import Refused
+
+WARN_AT = 0.8
+UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")
+
+
+class Usage(NamedTuple):
+    used_bytes: int
+    quota_bytes: int | None
+    sentence: str  # from 80 % on; empty below, and without a quota
+
+    @property
+    def percent(self) -> int | None:
+        return None if not self.quota_bytes else min(round(100 * self.used_bytes / self.quota_bytes), 999)
+
+    @property
+    def is_full(self) -> bool:
+        return bool(self.quota_bytes) and self.used_bytes >= (self.quota_bytes or 0)
+
+
+def usage_of(project: Project) -> Usage:
+    """Return what the project used when it was measured last."""
+    return usage(project.name, total_of(StoredData.objects.filter(project=project)), project.quota_bytes)
+
+
+def usage(name: str, used: int, quota: int | None) -> Usage:
+    if not quota or used < WARN_AT * quota:
+        return Usage(used, quota, "")
+    of_quota = f"Project {name} stores {in_words(used)} of the {in_words(quota)} that it may"
+    if used >= quota:
+        return Usage(used, quota, f"{of_quota}: no run starts until something is deleted.")
+    return Usage(used, quota, f"{of_quota} ({round(100 * used / quota)} %). When all is used no run starts.")
+
+
+def require_room(project: Project) -> None:
+    """Raise Refused where the project has used all of its quota. What runs goes on, and its files are taken: a
+    training of days is not lost for a number."""
+    if project.quota_bytes and (found := usage_of(project)).is_full:
+        raise Refused("quota-used", found.sentence)
+
+
+def in_words(number: int) -> str:
+    size, unit = float(number), UNITS[0]
+    for unit in UNITS:
+        if size < 1000 or unit == UNITS[-1]:
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == UNITS[0] or size >= 100 else f"{size:.1f} {unit}"

@@ -1,0 +1,113 @@
+"""How long a project keeps what its runs left, by kind. What would go is shown before; it goes in rounds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import structlog
+from django.db.models import F, Q
+
+from runs.files.paths import output_folder
+from runs.metrics.erase import remove_checkpoint_rows, remove_logs, remove_media, remove_points
+from runs.models import HeldSlot, Project, RemovedData, Run
+from runs.models.runs import RunQuerySet
+from runs.privacy.kinds import REMOVABLE, Kind, days_kept
+from runs.privacy.storage import Amount, of_runs
+from runs.retention import forget
+from runs.status import FINAL
+
+log = structlog.get_logger(__name__)
+
+RUNS_AT_ONCE = 100  # of a kind in a round
+GONE = {
+    Kind.LOGS: "Its logs were", Kind.METRICS: "Its metrics were", Kind.MEDIA: "Its media were",
+    Kind.OUTPUTS: "Its output files were", Kind.CHECKPOINTS: "Its checkpoints were",
+}  # fmt: skip
+
+
+class Removal(NamedTuple):
+    """What would be removed of one kind now."""
+
+    kind: Kind
+    days: int
+    num_runs: int
+    bytes: int
+
+
+def preview(project: Project, days: dict[Kind, int | None], now: datetime) -> list[Removal]:
+    """Return what the project would lose at once if it kept each kind for so many days."""
+    found = []
+    for kind in REMOVABLE:
+        if (number := days.get(kind)) is None:
+            continue
+        runs = list(due(project, kind, number, now).values_list("pk", flat=True))
+        found.append(Removal(kind, number, len(runs), _bytes(kind, runs)))
+    return found
+
+
+def apply(project: Project, now: datetime) -> int:
+    """Remove what the project keeps no longer, of some runs. Returns of how many."""
+    num = 0
+    for kind in REMOVABLE:
+        days = days_kept(project, kind)
+        if days is None:
+            continue
+        for run in due(project, kind, days, now)[:RUNS_AT_ONCE]:
+            remove(run, kind, days, now)
+            num += 1
+    return num
+
+
+def due(project: Project, kind: Kind, days: int, now: datetime) -> RunQuerySet:
+    """The runs whose data of the kind are too old: that ended so long ago, hold no slot, and of which this kind was not
+    removed since. A checkpoint that a run which goes on came from stays."""
+    ended = Run.objects.filter(project=project, status__in=list(FINAL), ended_at__lt=now - timedelta(days=days))
+    ended = ended.exclude(pk__in=HeldSlot.objects.values("placement__attempt__run"))
+    removed = RemovedData.objects.filter(kind=kind, at__gte=F("run__ended_at"))
+    ended = ended.exclude(pk__in=removed.values("run"))
+    if kind in (Kind.CHECKPOINTS, Kind.RUNS):
+        living = Run.objects.exclude(status__in=list(FINAL)).exclude(parent=None)
+        ended = ended.exclude(pk__in=living.values("parent"))
+    return ended.order_by("ended_at")
+
+
+def remove(run: Run, kind: Kind, days: int, now: datetime) -> None:
+    log.info("retention.removes", run=run.pk, kind=kind, days=days)
+    if kind == Kind.RUNS:
+        forget(run)
+        return
+    if kind == Kind.OUTPUTS:
+        shutil.rmtree(output_folder(run.pk), ignore_errors=True)
+    else:
+        _REMOVERS[kind](run.pk)
+    RemovedData.objects.update_or_create(run=run, kind=kind, defaults={"at": now})
+    project = run.project.name
+    words = f"{GONE[kind]} removed: project {project} keeps them for {days} day{'s'[: days != 1]} after a run's end."
+    run.record("retention", words)
+
+
+def runs_without_checkpoints() -> Q:
+    """Which rows of RemovedData say that a run's checkpoints may go from its nodes: unless it was started again."""
+    return Q(kind=Kind.CHECKPOINTS, run__status__in=list(FINAL), at__gte=F("run__ended_at"))
+
+
+def _bytes(kind: Kind, runs: list[str]) -> int:
+    if kind != Kind.RUNS:
+        return of_runs(kind, runs).bytes
+    return sum(_all_of(runs), Amount()).bytes
+
+
+def _all_of(runs: list[str]) -> Iterator[Amount]:
+    for kind in REMOVABLE:
+        yield of_runs(kind, runs)
+
+
+_REMOVERS = {
+    Kind.LOGS: remove_logs,
+    Kind.METRICS: remove_points,
+    Kind.MEDIA: remove_media,
+    Kind.CHECKPOINTS: remove_checkpoint_rows,
+}

@@ -1,0 +1,147 @@
+"""Where the bytes of a project lie, and how many they are: measured now and then, read by pages from rows."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Count, F, Sum, TextField
+from django.db.models.functions import Cast, Length
+
+from runs.files.paths import output_folder
+from runs.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
+from runs.metrics.rows import IDS_PER_QUERY
+from runs.models import CodeBundle, Dataset, Event, Project, Run, StoredData
+from runs.privacy.kinds import Kind
+
+SERVER = "this server"
+
+
+class Amount(NamedTuple):
+    bytes: int = 0
+    number: int = 0
+
+    def __add__(self, other: object) -> Amount:
+        assert isinstance(other, Amount)
+        return Amount(self.bytes + other.bytes, self.number + other.number)
+
+
+class Where(NamedTuple):
+    kind: Kind
+    place: str
+    region: str  # empty: not known
+
+
+def measure(project: Project, now: datetime) -> None:
+    """Measure all of the project and replace what was measured before."""
+    found = dict(amounts(project))
+    with transaction.atomic():
+        StoredData.objects.filter(project=project).delete()
+        StoredData.objects.bulk_create(
+            StoredData(
+                project=project, kind=where.kind, place=where.place, region=where.region, bytes=amount.bytes,
+                number=amount.number, measured_at=now,
+            )
+            for where, amount in found.items()
+            if amount.number
+        )  # fmt: skip
+
+
+def amounts(project: Project) -> Iterator[tuple[Where, Amount]]:
+    """Yield what lies where, each place of a kind once."""
+    runs = list(Run.objects.filter(project=project).order_by().values_list("pk", flat=True))
+    for kind in (Kind.RUNS, Kind.METRICS, Kind.LOGS, Kind.MEDIA, Kind.OUTPUTS):
+        yield Where(kind, SERVER, settings.SERVER_REGION), of_runs(kind, runs)
+    bundles = CodeBundle.objects.filter(project=project).aggregate(bytes=Sum("size_bytes"), number=Count("pk"))
+    yield Where(Kind.CODE, SERVER, settings.SERVER_REGION), Amount(bundles["bytes"] or 0, bundles["number"])
+    yield from _checkpoints(project, runs)
+    yield from _datasets(project)
+
+
+def of_runs(kind: Kind, runs: Sequence[str]) -> Amount:
+    """Return how much of the kind these runs have."""
+    if kind == Kind.OUTPUTS:
+        return sum((folder_size(output_folder(run_id)) for run_id in runs), Amount())
+    total = Amount()
+    for start in range(0, len(runs), IDS_PER_QUERY):
+        for rows, size in _tables(kind, runs[start : start + IDS_PER_QUERY]):
+            total += _sum(rows, size)
+    return total
+
+
+def folder_size(folder: Path) -> Amount:
+    """Return the bytes of the files below the folder; a file with two names counts once."""
+    seen: dict[tuple[int, int], int] = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                stat = (Path(place) / name).lstat()
+            except FileNotFoundError:
+                continue
+            seen[stat.st_dev, stat.st_ino] = stat.st_size
+    return Amount(sum(seen.values()), len(seen))
+
+
+def _tables(kind: Kind, runs: Collection[str]) -> list[tuple[models.QuerySet[Any], Any]]:
+    """The rows that hold the kind, and what to add up of each."""
+    if kind == Kind.RUNS:
+        own = Length(Cast("spec", TextField())) + Length("notes")
+        return [(Run.objects.filter(pk__in=runs), own), (Event.objects.filter(run__in=runs), Length("sentence"))]
+    if kind == Kind.METRICS:
+        data = Length("data")
+        return [
+            (Segment.objects.filter(series__run_id__in=runs), data),
+            (Level.objects.filter(series__run_id__in=runs), data),
+            (Axis.objects.filter(run_id__in=runs), data),
+            (Block.objects.filter(run_id__in=runs), data),
+        ]
+    if kind == Kind.LOGS:
+        return [(LogChunk.objects.filter(run_id__in=runs), Length("text") + Length("columns"))]
+    if kind == Kind.MEDIA:
+        return [(Media.objects.filter(run_id__in=runs), Length("data"))]
+    if kind == Kind.CHECKPOINTS:
+        return [(Checkpoint.objects.filter(run_id__in=runs, deleted_at=None), F("bytes"))]
+    raise ValueError(f"{kind} is not of runs")
+
+
+def _sum(rows: models.QuerySet[Any], size: Any) -> Amount:
+    found = rows.order_by().aggregate(bytes=Sum(size), number=Count("pk"))
+    return Amount(found["bytes"] or 0, found["number"])
+
+
+def _checkpoints(project: Project, runs: Sequence[str]) -> Iterator[tuple[Where, Amount]]:
+    """By cluster: they lie on the disks of the nodes that trained, or on one that these share."""
+    by_cluster: dict[tuple[str, str], list[str]] = defaultdict(list)
+    columns = ("pk", "cluster__name", "cluster__region")
+    for run_id, name, region in Run.objects.filter(project=project, cluster__isnull=False).values_list(*columns):
+        by_cluster[name, region].append(run_id)
+    for (name, region), of_cluster in by_cluster.items():
+        yield Where(Kind.CHECKPOINTS, _of_cluster(name), region), of_runs(Kind.CHECKPOINTS, of_cluster)
+
+
+def _datasets(project: Project) -> Iterator[tuple[Where, Amount]]:
+    found: dict[Where, Amount] = defaultdict(Amount)
+    for one in Dataset.objects.filter(project=project).select_related("cluster"):
+        parts = urlsplit(one.location)
+        if parts.scheme and parts.netloc:  # a store of somebody else's, who alone knows where it is
+            where = Where(Kind.DATASETS, f"{parts.scheme}://{parts.hostname or ''}", "")
+        else:
+            where = Where(Kind.DATASETS, _of_cluster(one.cluster.name), one.cluster.region)
+        found[where] += Amount(one.size_bytes or 0, 1)
+    yield from found.items()
+
+
+def _of_cluster(name: str) -> str:
+    return f"nodes of cluster {name}"
+
+
+def total_of(rows: Iterable[StoredData]) -> int:
+    """Return the bytes that count for the quota: all but datasets, which nobody put there through Trainyard."""
+    return sum(row.bytes for row in rows if row.kind != Kind.DATASETS)

@@ -1,0 +1,87 @@
+"""A backup that is restored elsewhere brings nobody back who was erased after it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from dashboard import restore
+from dashboard.home import RESTORE_MARKER
+from dashboard.up.checks import CannotStart, refuse_unfinished_restore
+
+ROOT = Path(__file__).resolve().parents[2]
+MAKE = """
+from dashboard.up.database import open_database, set_up_django
+set_up_django(); open_database()
+from runs.actions import first_start
+from runs.models import User
+first_start()
+User.objects.create(username="mate", email="m@example.com")
+"""
+NAMES = """
+from dashboard.up.database import set_up_django
+set_up_django()
+from runs.models import User
+print(sorted(User.objects.values_list("username", flat=True)))
+"""
+
+
+def make_backup(folder: Path) -> Path:
+    path = folder / "all.tar"
+    (folder / "secret_key").write_text("key")
+    with tarfile.open(path, "w") as archive:
+        archive.add(folder / "secret_key", arcname="secret_key")
+    return path
+
+
+def test_a_home_that_came_from_a_backup_is_not_served_before_the_list_was_applied(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    restore.unpack(make_backup(tmp_path), home)
+    assert (home / "secret_key").read_text() == "key"
+    with pytest.raises(CannotStart, match="erased since then would be back"):
+        refuse_unfinished_restore(home)
+    (home / RESTORE_MARKER).unlink()
+    refuse_unfinished_restore(home)
+
+
+def test_only_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    with pytest.raises(CannotStart, match="is not empty"):
+        restore.unpack(make_backup(tmp_path), tmp_path)
+
+
+def test_the_lists_of_both_are_one(tmp_path: Path) -> None:
+    newer, own = tmp_path / "newer", tmp_path / "own"
+    newer.write_text("b\nc\n")
+    own.write_text("a\nb\n")
+    restore.add_list(newer, own)
+    assert own.read_text() == "a\nb\nc\n"
+
+
+@pytest.mark.extended
+def test_an_attack_with_an_old_backup_brings_nobody_back(tmp_path: Path) -> None:
+    old, new, backup, erasures = tmp_path / "old", tmp_path / "new", tmp_path / "all.tar", tmp_path / "erasures.jsonl"
+
+    def run(home: Path, *words: str) -> str:
+        environment = {"PATH": os.environ["PATH"], "TRAINYARD_HOME": str(home)}
+        done = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        return f"{done.returncode} {done.stdout}{done.stderr}"
+
+    old.mkdir(mode=0o700)
+    assert run(old, "-c", MAKE).startswith("0")
+    assert run(old, "-m", "dashboard.backup", str(backup)).startswith("0")
+    assert "Erased: erased person 2." in run(old, "manage.py", "person", "erase", "mate", "--yes")
+    erasures.write_text((old / "erasures.jsonl").read_text())
+    assert "mate" not in erasures.read_text() and json.loads(erasures.read_text())["number"] == 2
+    assert run(new, "-m", "dashboard.restore", str(backup)).startswith("2"), "one of the two is said"
+    answer = run(new, "-m", "dashboard.restore", str(backup), "--erasures", str(erasures))
+    assert answer.startswith("0") and "1 erased person was in it" in answer, answer
+    assert run(new, "-c", NAMES).strip() == "0 ['owner']"
+    assert "intact" in run(new, "manage.py", "audit", "verify")
