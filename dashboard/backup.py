@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"No backup was made: {error}", file=sys.stderr)
         return 1
     print(
-        f"{options.file} ({size / 1e6:.1f} MB). To restore: trainyard restore {options.file}, with TRAINYARD_HOME set to an"
-        " empty folder, and with the newest list of erased people."
+        f"{options.file} ({size / 1e6:.1f} MB). To restore: trainyard restore {options.file}, with TRAINYARD_HOME set"
+        " to an empty folder, and with the newest list of erased people."
     )
     return 0
 

@@ -21,8 +21,8 @@ from runs.datasets import unresolved
 from runs.models import Attempt, HeldSlot, Job, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
-from runs.reconcile.placing import is_claimed
 from runs.privacy.quota import require_room
+from runs.reconcile.placing import is_claimed
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.refused import Refused
 from runs.repositories.pinning import PinnedCode

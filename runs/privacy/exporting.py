@@ -105,9 +105,7 @@ def _output_files(user: User) -> Iterator[dict[str, Any]]:
 
 
 def _map() -> list[dict[str, str]]:
-    return [
-        {"file": f"{_name(one)}.json", "holds": one.holds, "on_erasure": str(one.on_erasure)} for one in HOLDINGS
-    ]
+    return [{"file": f"{_name(one)}.json", "holds": one.holds, "on_erasure": str(one.on_erasure)} for one in HOLDINGS]
 
 
 def _name(holding: Holding) -> str:

@@ -9,7 +9,7 @@ from runs.models.people import User
 
 
 class PersonalExport(models.Model):
-    """A ZIP with all that belongs to a person. Control makes it, only the person may have it, and it goes after days."""
+    """A ZIP with all that belongs to a person. Control makes it, the person alone may have it, for some days."""
 
     class State(models.TextChoices):
         WAITING = "waiting"

@@ -12,7 +12,7 @@ from runs.models import User
 from runs.privacy.data_map import HOLDINGS, NOT_OF_PEOPLE, WITHOUT_PEOPLE, documented
 
 DOCS = Path(__file__).parents[3] / "docs"
-LOOKS_PERSONAL = re.compile(r"user|actor|person|email|author|address|agent|first_name|last_name|external_id|_by$")
+LOOKS_PERSONAL = re.compile(r"user|(?<!f)actor|person|email|author|address|agent|first_name|last_name|external_id|_by$")
 MODELS = {model._meta.label: model for model in apps.get_models(include_auto_created=True)}
 
 

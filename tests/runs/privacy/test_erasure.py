@@ -67,7 +67,9 @@ def test_their_runs_go_with_them_where_they_want_it(cast: Cast) -> None:
 
 def test_the_address_of_the_invitation_by_which_they_came_goes(cast: Cast) -> None:
     values = {"project": cast.project, "created_by": cast.owner, "expires_at": NOW + timedelta(days=1)}
-    came = Invitation.objects.create(digest="a", email="m@example.com", accepted_by=cast.mate, accepted_at=NOW, **values)
+    came = Invitation.objects.create(
+        digest="a", email="m@example.com", accepted_by=cast.mate, accepted_at=NOW, **values
+    )
     Invitation.objects.create(digest="b", email="other@example.com", **values)
     erase(cast.mate)
     came.refresh_from_db()

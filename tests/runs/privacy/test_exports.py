@@ -49,9 +49,15 @@ def test_it_is_made_by_control_and_downloaded_by_its_owner(cast: Cast) -> None:
     found = contents(exporting.path_of(export.pk))
     assert [one["id"] for one in found["runs.Run.created_by.json"]] == [run.pk]
     assert found["runs.User.pk.json"][0]["username"] == "mate" and "password" not in found["runs.User.pk.json"][0]
-    assert found["runs.Token.user.json"][0]["name"] == "CI" and found["runs.Secret.person.json"][0]["name"] == "HF_TOKEN"
+    assert (
+        found["runs.Token.user.json"][0]["name"] == "CI" and found["runs.Secret.person.json"][0]["name"] == "HF_TOKEN"
+    )
     whole = json.dumps(found)
-    assert "hf-value" not in whole and secret not in whole and "ciphertext" not in found["runs.SecretVersion.created_by.json"][0]
+    assert (
+        "hf-value" not in whole
+        and secret not in whole
+        and "ciphertext" not in found["runs.SecretVersion.created_by.json"][0]
+    )
     assert exporting.path_of(export.pk).stat().st_mode & 0o077 == 0
 
 

@@ -23,6 +23,7 @@ from runs.refused import Refused
 from runs.status import Status
 from tests.cast import Cast, make_node, make_run, make_user, spec
 from tests.series import write_series
+from trainyard.spec import SpecError
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 NOW = timezone.now()
@@ -118,7 +119,7 @@ def test_a_pinned_project_launches_nowhere_else(cast: Cast) -> None:
     with pytest.raises(ValidationError, match="Nothing is in the region"):
         actions.set_regions(actor=cast.owner, project=cast.project, regions=["mars"])
     actions.set_regions(actor=cast.owner, project=cast.project, regions=["eu"])
-    with pytest.raises(Forbidden, match="keeps its data in eu, and cluster local is in us"):
+    with pytest.raises(SpecError, match="keeps its data in eu, and cluster local is in us"):
         actions.submit_run(actor=cast.mate, document=spec())
 
 

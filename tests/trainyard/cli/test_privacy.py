@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs.models import PersonalExport, Project, StoredData
+from runs.models import PersonalExport, Project, Role, StoredData
 from runs.privacy import clock
 from tests.cast import Cast
 from tests.trainyard.command import Trainyard
@@ -31,6 +31,7 @@ def test_an_export_is_brought_here(trainyard: Trainyard, cast: Cast, tmp_path: P
 def test_what_lies_where_and_what_would_go(trainyard: Trainyard, cast: Cast) -> None:
     values = {"project": cast.project, "measured_at": timezone.now()}
     StoredData.objects.create(kind="logs", place="this server", region="eu", bytes=2_000, number=3, **values)
+    cast.project.memberships.filter(user=cast.mate).update(role=Role.OWNER)
     assert "this server  eu" in trainyard("privacy", "storage", "default").out
     shown = trainyard("privacy", "retention", "default", "--keep", "logs=30")
     assert "logs" in shown.out and "30 d" in shown.out and Project.objects.get().keep_logs_days is None, shown.err

@@ -78,7 +78,9 @@ def retention(client: Client, arguments: argparse.Namespace, screen: Screen) -> 
         kept = privacy_calls.set_retention(client, arguments.project, days)["days"]
     else:
         kept = privacy_calls.retention(client, arguments.project)["days"]
-    screen.table(("kind", "kept"), [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()])
+    screen.table(
+        ("kind", "kept"), [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()]
+    )
     return 0
 
 
