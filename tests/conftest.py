@@ -55,6 +55,8 @@ from django.conf import settings  # noqa: E402  # read here for the first time, 
 # Pages are drawn with plain names; the tests of `up` and of the browser have everything collected, as in service.
 settings.STORAGES["staticfiles"]["BACKEND"] = "django.contrib.staticfiles.storage.StaticFilesStorage"
 Path(settings.STATIC_ROOT).mkdir(parents=True)
+if "metrics" in settings.DATABASES:  # its tables by their models: with all migrations of the product it takes seconds
+    settings.DATABASES["metrics"]["TEST"]["MIGRATE"] = False
 django.setup()
 
 from django.contrib.contenttypes.models import ContentType  # noqa: E402
@@ -87,26 +89,26 @@ def pytest_xdist_setupnodes() -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark what shares the one running Trainyard, or the browser: `make test` runs it beside the rest."""
-    if {"running_trainyard", "browser"} & set(getattr(item, "fixturenames", ())):
+    """Mark what shares the one running Trainyard, or the browser: `make test` runs it beside the rest. A test with a
+    database has both, the product's and the metrics', and is marked even where a fixture alone asks for it: so `-m
+    django_db` finds all of them."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if {"running_trainyard", "browser"} & fixtures:
         item.add_marker(pytest.mark.whole)
+    marker = item.get_closest_marker("django_db")
+    if marker is None and not {"db", "transactional_db"} & fixtures:
+        return
+    wanted = {"databases": "__all__", **(marker.kwargs if marker else {})}
+    if marker is None and "transactional_db" in fixtures:
+        wanted["transaction"] = True
+    item.add_marker(pytest.mark.django_db(**wanted), append=False)
 
 
 @pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with a browser come last: while Playwright runs, its thread has a running event loop, which neither
-    Django's database nor asynchronous tests can stand. A test with a database has both, the product's and the metrics'.
-    """
+    Django's database nor asynchronous tests can stand."""
     items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        marker = item.get_closest_marker("django_db")
-        if marker is None and not {"db", "transactional_db"} & set(fixtures):
-            continue
-        wanted = {"databases": "__all__", **(marker.kwargs if marker else {})}
-        if marker is None and "transactional_db" in fixtures:
-            wanted["transaction"] = True
-        item.add_marker(pytest.mark.django_db(**wanted), append=False)
 
 
 @pytest.fixture(scope="session")

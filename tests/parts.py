@@ -50,19 +50,24 @@ ALONE = (
     "--ignore=tests/whole/test_population.py",
 )
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
-PARTS = {
-    "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),
+PARTS = {  # as long as each other, so that the lanes end together: those of more tests with a stack of their own first
     "whole": Tests(["-m", "whole and not extended", *APART, *NEVER], ["tests"], {}),
     "training": Tests(["-m", "not extended"], ["tests/workers/training"], {}),
     "workers": Tests(["-m", "not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
-    "runs": Tests(["-m", "not extended"], ["tests/runs"], {}),
+    "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),
     "others": Tests(["-m", "not whole and not extended", *APART, *NEVER], ["tests"], {}),
+    "runs": Tests(["-m", "not extended"], ["tests/runs"], {}),
 }
 EXTENDED = {
-    "browser": Tests(["-m", "whole and extended"], ["tests/browser"], {}),
-    "whole": Tests(["-m", "whole and extended", "--ignore=tests/browser", *ALONE, *NEVER], ["tests"], {}),
-    "others": Tests(["-m", "not whole and extended", *ALONE, *NEVER], ["tests"], {}),
-    "runs on PostgreSQL": Tests(["-m", "not whole"], ["tests/runs"], {"TRAINYARD_TEST_DATABASE": "postgresql"}),
+    "own stacks": Tests(["-m", "not whole and extended", *ALONE], ["tests/whole"], {}),
+    "others": Tests(
+        ["-m", "extended", "--ignore=tests/whole", "--ignore=tests/browser", *ALONE, *NEVER], ["tests"], {}
+    ),
+    "browser": Tests(["-m", "extended"], ["tests/browser"], {}),
+    "whole": Tests(["-m", "whole and extended", *ALONE], ["tests/whole"], {}),
+    "runs on PostgreSQL": Tests(
+        ["-m", "django_db and not whole"], ["tests/runs"], {"TRAINYARD_TEST_DATABASE": "postgresql"}
+    ),
 }
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")
 LOST = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$")  # pytest's own summary of one test

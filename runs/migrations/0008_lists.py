@@ -7,6 +7,7 @@ import django.db.models.lookups
 from django.db import migrations, models
 
 import runs.models.indexes
+from runs.migrations._statements import forget_tags, index_tags
 
 
 def sizes_of_what_waits(apps, schema_editor):
@@ -20,17 +21,6 @@ def sizes_of_what_waits(apps, schema_editor):
                 slots_per_node=resources.get("processes_per_node") or 1,
                 accelerator=resources.get("accelerator") or "auto",
             )
-
-
-def index_tags(apps, schema_editor):
-    """SQLite has no such index: there tags are looked for in the text of the list's own."""
-    if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute('CREATE INDEX "run_tags" ON "runs_run" USING gin ("tags" jsonb_path_ops)')
-
-
-def forget_tags(apps, schema_editor):
-    if schema_editor.connection.vendor == "postgresql":
-        schema_editor.execute('DROP INDEX "run_tags"')
 
 
 class Migration(migrations.Migration):

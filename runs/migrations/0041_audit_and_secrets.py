@@ -7,40 +7,7 @@ from django.conf import settings
 from django.db import migrations, models
 
 import runs.ids
-
-REFUSAL = "rows of the audit are not changed"
-SQLITE = [
-    f"""CREATE TRIGGER audit_no_update BEFORE UPDATE ON runs_auditentry
-        BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END""",
-    f"""CREATE TRIGGER audit_no_delete BEFORE DELETE ON runs_auditentry
-        WHEN OLD.sequence > (SELECT cut_sequence FROM runs_audithead WHERE id = 1)
-        BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END""",
-]
-POSTGRESQL = [
-    f"""CREATE FUNCTION audit_keep() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            IF TG_OP = 'DELETE' AND OLD.sequence <= (SELECT cut_sequence FROM runs_audithead WHERE id = 1) THEN
-                RETURN OLD;
-            END IF;
-            RAISE EXCEPTION '{REFUSAL}';
-        END $$""",
-    """CREATE TRIGGER audit_keep BEFORE UPDATE OR DELETE ON runs_auditentry
-        FOR EACH ROW EXECUTE FUNCTION audit_keep()""",
-]
-WITHOUT = {
-    "sqlite": ["DROP TRIGGER IF EXISTS audit_no_update", "DROP TRIGGER IF EXISTS audit_no_delete"],
-    "postgresql": ["DROP TRIGGER IF EXISTS audit_keep ON runs_auditentry", "DROP FUNCTION IF EXISTS audit_keep"],
-}
-
-
-def add_triggers(apps, schema_editor):
-    for statement in {"sqlite": SQLITE, "postgresql": POSTGRESQL}.get(schema_editor.connection.vendor, []):
-        schema_editor.execute(statement)
-
-
-def drop_triggers(apps, schema_editor):
-    for statement in WITHOUT.get(schema_editor.connection.vendor, []):
-        schema_editor.execute(statement)
+from runs.migrations._statements import add_triggers, drop_triggers
 
 
 class Migration(migrations.Migration):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,9 +98,10 @@ def test_every_test_but_those_with_targets_of_their_own_is_in_one_of_the_parts()
         "others": ("not whole and not extended", APART, "tests"),
     }
     assert chosen(parts.EXTENDED) == {
-        "browser": ("whole and extended", set(), "tests/browser"),
-        "whole": ("whole and extended", {"tests/browser", *ALONE, *NEVER}, "tests"),
-        "others": ("not whole and extended", {*ALONE, *NEVER}, "tests"),
+        "browser": ("extended", set(), "tests/browser"),
+        "whole": ("whole and extended", ALONE, "tests/whole"),
+        "own stacks": ("not whole and extended", ALONE, "tests/whole"),
+        "others": ("extended", {"tests/browser", "tests/whole", *ALONE, *NEVER}, "tests"),
     }
 
 
@@ -108,7 +111,33 @@ def test_what_has_to_do_with_the_database_runs_on_both() -> None:
         name: name for name in both
     }
     assert both["postgresql"].folders == both[""].folders
-    assert both["postgresql"].options == ["-m", "not whole"], "what is extended on SQLite too"
+    assert both["postgresql"].options == ["-m", "django_db and not whole"], "what is extended on SQLite too"
+
+
+def test_a_test_with_a_database_is_marked_though_a_fixture_alone_asks_for_it(request: pytest.FixtureRequest) -> None:
+    """By it the part on PostgreSQL is chosen."""
+    words = [
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-q",
+        "-m",
+        "django_db",
+        "tests/runs/test_shards.py",
+        "tests/runs/test_status.py",
+    ]
+    own = ("DJANGO_SETTINGS_MODULE", "TRAINYARD_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=request.config.rootpath,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "test_shards.py::test_runs_are_spread_evenly" in done.stdout, done.stderr or done.stdout
+    assert "test_status.py::" not in done.stdout
 
 
 def chosen(group: dict[str, parts.Tests]) -> dict[str, tuple[str, set[str], str]]:
