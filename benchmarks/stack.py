@@ -21,8 +21,8 @@ import httpx
 import redis
 
 from dashboard.up.valkey import server_command, wait_until_it_answers
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
-from trainyard.rest import answers
 
 READY_S = 60.0
 FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
@@ -61,11 +61,11 @@ class Stack:
         answer.raise_for_status()
         return str(answer.json()["sha256"])
 
-    def wait(self, run_id: str, seconds: float = 120) -> answers.Run:
+    def wait(self, run_id: str, seconds: float = 120) -> run_answers.Run:
         """Return the run once it is over. Raises SystemExit when that takes too long or it did not succeed."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            run: answers.Run = self.get(f"/runs/{run_id}")
+            run: run_answers.Run = self.get(f"/runs/{run_id}")
             if run["status"] in FINAL:
                 if run["status"] != "SUCCEEDED":
                     raise SystemExit(f"run {run_id} ended {run['status']}: {run['reason']}")

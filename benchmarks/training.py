@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training, build
+from workers.training.group.place import Place, choose_device
 from workers.training.mesh import make_mesh
 from workers.training.recipes import load_task
-from workers.training.startup.place import Place, choose_device
 
 
 def prepared(spec: RecipeSpec, place: Place) -> Training:

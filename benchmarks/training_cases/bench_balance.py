@@ -20,10 +20,10 @@ from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
+from workers.training.group import process_group
+from workers.training.group.place import Place
 from workers.training.loop import StepResult, rebalance, settle, take_step
 from workers.training.passes import Passed
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 
 WORLD = 2
 SLOW_RANK = 1

@@ -27,11 +27,11 @@ from benchmarks import goals
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training.data.batches.feed import Feed
+from workers.training.group import process_group
+from workers.training.group.place import Place
 from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 from workers.training.strategies.pipeline import PipelinePasses
 from workers.training.strategies.pipeline_plan import Plan
 from workers.training.strategies.synchronization.protocol import no_sum

@@ -19,11 +19,11 @@ import torch
 from benchmarks import goals
 from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
-from trainyard.contract.base import JsonObject
+from trainyard.contract.records import Checkpoint, Facts
 from trainyard.spec import RecipeSpec
+from workers.training.group.place import Place
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
-from workers.training.startup.place import Place
 
 MODEL = {"layers": 6, "width": 448, "heads": 8, "context": 64}  # 9.9 million parameters
 EVERY_STEPS = 100  # the default of checkpoint.every_steps
@@ -34,10 +34,10 @@ REPEATS = 3  # of torch.save
 
 @dataclass
 class Watched:
-    """Takes what a run of the SDK takes, and keeps when steps ended and what was told of checkpoints."""
+    """Takes what a run of the SDK takes, and keeps when steps ended and what became of checkpoints."""
 
     step_ends: dict[int, float] = field(default_factory=dict)
-    notes: list[JsonObject] = field(default_factory=list)
+    saved: list[Checkpoint] = field(default_factory=list)
 
     def log(self, values: Mapping[str, float], step: int | None = None, labels: Any = None) -> None:
         if "rank/memory_bytes" in values and step is not None:  # each rank's own, once a step
@@ -46,19 +46,19 @@ class Watched:
     def flush(self) -> None:
         pass
 
-    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
-        if kind == "checkpoint":
-            self.notes.append(dict(payload))
+    def report(self, record: Checkpoint | Facts) -> None:
+        if isinstance(record, Checkpoint):
+            self.saved.append(record)
 
 
-def trained(place: Place, spec: RecipeSpec, folder: str) -> tuple[float, float, list[JsonObject]]:
-    """In a rank: train, and return the wall time of its steps, the wait behind the last, and what was told."""
+def trained(place: Place, spec: RecipeSpec, folder: str) -> tuple[float, float, list[Checkpoint]]:
+    """In a rank: train, and return the wall time of its steps, the wait behind the last, and its records."""
     if folder:
         os.environ["TRAINYARD_CHECKPOINTS"] = folder
     watched = Watched()
     train(spec, place, watched)
     ends = watched.step_ends
-    return ends[max(ends)] - ends[1], time.perf_counter() - ends[max(ends)], watched.notes
+    return ends[max(ends)] - ends[1], time.perf_counter() - ends[max(ends)], watched.saved
 
 
 def waited_for_torch_save(folder: Path) -> list[float]:
@@ -85,14 +85,14 @@ def rows() -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="trainyard-bench-") as folder:
         ranks = on_ranks(WORLD, trained, spec, str(Path(folder) / "checkpoints"))
         saves = waited_for_torch_save(Path(folder))
-    wall_s, wait_s, notes = ranks[0]
-    saved = [note for note in notes if note["state"] == "saved"]
+    wall_s, wait_s, reported = ranks[0]
+    saved = [one for one in reported if one.state == "saved"]
     if len(saved) != steps // EVERY_STEPS:
-        raise RuntimeError(f"of {steps // EVERY_STEPS} checkpoints these were kept: {notes}")
-    stalls = [note["stall_s"] for note in saved]
+        raise RuntimeError(f"of {steps // EVERY_STEPS} checkpoints these were kept: {reported}")
+    stalls = [one.stall_s or 0.0 for one in saved]
     shares = [100 * stall / (wall_s / len(saved)) for stall in stalls]
-    megabytes = saved[0]["bytes"] / 1e6
-    took = middle(note["took_s"] for note in saved)
+    megabytes = (saved[0].bytes or 0) / 1e6
+    took = middle(one.took_s or 0.0 for one in saved)
     return [
         Row(
             f"training stands still for checkpoints, {steps} steps of 10 M parameters, one every {EVERY_STEPS}",

@@ -20,11 +20,12 @@ from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec, load_spec_file
 from workers.training.build import Training
+from workers.training.data.batches.batch import Batch
 from workers.training.data.batches.feed import positions
+from workers.training.group import process_group
+from workers.training.group.place import Place
 from workers.training.loop import settle, take_step
-from workers.training.recipes import Batch, Task
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
+from workers.training.recipes import Task
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WORLD = 2

@@ -12,9 +12,9 @@ from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
+from workers.training.group import process_group
+from workers.training.group.place import Place, choose_device
 from workers.training.loop import settle, take_step
-from workers.training.startup import process_group
-from workers.training.startup.place import Place, choose_device
 
 WARM_STEPS = 5  # the first of them compile
 STEPS = 20

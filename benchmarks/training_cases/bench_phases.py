@@ -26,14 +26,14 @@ from benchmarks.training_cases.bench_step import BLOCK, MODELS, WARM_STEPS, WORL
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
+from workers.training.group import process_group
+from workers.training.group.place import Place
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS
 from workers.training.measuring.measures import Measured, Measures
 from workers.training.measuring.phases import Phases
 from workers.training.measuring.progress import Progress
 from workers.training.passes import PlainPasses
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 
 PAIRS = 8
 WATCHED: list[tuple[Any, str]] = [

@@ -14,7 +14,7 @@ import os
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -29,17 +29,17 @@ from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.planner.results import MEMORY_RANGE, TIME_RANGE
 from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.main import worst
 from workers.training.communication.pairs import measure_pairs
-from workers.training.communication.reports import rates as rates_document
+from workers.training.communication.reports import with_links
 from workers.training.communication.sweeps import Sweeps
 from workers.training.communication.timing import sizes_between
+from workers.training.group import process_group
+from workers.training.group.agreement import gather_all
+from workers.training.group.place import Place
 from workers.training.loop import settle, take_step
 from workers.training.measuring.memory import peak_bytes, restart_peak
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 
 WORLD = 2
 STEPS = 20
@@ -171,11 +171,11 @@ def spec_of(name: str, plan: Case) -> RecipeSpec:
 
 def calibrated() -> Calibrated:
     """Return what a run of the communication benchmark on two ranks notes of them."""
-    document = on_ranks(WORLD, rank_rates, is_forked=True)[0]
-    return Calibrated(Rates.from_document(document), document["model_s"])
+    rates = on_ranks(WORLD, rank_rates, is_forked=True)[0]
+    return Calibrated(rates, rates.model_s)
 
 
-def rank_rates(place: Place) -> dict[str, Any]:
+def rank_rates(place: Place) -> Rates:
     """In a rank: compute all at once, and exchange between."""
     device = torch.device("cpu")
     process_group.join(place, device)
@@ -184,7 +184,7 @@ def rank_rates(place: Place) -> dict[str, Any]:
     compute = measure_ranks(device, sweeps)
     lines = sweeps.lines()
     lines["send-receive"] = worst(measure_pairs([str(rank) for rank in range(WORLD)], sizes, REPEATS, device))
-    return rates_document(compute, lines, place.world_size, place.local_world_size)
+    return with_links(compute, lines, place.world_size, place.local_world_size)
 
 
 def rank_steps(place: Place, spec: RecipeSpec, num_steps: int, block: int, addresses: Sequence[str]) -> Measured:

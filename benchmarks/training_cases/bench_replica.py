@@ -30,10 +30,11 @@ from workers.replicas.folders import SHARED_MEMORY, MemoryFolder, used_bytes
 from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan, read_plan
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training.build import Training
-from workers.training.checkpoints import DiskCheckpoints, read_store
+from workers.training.checkpoints.store import read_store
+from workers.training.group import process_group
+from workers.training.group.place import Place
+from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import settle, take_step
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 
 RUN = "bench"
 PAIRS = 6

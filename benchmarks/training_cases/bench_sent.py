@@ -13,9 +13,9 @@ from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
+from workers.training.group import process_group
+from workers.training.group.place import Place
 from workers.training.loop import settle, take_step
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 
 WORLD = 2
 EVERY_STEPS = 10  # of the kinds that agree every so many; as many steps are counted

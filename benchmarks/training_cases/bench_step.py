@@ -21,11 +21,11 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
+from workers.training.group import process_group
+from workers.training.group.place import Place
 from workers.training.loop import report, settle, take_step
 from workers.training.measuring.progress import Progress
 from workers.training.optimizing.optimizers import ADAM_BETAS
-from workers.training.startup import process_group
-from workers.training.startup.place import Place
 
 WORLD = 2
 BLOCK = 50  # steps

@@ -12,6 +12,7 @@ import torch
 
 from benchmarks import goals
 from benchmarks.table import Row, middle, scaled, spread_of
+from trainyard.contract.records import Checkpoint, Facts
 from workers.training.measuring.tracing import Tracing
 
 STEPS = 5_000
@@ -19,7 +20,7 @@ ROUNDS = 20  # of ours and of the bare question, in turns
 
 
 class Nobody:
-    def note(self, payload: object, kind: str = "") -> None:
+    def report(self, record: Checkpoint | Facts) -> None:
         raise AssertionError("nothing was asked for")
 
 

@@ -21,7 +21,7 @@ from dashboard.frontend import icons
 from dashboard.frontend.scripts import PACKAGES, script
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.badges import Badge
-from runs.presenting.runs import Lamp
+from trainyard.contract.answers.runs import Lamp
 
 register = template.Library()
 START = "app.js"

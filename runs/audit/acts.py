@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+
+from trainyard.contract.base import JsonObject
 
 MAX_CHANGES = 40  # rows of the database whose values one act keeps
 
-Values = dict[str, Any]
+Values = JsonObject  # of a row, by field
 
 
 @dataclass

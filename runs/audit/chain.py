@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from runs.audit import sinks
-from runs.audit.acts import Act
+from runs.audit.acts import Act, Values
 from runs.models.security.audit import AuditEntry, AuditHead
 
 log = structlog.get_logger(__name__)
@@ -75,7 +75,7 @@ def append(act: Act) -> AuditEntry:
     return row
 
 
-def _with_number(act: Act) -> dict[str, Any]:
+def _with_number(act: Act) -> dict[str, Values]:
     return {**act.after, "more": {"rows": act.num_left_out}} if act.num_left_out else act.after
 
 

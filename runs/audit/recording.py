@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import structlog
 from django.db import DatabaseError
+from django.db.models import Model
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -29,7 +31,7 @@ NO_ACTS = re.compile(
     r"|.*/(preview|data|batch))|launch/(preview|code)/|jump/|.*/preview/?|scim/v2/\.search"
 )
 READS = re.compile(r"api/v1/runs/<run_id>/logs/(text|file|download)|api/v1/audit/export.*|audit/export.*")
-MODELS: dict[str, Any] = {
+MODELS: dict[str, type[Model]] = {
     "run_id": Run, "project_id": Project, "cluster_id": Cluster, "node_id": Node, "job_id": Job,
     "dataset_id": Dataset, "token_id": Token, "user_id": User,
 }  # fmt: skip
@@ -77,13 +79,13 @@ def action_name(method: str, route: str) -> str:
     return ".".join(words) or "home"
 
 
-def object_name(kwargs: dict[str, Any]) -> str:
+def object_name(kwargs: Mapping[str, str | int]) -> str:
     """Return what the address names, without secrets that stand in some addresses."""
     shown = {name: value for name, value in kwargs.items() if "secret" not in name}
     return ", ".join(f"{name.removesuffix('_id').removesuffix('_name')} {value}" for name, value in shown.items())
 
 
-def subjects_of(kwargs: dict[str, Any]) -> list[Subject]:
+def subjects_of(kwargs: Mapping[str, str | int]) -> list[Subject]:
     """Return the rows that the address names, as they are now; nothing for what is not there."""
     found = []
     for name, value in kwargs.items():

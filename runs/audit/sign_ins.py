@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -31,7 +32,7 @@ def _signed_out(sender: Any, user: Any, **_: Any) -> None:
         act.actor, act.actor_number = user.username, user.pk
 
 
-def _failed(sender: Any, credentials: dict[str, Any], **_: Any) -> None:
+def _failed(sender: Any, credentials: Mapping[str, object], **_: Any) -> None:
     """A name that nobody has is not kept: people type their password there now and then."""
     act = current_act()
     if act is None:

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from runs import broadcast
 from runs.engines.allocating import Offer
 from runs.models import Allocation, Cluster, Node, Placement
-from trainyard.contract.base import to_builtins
+from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.keys import new_key
 from trainyard.contract.machines import Gpu, Inventory
 
@@ -65,10 +65,10 @@ def _machine_of(node: Node) -> Machine:
     return node.slots, (gpus[0].name or "") if gpus else ""
 
 
-def _inventory(machine: Machine) -> dict[str, object]:
+def _inventory(machine: Machine) -> JsonObject:
     slots, gpu = machine
     gpus = [Gpu(index=index, name=gpu) for index in range(slots)] if gpu else []
-    document: dict[str, object] = to_builtins(Inventory(slots=slots, gpus=gpus))
+    document: JsonObject = to_builtins(Inventory(slots=slots, gpus=gpus))
     return document
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypedDict
 
 from runs.metrics.models import Series
 from runs.points.axes import decoded
@@ -24,6 +23,7 @@ from runs.points.charts.series import (
     sparklines,
     steady_medians,
 )
+from trainyard.contract.answers.runs import SeriesSummary
 
 __all__ = [
     "Curve",
@@ -31,7 +31,6 @@ __all__ = [
     "SeriesData",
     "SeriesItem",
     "SeriesItemOfRun",
-    "Summary",
     "TooManyPoints",
     "curves",
     "decode_block",
@@ -47,19 +46,10 @@ __all__ = [
 ]
 
 
-class Summary(TypedDict):
-    """What tables show of one series; ``last`` may be the word of a value that is not finite."""
-
-    last: float | str | None
-    min: float | None
-    max: float | None
-    count: int
-
-
-def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, Summary]]:
+def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
     """Return {run: {series name: {last, min, max, count}}}. Series that differ in labels only are one here: the
     extremes and the count over all, the last of the one without labels, else of the one with the newest point."""
-    found: dict[str, dict[str, Summary]] = {run_id: {} for run_id in run_ids}
+    found: dict[str, dict[str, SeriesSummary]] = {run_id: {} for run_id in run_ids}
     rows = Series.objects.filter(run_id__in=list(run_ids)).order_by("last_attempt", "last_time", "id")
     for row in sorted(rows, key=lambda row: row.labels_key == "{}"):
         summary = found[row.run_id].setdefault(row.name, {"last": None, "min": None, "max": None, "count": 0})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runs.ingest.troubles import Trouble
-from runs.points.read import Summary
+from trainyard.contract.answers.runs import SeriesSummary
 from trainyard.contract.reports import AttemptReport
 from trainyard.formats.words import listed
 
@@ -15,7 +15,7 @@ CODES = (HUNG, NOT_A_NUMBER)
 MAX_NAMED = 4
 
 
-def remarks(reports: Sequence[AttemptReport], summary: Mapping[str, Summary]) -> list[Trouble]:
+def remarks(reports: Sequence[AttemptReport], summary: Mapping[str, SeriesSummary]) -> list[Trouble]:
     """Return remarks on the newest attempt, from the last reports of its nodes and the last values of its series."""
     return [*_of_exits(reports), *_of_losses(summary)]
 
@@ -33,7 +33,7 @@ def _of_exits(reports: Sequence[AttemptReport]) -> list[Trouble]:
     return [Trouble(HUNG, len(hung), f"{words} The scripts' exit codes count.")]
 
 
-def _of_losses(summary: Mapping[str, Summary]) -> list[Trouble]:
+def _of_losses(summary: Mapping[str, SeriesSummary]) -> list[Trouble]:
     """Return a remark on losses that are not finite: such a value is stored as its name."""
     bad = {name: str(one["last"]) for name, one in summary.items() if _is_loss(name) and isinstance(one["last"], str)}
     if not bad:

@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TypedDict
 
 from runs.models import Run
 from runs.models.recoveries import Recovery
 from runs.presenting.stamps import stamp
 from runs.recovery.words import num_lost
+from trainyard.contract.answers.runs import LeftOutNode, Restarts, Rewind
 from trainyard.spec.sections.restarts import RestartRules
 
 
-class LeftOutDocument(TypedDict):
-    node: str
-    why: str
-    until: str
-    is_excluded: bool
-
-
-class RestartsDocument(TypedDict):
-    """See RestartsOut of runs.api.shapes."""
-
-    max: int
-    used: int
-    total: int
-    due_at: str | None
-    left_out: list[LeftOutDocument]
-    source: str
-    from_step: int | None
-    steps_lost: int | None
-
-
-class RewindDocument(TypedDict):
-    """See RewindOut of runs.api.shapes."""
-
-    to_step: int
-    first: int
-    last: int
-    at: str
-    by: str
-    rule: str
-
-
-def rewind_documents(run: Run) -> list[RewindDocument]:
+def rewind_documents(run: Run) -> list[Rewind]:
     return [
         {
             "to_step": one.to_step,
@@ -57,7 +26,7 @@ def rewind_documents(run: Run) -> list[RewindDocument]:
     ]
 
 
-def restarts_document(run: Run, now: datetime) -> RestartsDocument:
+def restarts_document(run: Run, now: datetime) -> Restarts:
     recovery = run.restarts
     rules = RestartRules.of(run.spec)
     return {
@@ -72,7 +41,7 @@ def restarts_document(run: Run, now: datetime) -> RestartsDocument:
     }
 
 
-def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutDocument]:
+def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutNode]:
     return [
         {
             "node": one.name,

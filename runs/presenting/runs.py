@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
 
 from django.utils import timezone
 
@@ -14,17 +13,16 @@ from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Placement, Run
 from runs.points import read
-from runs.points.read import Summary
 from runs.presenting import endings, groups, server_state, slow_ranks, unsent
 from runs.presenting.newest import Newest, newest_of, newest_of_all
-from runs.presenting.restarts import RestartsDocument, RewindDocument, restarts_document, rewind_documents
+from runs.presenting.restarts import restarts_document, rewind_documents
 from runs.presenting.stamps import stamp
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
 from runs.status import FINAL, Phase, Status
 from runs.time_use.split import TimeUse
 from runs.time_use.sums import times_shown, times_written
-from trainyard.contract.facts import TimeDocument
+from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument, SeriesSummary
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.spec.values.durations import words_of
 
@@ -33,62 +31,6 @@ INGEST_AWAY = "Ingest is not running: what came since waits on the nodes."
 STILL_AMBER_S, STILL_RED_S = 60.0, 300.0
 _WAITS = {Status.PAUSED: "paused", Status.QUEUED: "waiting"}
 ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
-
-
-class Lamp(TypedDict):
-    name: str
-    colour: str  # green, amber, red, grey
-    sentence: str
-
-
-class Reason(TypedDict):
-    code: str
-    sentence: str
-    evidence: dict[str, Any]
-
-
-class TroubleDocument(TypedDict):
-    code: str
-    count: int
-    sentence: str
-
-
-class ThroughputDocument(TypedDict):
-    value: float | None
-    unit: str
-    mfu: float | None
-
-
-class RunDocument(TypedDict):
-    """A run in its REST shape: see RunOut of runs.api.shapes."""
-
-    id: str
-    name: str
-    project: str
-    cluster: str | None
-    job: str | None
-    parent: str | None
-    tags: list[str]
-    notes: str
-    status: str
-    reason: Reason
-    lamps: dict[str, Lamp]
-    step: int | None
-    steps: int | None
-    progress: float | None
-    attempt: int | None
-    restarts: RestartsDocument
-    rewinds: list[RewindDocument]
-    created_by: str | None
-    created_at: str
-    started_at: str | None
-    ended_at: str | None
-    archived_at: str | None
-    troubles: list[TroubleDocument]
-    throughput: ThroughputDocument
-    time: TimeDocument | None
-    summary: dict[str, Summary]
-    spec: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -117,8 +59,8 @@ class Facts:
     is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
 
 
-def lamps(facts: Facts) -> dict[str, Lamp]:
-    """Return the lamps by name: process, progress and telemetry."""
+def lamps(facts: Facts) -> Lamps:
+    """Return the three lamps."""
     if facts.is_local:
         return _lamps_of_elsewhere(facts)
     return {"process": _process(facts), "progress": _progress(facts), "telemetry": _telemetry(facts)}
@@ -204,7 +146,7 @@ def _arrived(facts: Facts) -> Lamp:
     return _lamp("telemetry", GREEN, "Everything arrived.")
 
 
-def _lamps_of_elsewhere(facts: Facts) -> dict[str, Lamp]:
+def _lamps_of_elsewhere(facts: Facts) -> Lamps:
     """Nobody here sees its processes: only its heartbeats say that they are at work, and silence proves nothing."""
     is_live = facts.status == Status.RUNNING
     where = "No step yet." if facts.step is None else f"Step {facts.step:,} is the last that was sent."
@@ -234,7 +176,7 @@ def _lamp(name: str, colour: str, sentence: str) -> Lamp:
 def run_document(
     run: Run,
     telemetry: Telemetry | None,
-    summary: dict[str, Summary] | None,
+    summary: dict[str, SeriesSummary] | None,
     now: datetime,
     throughput: Throughput | None = None,
     time: TimeUse | None = None,
@@ -284,7 +226,7 @@ def _troubles(
     newest: Newest,
     sendings: Sequence[unsent.Sending],
     telemetry: Telemetry | None,
-    summary: dict[str, Summary] | None,
+    summary: dict[str, SeriesSummary] | None,
 ) -> list[troubles.Trouble]:
     of_records = troubles.described(telemetry.troubles if telemetry else {})
     attempt = newest.attempt

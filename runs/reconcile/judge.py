@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending, failure_of_ending
 from runs.status import Phase, Status, Wanted
+from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass
 from trainyard.failures.ranks import is_clean
 from trainyard.formats.words import listed
@@ -33,7 +34,7 @@ class Case:
     out_of_contact_s: float | None
     settling_s: float | None
     is_complete: Callable[[], bool]  # whether every record that the ranks wrote has arrived
-    stopped: Callable[[], tuple[str, str, dict[str, Any]]] = lambda: ("stopped", "Stopped as asked.", {})  # its words
+    stopped: Callable[[], tuple[str, str, JsonObject]] = lambda: ("stopped", "Stopped as asked.", {})  # its words
     outlives_workers: bool = False  # whether the run goes on as long as rank 0 does
     # Whether exit code 0 proves that the training is over: a rank of a recipe that stops early ends by SIGTERM. A
     # script may end with 0 because it was asked to.
@@ -53,7 +54,7 @@ class Verdict:
     status: Status | None = None
     code: str = ""
     sentence: str = ""
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
     ends: bool = False
     settles: bool = False
     go: bool = False
@@ -174,7 +175,7 @@ def _stopping(case: Case) -> Verdict:
     return WAIT
 
 
-def _stopped(outcome: Status, code: str, sentence: str, evidence: dict[str, Any]) -> Verdict:
+def _stopped(outcome: Status, code: str, sentence: str, evidence: JsonObject) -> Verdict:
     cause = cause_of_stop(code, sentence, evidence)
     return Verdict(outcome, code, sentence, evidence, ends=True, cause=cause)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from runs.recovery.log_matches import left_out_by_rules, refusing_rule
 from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.words import restart_sentence
 from runs.status import Status, Wanted
+from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.restarts import RestartRules
@@ -155,12 +155,12 @@ def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, no
     )
 
 
-def _first_silent(evidence: Mapping[str, Any]) -> str:
+def _first_silent(evidence: JsonObject) -> str:
     """Return the first of several nodes that are out of contact."""
     return str((evidence.get("silent") or [""])[0])
 
 
-def signature_of(cause: CauseClass, evidence: Mapping[str, Any]) -> str:
+def signature_of(cause: CauseClass, evidence: JsonObject) -> str:
     """Return what two failures have in common that are one and the same; empty where nobody can know."""
     signal = evidence.get("signal")
     if cause in FROM_OUTSIDE or signal in OUTSIDE_SIGNALS:

@@ -9,7 +9,7 @@ from typing import Any
 
 from runs.models import Sweep, Trial, TrialReport
 from runs.sweep_exchange.importing import STUDY
-from trainyard.contract.base import BadDocument, convert
+from trainyard.contract.base import BadDocument, JsonObject, convert
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 from trainyard.interchange.study import Distribution, Number, State, Study, StudyTrial, Value, number_of
 from trainyard.interchange.warm_start import distribution_of
@@ -64,8 +64,8 @@ def _trial(place: int, row: Trial, space: Mapping[str, Distribution], reports: l
     )
 
 
-def _attributes(row: Trial) -> dict[str, Any]:
-    found: dict[str, Any] = {"trainyard:run": row.run_id} if row.run_id is not None else {}
+def _attributes(row: Trial) -> JsonObject:
+    found: JsonObject = {"trainyard:run": row.run_id} if row.run_id is not None else {}
     if row.parent is not None:
         found |= {"trainyard:parent": row.parent.number, "trainyard:parent_step": row.parent_step}
     return found

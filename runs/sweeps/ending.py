@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TypedDict
 
 from django.db import transaction
 from django.db.models import F
@@ -16,7 +16,21 @@ from runs.models.runs import StaleStatus
 from runs.status import PLACED, Status, TransitionError
 from runs.sweeps.objective import NoValue, value_of
 from runs.tasks import reconcile_soon, schedule_soon
+from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import TrialState
+
+
+class TrialEnding(TypedDict, total=False):
+    """Columns of a trial that change as it leaves its state."""
+
+    state: TrialState
+    reason: str
+    value: float | None
+    values: list[float]
+    steps: int | None
+    pruned_at_step: int
+    ended_at: datetime
+    system_attributes: JsonObject
 
 
 def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> None:
@@ -35,7 +49,7 @@ def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> None:
 
 def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now: datetime) -> bool:
     """Stop the trial early. False where it has ended, or its run just changed: the next step looks again."""
-    changes: dict[str, Any] = {
+    changes: TrialEnding = {
         "state": TrialState.PRUNED,
         "pruned_at_step": at_step,
         "value": value,
@@ -55,7 +69,7 @@ def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now
 
 
 def fail(trial: Trial, *, sentence: str, now: datetime) -> bool:
-    changes = {"state": TrialState.FAILED, "reason": sentence, "ended_at": now}
+    changes: TrialEnding = {"state": TrialState.FAILED, "reason": sentence, "ended_at": now}
     return _leave(trial, TrialState.RUNNING, changes)
 
 
@@ -86,7 +100,7 @@ def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
     except NoValue as error:
         return fail(trial, sentence=str(error), now=ended_at)
     steps = trial.steps if runs[0].steps is None else runs[0].steps
-    changes = {
+    changes: TrialEnding = {
         "state": TrialState.COMPLETE,
         "value": values[0],
         "values": values if len(values) > 1 else [],
@@ -97,7 +111,7 @@ def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
     return _leave(trial, TrialState.RUNNING, changes)
 
 
-def _leave(trial: Trial, state: TrialState, changes: dict[str, Any]) -> bool:
+def _leave(trial: Trial, state: TrialState, changes: TrialEnding) -> bool:
     """Change the trial in one statement, if it is still in the state."""
     if not Trial.objects.filter(pk=trial.pk, state=state).update(**changes):
         return False

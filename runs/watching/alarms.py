@@ -17,7 +17,7 @@ from runs.points import read
 from runs.points.read import Curve
 from runs.watching.rules import Broken, Point, SeriesWatch
 from runs.watching.words import alarm_sentence
-from trainyard.contract.base import to_builtins
+from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.spec.sections.watch import MetricRule, rules_of
 
 FOUND, MANY = "metric-alarm", "metric-alarms"
@@ -167,8 +167,8 @@ def _is_of(alarm: MetricAlarm, curve: Curve) -> bool:
     return alarm.metric == curve.name and alarm.labels == curve.labels
 
 
-def _data(alarm: MetricAlarm) -> dict[str, object]:
-    found: dict[str, object] = to_builtins(alarm)
+def _data(alarm: MetricAlarm) -> JsonObject:
+    found: JsonObject = to_builtins(alarm)
     return {
         name: found[name] for name in ("metric", "labels", "kind", "first_step", "value", "word", "usual", "action")
     }

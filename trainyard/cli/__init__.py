@@ -13,8 +13,9 @@ from trainyard.cli.beside.executing import split_command
 from trainyard.cli.parser import build_parser
 from trainyard.cli.screen import Screen
 from trainyard.cli.sweeping import with_start
-from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.rest.client import Client
 from trainyard.rest.config import NotConfigured, load, renewed_token
+from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.spec import SpecError
 
 FAILED, BAD_REQUEST, NO_SERVER, INTERRUPTED = 1, 2, 3, 130

@@ -7,7 +7,8 @@ import time
 
 from trainyard.cli.screen import LAMP_STYLES, Screen
 from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 
 RUN_VERBS = {
     "stop": "stop a run: its ranks save and end; asked again, they are killed",

@@ -7,7 +7,8 @@ import time
 
 from trainyard.cli.screen import Screen, ago, figure, size
 from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 
 SOURCES = ("text", "jsonl", "npz", "csv", "parquet", "images")
 POLL_S = 0.5

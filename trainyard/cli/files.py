@@ -17,7 +17,8 @@ from typing import Any
 
 from trainyard.cli.screen import Screen, ago, size
 from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError, Unreachable
 
 MAX_PATH = 1_000
 PART = ".trainyard-part"

@@ -8,16 +8,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from trainyard.cli.logs import LogReader
 from trainyard.cli.screen import Screen, figure, safe
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.statuses import FINAL
-from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 
 POLL_S = 0.5
 
 
 def follow(
     client: Client, run_id: str, screen: Screen, *, with_logs: bool = False, timeout_s: float | None = None
-) -> answers.Run:
+) -> run_answers.Run:
     """Return the run when it has ended. Raises ApiError when ``timeout_s`` is over before."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     reader = LogReader(client, run_id) if with_logs else None
@@ -52,7 +53,7 @@ class Lines:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def show(self, run: answers.Run) -> None:
+    def show(self, run: run_answers.Run) -> None:
         now = (run["status"], int(10 * (run["progress"] or 0)))
         if now == self._last:
             return
@@ -79,7 +80,7 @@ class Bar(Lines):
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def show(self, run: answers.Run) -> None:
+    def show(self, run: run_answers.Run) -> None:
         self._progress.update(
             self._task, description=safe(run["status"]), total=run["steps"], completed=run["step"] or 0
         )

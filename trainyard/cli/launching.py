@@ -13,6 +13,7 @@ from typing import Any
 from trainyard import bundle
 from trainyard.cli.following import follow
 from trainyard.cli.screen import Screen
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import Status
 from trainyard.formats.words import listed
@@ -64,14 +65,14 @@ def wait(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return _exit_code(run)
 
 
-def _started(client: Client, run: answers.Run, arguments: argparse.Namespace, screen: Screen) -> int:
+def _started(client: Client, run: run_answers.Run, arguments: argparse.Namespace, screen: Screen) -> int:
     print(run["id"], flush=True)
     if not (arguments.wait or arguments.follow):
         return 0
     return _exit_code(follow(client, run["id"], screen, with_logs=arguments.follow))
 
 
-def _exit_code(run: answers.Run) -> int:
+def _exit_code(run: run_answers.Run) -> int:
     return 0 if run["status"] == Status.SUCCEEDED else 1
 
 

@@ -12,7 +12,8 @@ from typing import TypedDict
 
 from trainyard.cli.screen import Screen, figure
 from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 
 
 class AttemptPoints(TypedDict):

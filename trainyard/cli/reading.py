@@ -6,6 +6,7 @@ import argparse
 import itertools
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import duration, percent
 from trainyard.rest import answers
@@ -53,7 +54,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     for word, at in (("created", run["created_at"]), ("started", run["started_at"]), ("ended", run["ended_at"])):
         if at:
             screen.line(f"{word:9}  {at} ({ago(at)})")
-    for name, lamp in run["lamps"].items():
+    for name, lamp in run_answers.lamps_of(run):
         screen.line(f"{name:9}  {lamp['colour']:5}  {lamp['sentence']}", LAMP_STYLES.get(lamp["colour"], ""))
     for trouble in run["troubles"]:
         screen.line(f"remark     {trouble['sentence']}", "yellow")
@@ -65,7 +66,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _show_cause(client: Client, run: answers.Run, screen: Screen) -> None:
+def _show_cause(client: Client, run: run_answers.Run, screen: Screen) -> None:
     """Print why the newest attempt failed, and what ranks elsewhere felt of it."""
     if run["status"] not in ("FAILED", "RECOVERING") or not run["attempt"]:
         return
@@ -113,7 +114,7 @@ def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _row(run: answers.Run) -> tuple[object, ...]:
+def _row(run: run_answers.Run) -> tuple[object, ...]:
     return (
         run["id"],
         run["name"],
@@ -132,13 +133,13 @@ def _checkpoint_row(one: answers.Checkpoint) -> tuple[object, ...]:
     return one["step"], one["state"], size(one["bytes"]), *taken, took, ago(one["at"]), restored
 
 
-def _speed(throughput: answers.Throughput) -> str:
+def _speed(throughput: run_answers.Throughput) -> str:
     value, mfu = throughput["value"], throughput["mfu"]
     parts = [f"{figure(value)} {throughput['unit']}"] if value is not None else []
     return ", ".join([*parts, f"MFU {mfu:.1%}"] if mfu is not None else parts)
 
 
-def _restarts(restarts: answers.Restarts) -> str:
+def _restarts(restarts: run_answers.Restarts) -> str:
     if not restarts["total"]:
         return ""
     parts = [f"{restarts['total']} by itself, {restarts['used']} of {restarts['max']} count now"]
@@ -146,7 +147,7 @@ def _restarts(restarts: answers.Restarts) -> str:
     return "; ".join(parts)
 
 
-def _restored(restarts: answers.Restarts) -> str:
+def _restored(restarts: run_answers.Restarts) -> str:
     """Say what the last restart went on from."""
     source, step, lost = restarts.get("source"), restarts.get("from_step"), restarts.get("steps_lost") or 0
     if not source or step is None:
@@ -155,7 +156,7 @@ def _restored(restarts: answers.Restarts) -> str:
     return f"from {source}, step {step:,}; {again}"
 
 
-def _left_out(node: answers.LeftOutNode) -> str:
+def _left_out(node: run_answers.LeftOutNode) -> str:
     return "left out" if node["is_excluded"] else "taken only where there is no other"
 
 
@@ -178,14 +179,14 @@ def _time(time: TimeDocument | None) -> str:
     return f"goodput {percent(time['goodput'])} of {duration(time['total_s'])}" + (f": {words}" if words else "")
 
 
-def _steps(run: answers.Run) -> str:
+def _steps(run: run_answers.Run) -> str:
     step, steps = run["step"], run["steps"]
     if step is None and steps is None:
         return ""
     return f"{step or 0:,}" + (f" of {steps:,}" if steps else "")
 
 
-def _percent(run: answers.Run) -> str:
+def _percent(run: run_answers.Run) -> str:
     return "" if run["progress"] is None else f" ({run['progress']:.0%})"
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from trainyard.cli.exchanging import add_exchanging
 from trainyard.cli.launching import overrides_of, send_code
 from trainyard.cli.screen import STATUS_STYLES, Screen, ago, figure, span
+from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
-from trainyard.rest import sweep_answers
 from trainyard.rest.client import Client
 from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from trainyard.cli.screen import Screen, safe
 from trainyard.contract.statuses import LIVE
-from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import sync
 
 FAILED, BAD_COMMAND, NO_SERVER = 1, 2, 3

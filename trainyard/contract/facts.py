@@ -7,7 +7,9 @@ what does not fit.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypedDict
+from typing import Annotated, Literal, NamedTuple, TypedDict
+
+from msgspec import Meta
 
 from trainyard.contract.base import WireStruct
 
@@ -127,15 +129,15 @@ class TimeDocument(TypedDict):
     """Where the time of a run, or of many, went, in seconds; the parts add up to ``total_s``."""
 
     queued_s: float
-    starting_s: float
-    productive_s: float
-    recomputed_s: float
-    checkpoint_s: float
-    detection_s: float
-    restart_s: float
+    starting_s: Annotated[float, Meta(description="from the placing to the first step")]
+    productive_s: Annotated[float, Meta(description="steps that are trained once")]
+    recomputed_s: Annotated[float, Meta(description="steps that are trained again after a restart")]
+    checkpoint_s: Annotated[float, Meta(description="steps waited for a checkpoint to be saved")]
+    detection_s: Annotated[float, Meta(description="from a failure until it is known")]
+    restart_s: Annotated[float, Meta(description="from then to the first step of the next attempt")]
     paused_s: float
     total_s: float
-    goodput: float | None
+    goodput: Annotated[float | None, Meta(description="`productive_s / total_s`; None before any time has passed")]
 
 
 class InMemoryFacts(WireStruct, kw_only=True):

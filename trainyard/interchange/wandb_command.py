@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from trainyard.contract.base import JsonObject
 from trainyard.interchange.wandb_parameters import first
@@ -24,7 +23,7 @@ VARIABLE = re.compile(r"\$\{envvar:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def task_of(
-    document: JsonObject, space: Mapping[str, JsonObject], constants: Mapping[str, Any], remarks: list[str]
+    document: JsonObject, space: Mapping[str, JsonObject], constants: JsonObject, remarks: list[str]
 ) -> JsonObject:
     """Return the task of a run. Each option is in it as W&B writes it, ``--name=value``: what varies is put there."""
     program = document.get("program")

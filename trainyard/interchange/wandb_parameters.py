@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,12 +16,12 @@ NORMAL = ("normal", "q_normal", "log_normal", "q_log_normal")
 Entry = Callable[[str, JsonObject, list[str]], JsonObject]
 
 
-def space_of_parameters(parameters: object, remarks: list[str]) -> tuple[dict[str, JsonObject], dict[str, Any]]:
+def space_of_parameters(parameters: object, remarks: list[str]) -> tuple[dict[str, JsonObject], JsonObject]:
     """Return what varies, and what has one value, by the names that the program's arguments have."""
     if not isinstance(parameters, dict) or not parameters:
         raise SpecError([Problem("parameters", f"must be a map of parameters, not {show(parameters)}")])
     space: dict[str, JsonObject] = {}
-    constants: dict[str, Any] = {}
+    constants: JsonObject = {}
     for name, given in _flat(parameters, "", remarks):
         path = f"parameters.{name}"
         if not isinstance(given, dict):
@@ -39,7 +39,7 @@ def space_of_parameters(parameters: object, remarks: list[str]) -> tuple[dict[st
     return space, constants
 
 
-def _flat(parameters: Mapping[str, Any], above: str, remarks: list[str]) -> Iterator[tuple[str, Any]]:
+def _flat(parameters: JsonObject, above: str, remarks: list[str]) -> Iterator[tuple[str, Any]]:
     for key, given in parameters.items():
         name = f"{above}{key}"
         if isinstance(given, dict) and isinstance(given.get("parameters"), dict):

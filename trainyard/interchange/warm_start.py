@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trainyard.contract.base import JsonObject
@@ -69,7 +69,7 @@ def dimension_of(one: Distribution) -> JsonObject:
     return found
 
 
-def distribution_of(entry: Mapping[str, Any]) -> Distribution:
+def distribution_of(entry: JsonObject) -> Distribution:
     """Return the entry of a resolved sweep's space as a distribution."""
     if entry.get("values") is not None:
         return Distribution(kind="choice", values=list(entry["values"]))

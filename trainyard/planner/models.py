@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from trainyard.contract.base import JsonObject
 from trainyard.planner.architectures.mlp import MLP
 from trainyard.planner.architectures.resnet import ResNet
 from trainyard.planner.architectures.transformer import GPT, ViT
@@ -44,7 +44,7 @@ class ModelOfTask(NamedTuple):
     assumptions: tuple[str, ...]
 
 
-def find_model(task: Mapping[str, Any], data: DataFacts | None = None) -> ModelOfTask:
+def find_model(task: JsonObject, data: DataFacts | None = None) -> ModelOfTask:
     """Return the model of a resolved spec's ``task``. Raises ValueError for a recipe that trains none."""
     recipe, sizes = task["recipe"], task["model"]
     if recipe == "language-model":
@@ -68,7 +68,7 @@ def find_model(task: Mapping[str, Any], data: DataFacts | None = None) -> ModelO
     return ModelOfTask(model, "samples", 1, assumptions)
 
 
-def model_flops(task: Mapping[str, Any], data: DataFacts | None = None) -> float:
+def model_flops(task: JsonObject, data: DataFacts | None = None) -> float:
     """Return the FLOPs of one row, forward and backward, as the mathematics has them: nothing computed twice.
 
     Products of matrices, convolutions and attention count, two for each multiplication and addition (Chowdhery et al.
@@ -78,7 +78,7 @@ def model_flops(task: Mapping[str, Any], data: DataFacts | None = None) -> float
 
 
 def _numbers(
-    names: tuple[str, ...], data: Mapping[str, Any], facts: DataFacts | None
+    names: tuple[str, ...], data: JsonObject, facts: DataFacts | None
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     """Return the numbers as they are written in the spec, measured or built in, else assumed; and what is assumed."""
     found: dict[str, int] = {}

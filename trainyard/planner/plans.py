@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from trainyard.contract.base import JsonObject
 from trainyard.formats.figures import rate, size
 from trainyard.planner.estimating import estimate
 from trainyard.planner.machines.facts import DataFacts, NodeFacts
@@ -59,7 +60,7 @@ def _candidates(spec: RecipeSpec) -> Iterator[RecipeSpec]:
     products = sorted(_products(spec.world_size(), len(AXES)), key=_plainness)
     for degrees in products[:MOST_TRIED]:
         of_axis = {axis.name: degree for axis, degree in zip(AXES, degrees, strict=True)}
-        changes: dict[str, Any] = {axis.path: of_axis[axis.name] for axis in AXES}
+        changes: JsonObject = {axis.path: of_axis[axis.name] for axis in AXES}
         if spec.parallel.data == "auto":
             changes["parallel.data"] = "auto"
         if of_axis["shard"] == 1:
@@ -98,9 +99,9 @@ def _microbatches(stages: int, rows: int) -> set[int | str]:
     return {accepted[-1], max((one for one in accepted if one <= 2 * stages), default=1)}
 
 
-def _changed(spec: M, changes: Mapping[str, Any]) -> M:
+def _changed(spec: M, changes: JsonObject) -> M:
     """Return a copy of ``spec`` with the dotted paths set. Nothing is checked."""
-    of_part: dict[str, dict[str, Any]] = {}
+    of_part: dict[str, JsonObject] = {}
     for path, value in changes.items():
         head, _, rest = path.partition(".")
         of_part.setdefault(head, {})[rest] = value
@@ -116,7 +117,7 @@ def _value(spec: RecipeSpec, path: str) -> Any:
 
 
 def _sentence(
-    spec: RecipeSpec, other: RecipeSpec, changes: Mapping[str, Any], present: Estimate | None, made: Estimate
+    spec: RecipeSpec, other: RecipeSpec, changes: JsonObject, present: Estimate | None, made: Estimate
 ) -> str:
     """Return what the plan would be, beside the one that was asked for."""
     if not changes:
@@ -133,7 +134,7 @@ def _sentence(
     return f"{words}: {less}{' and fits' if not present.fits else ''}, {pace}."
 
 
-def _instead(spec: RecipeSpec, other: RecipeSpec, changes: Mapping[str, Any]) -> str:
+def _instead(spec: RecipeSpec, other: RecipeSpec, changes: JsonObject) -> str:
     """Return which degrees come in place of which, and what else changes."""
     meshes = [one.mesh().used.items() for one in (spec, other)]
     before, after = (" x ".join(f"{axis} {degree}" for axis, degree in mesh) for mesh in meshes)

@@ -1,4 +1,4 @@
-"""What the REST API answers, as far as the SDK and the terminal read it.
+"""What else the REST API answers, as far as the SDK and the terminal read it; runs and sweeps are in the contract.
 
 Fields that are not named here are ignored, and kept for ``--json``: an older client works with a newer server. What is
 ``NotRequired`` came with a later version, so a newer client works with an older server.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
-from trainyard.contract.facts import EstimateDocument, ProposalDocument, TimeDocument
+from trainyard.contract.facts import EstimateDocument, ProposalDocument
 
 T = TypeVar("T")
 
@@ -25,81 +26,9 @@ class Empty(TypedDict):
     """An answer of which nothing is read."""
 
 
-class Reason(TypedDict):
-    code: str
-    sentence: str
-
-
 class MadeSweep(TypedDict):
     id: str
     name: str
-
-
-class Lamp(TypedDict):
-    colour: str  # green, amber, red, grey
-    sentence: str
-
-
-class Trouble(TypedDict):
-    code: str
-    count: int
-    sentence: str
-
-
-class Throughput(TypedDict):
-    value: float | None
-    unit: str
-    mfu: float | None
-
-
-class SeriesSummary(TypedDict):
-    """``last`` is the word of a value that is not finite."""
-
-    last: float | str | None
-    min: float | None
-    max: float | None
-    count: int
-
-
-class LeftOutNode(TypedDict):
-    node: str
-    why: str
-    until: str
-    is_excluded: bool  # else others only come before it
-
-
-class Restarts(TypedDict):
-    """How often the run was started again by itself."""
-
-    max: int
-    used: int
-    total: int
-    left_out: list[LeftOutNode]
-    source: NotRequired[str]  # of the last restart; an older server has none
-    from_step: NotRequired[int | None]
-    steps_lost: NotRequired[int | None]
-
-
-class Run(TypedDict):
-    id: str
-    name: str
-    project: str
-    cluster: str | None  # None: it was logged outside of Trainyard
-    status: str
-    reason: Reason
-    lamps: dict[str, Lamp]
-    step: int | None
-    steps: int | None
-    progress: float | None
-    attempt: int | None
-    restarts: NotRequired[Restarts]
-    created_at: str
-    started_at: str | None
-    ended_at: str | None
-    troubles: list[Trouble]
-    throughput: NotRequired[Throughput]
-    time: NotRequired[TimeDocument | None]  # None: it was logged outside of Trainyard
-    summary: dict[str, SeriesSummary]
 
 
 class Consequence(TypedDict):
@@ -165,7 +94,7 @@ class Watermarks(TypedDict):
 
 
 class LocalRun(Watermarks):
-    run: Run
+    run: run_answers.Run
 
 
 class Series(TypedDict):

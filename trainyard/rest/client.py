@@ -2,121 +2,62 @@
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
 
-from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
+from trainyard.contract.answers import runs as run_answers
+from trainyard.contract.answers import sweeps as sweep_answers
+from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.interchange.study import Study
-from trainyard.rest import answers, security_answers, sweep_answers
-from trainyard.spec.problems import Problem
+from trainyard.rest import answers, security_answers
+from trainyard.rest.connection import Connection, QueryValue, given
 
-RETRY_AFTER_S = (0.2, 0.8)
 SUBMIT_S = 150.0  # the server may have to fetch a repository first
-QueryValue = str | int | float | bool | Sequence[str] | None
-
-T = TypeVar("T")
 
 
-class ApiError(RuntimeError):
-    """The server said no. ``detail`` is its sentence, ``errors`` has the problems of a spec."""
-
-    def __init__(self, status: int, detail: str, errors: list[Problem]) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
-        self.errors = errors
-
-
-class Unreachable(RuntimeError):
-    """No answer from the server."""
-
-
-class _Bearer(httpx.Auth):
-    """Sends the token, and its successor where there is one: `up` renews that of its machine every hour."""
-
-    def __init__(self, token: str, renew: Callable[[], str] | None) -> None:
-        self._token = token
-        self._renew = renew
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        response = yield request
-        if response.status_code == 401 and self._renew is not None and (token := self._renew()) != self._token:
-            self._token = token
-            request.headers["Authorization"] = f"Bearer {token}"
-            yield request
-
-
-class Client:
-    """Talks to one server as the owner of one token. Raises ApiError and Unreachable."""
-
-    def __init__(
-        self, url: str, token: str, *, timeout_s: float = 30.0, renew: Callable[[], str] | None = None
-    ) -> None:
-        """``renew`` returns the token as it is now: asked once where the server does not take ours any more."""
-        self.url = url.rstrip("/")
-        try:
-            self._http = httpx.Client(
-                base_url=f"{self.url}/api/v1/",
-                headers={"Accept": "application/json"},
-                auth=_Bearer(token, renew),
-                timeout=timeout_s,
-            )
-        except (httpx.InvalidURL, UnicodeError) as error:
-            raise Unreachable(f"{url} is no address of a server: {error}") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._http.close()
+class Client(Connection):
+    """The verbs, each a method. Raises ApiError and Unreachable."""
 
     # Runs
 
-    def submit(self, spec: JsonObject) -> answers.Run:
-        return self._json("POST", "runs", answers.Run, json=spec, timeout=SUBMIT_S)
+    def submit(self, spec: JsonObject) -> run_answers.Run:
+        return self._json("POST", "runs", run_answers.Run, json=spec, timeout=SUBMIT_S)
 
     def plan(self, spec: JsonObject, count: int = 3) -> answers.Plans:
         """Return what a run of it would cost, and ``proposals`` that would cost less."""
         return self._json("POST", "plans", answers.Plans, params={"count": count}, json=spec)
 
-    def runs(self, **filters: QueryValue) -> Iterator[answers.Run]:
-        return self._pages("runs", filters, answers.Run)
+    def runs(self, **filters: QueryValue) -> Iterator[run_answers.Run]:
+        return self._pages("runs", filters, run_answers.Run)
 
-    def run(self, run: str) -> answers.Run:
-        return self._json("GET", f"runs/{_part(run)}", answers.Run)
+    def run(self, run: str) -> run_answers.Run:
+        return self._json("GET", f"runs/{_part(run)}", run_answers.Run)
 
-    def act(self, run: str, verb: str, body: answers.VerbBody | None = None) -> answers.Run:
+    def act(self, run: str, verb: str, body: answers.VerbBody | None = None) -> run_answers.Run:
         """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
-        return self._json("POST", f"runs/{_part(run)}/{verb}", answers.Run, json=body or {})
+        return self._json("POST", f"runs/{_part(run)}/{verb}", run_answers.Run, json=body or {})
 
-    def resize(self, run: str, nodes: int | None) -> answers.Run:
+    def resize(self, run: str, nodes: int | None) -> run_answers.Run:
         """Have an elastic run train on that many nodes; None: on as many as its spec allows."""
-        return self._json("POST", f"runs/{_part(run)}/resize", answers.Run, json={"nodes": nodes})
+        return self._json("POST", f"runs/{_part(run)}/resize", run_answers.Run, json={"nodes": nodes})
 
     def trace(self, run: str, steps: int, ranks: str | list[int] = "all") -> answers.Traced:
         """Have the next steps traced."""
         body = {"steps": steps, "ranks": ranks}
         return self._json("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
 
-    def rewind(self, run: str, *, to: int, first: int, last: int) -> answers.Run:
+    def rewind(self, run: str, *, to: int, first: int, last: int) -> run_answers.Run:
         """Have the run go back to step ``to``, and leave out the batches of the steps from ``first`` to ``last``."""
         body = {"to": to, "first": first, "last": last}
-        return self._json("POST", f"runs/{_part(run)}/rewind", answers.Run, json=body)
+        return self._json("POST", f"runs/{_part(run)}/rewind", run_answers.Run, json=body)
 
-    def exclude_node(self, run: str, node: str) -> answers.Run:
+    def exclude_node(self, run: str, node: str) -> run_answers.Run:
         """Have the run save and go on without the node of this name."""
-        return self._json("POST", f"runs/{_part(run)}/exclude-node", answers.Run, json={"node": node})
+        return self._json("POST", f"runs/{_part(run)}/exclude-node", run_answers.Run, json={"node": node})
 
     def import_sweep(self, sweep: JsonObject, study: Study) -> answers.MadeSweep:
         """Start a sweep whose first trials are those of the study."""
@@ -127,9 +68,9 @@ class Client:
         """Return the finished trials of a sweep."""
         return self._json("GET", f"sweeps/{_part(sweep)}/study", Study, timeout=SUBMIT_S)
 
-    def replay(self, sweep: str, number: int) -> answers.Run:
+    def replay(self, sweep: str, number: int) -> run_answers.Run:
         """Launch what led to a trial of a population as one run."""
-        return self._json("POST", f"sweeps/{_part(sweep)}/trials/{number}/replay", answers.Run)
+        return self._json("POST", f"sweeps/{_part(sweep)}/trials/{number}/replay", run_answers.Run)
 
     def delete(self, run: str) -> None:
         self._json("DELETE", f"runs/{_part(run)}", answers.Empty)
@@ -151,18 +92,6 @@ class Client:
         place = f"runs/{_part(run)}/files/{'/'.join(map(_part, path.split('/')))}"
         with self.open(place, headers) as response:
             yield response
-
-    @contextmanager
-    def open(self, place: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
-        """Open an answer that is read while it comes."""
-        try:
-            with self._http.stream("GET", place, headers=headers) as response:
-                if response.is_error or response.is_redirect:
-                    response.read()
-                    raise _error_of(response)
-                yield response
-        except httpx.TransportError as error:
-            raise Unreachable(f"cannot read from {self.url}: {error}") from None
 
     def upload_bundle(self, data: bytes, project: str) -> answers.Bundle:
         headers = {"Content-Type": "application/gzip"}
@@ -227,10 +156,10 @@ class Client:
         return self._pages(f"runs/{_part(run)}/checkpoints", {}, answers.Checkpoint)
 
     def logs(self, run: str, **query: QueryValue) -> answers.LogPage:
-        return self._json("GET", f"runs/{_part(run)}/logs", answers.LogPage, params=_given(query))
+        return self._json("GET", f"runs/{_part(run)}/logs", answers.LogPage, params=given(query))
 
     def search_logs(self, run: str, **query: QueryValue) -> answers.FoundLines:
-        return self._json("GET", f"runs/{_part(run)}/logs/search", answers.FoundLines, params=_given(query))
+        return self._json("GET", f"runs/{_part(run)}/logs/search", answers.FoundLines, params=given(query))
 
     def log_line(self, run: str, line: str) -> answers.LogLine:
         """Return one line, whole."""
@@ -306,58 +235,6 @@ class Client:
     def me(self) -> answers.Me:
         return self._json("GET", "me", answers.Me)
 
-    # The wire
-
-    def call(self, method: str, path: str, kind: type[T], **request: Any) -> T:
-        """Send a request of a family of calls that has a module of its own, and return the checked answer."""
-        return self._json(method, path, kind, **request)
-
-    def _pages(self, path: str, filters: Mapping[str, QueryValue], kind: type[T]) -> Iterator[T]:
-        query = _given(filters)
-        while True:
-            page = self._json("GET", path, answers.Page[kind], params=query)  # type: ignore[valid-type]
-            yield from page["items"]
-            following = page.get("next")
-            if not following:
-                return
-            query["cursor"] = following
-
-    def _texts(self, path: str, query: Mapping[str, QueryValue]) -> Iterator[str]:
-        try:
-            with self._http.stream("GET", path, params=_given(query)) as response:
-                if response.is_error or response.is_redirect:
-                    response.read()
-                    raise _error_of(response)
-                yield from response.iter_text()
-        except httpx.TransportError as error:
-            raise Unreachable(f"cannot read from {self.url}: {error}") from None
-
-    def _json(self, method: str, path: str, kind: type[T], **request: Any) -> T:
-        headers = dict(request.pop("headers", {}))
-        if not request.pop("is_numbered", False) and method == "POST":
-            headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
-        response = self._answer(method, path, headers=headers, **request)
-        if response.is_error or response.is_redirect:
-            raise _error_of(response)
-        try:
-            return _checked(response.json() if response.content else {}, kind)
-        except ValueError as error:
-            why = f": {error}" if isinstance(error, BadDocument) else ""
-            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does{why}", []) from None
-
-    def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
-        for wait_s in (*RETRY_AFTER_S, None):
-            try:
-                response = self._http.request(method, path, **request)
-                if response.status_code not in (502, 503, 504) or wait_s is None:
-                    return response
-            except (httpx.TransportError, httpx.InvalidURL) as error:
-                # Nobody listens: a second try finds the same, unless a server is just being restarted.
-                if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-                    raise Unreachable(f"cannot reach {self.url}: {error}") from None
-            time.sleep(wait_s)
-        raise AssertionError("the last try returns or raises")
-
 
 def _secrets_of(project: str | None) -> str:
     return f"projects/{_part(project)}/secrets" if project else "me/secrets"
@@ -366,30 +243,3 @@ def _secrets_of(project: str | None) -> str:
 def _part(text: str) -> str:
     """Return ``text`` as one part of a path: an id that somebody typed must not become another route."""
     return quote(text, safe="")
-
-
-def _checked(found: Any, kind: type[T]) -> T:
-    """Return the answer itself, with the fields that the type does not name, once it has those that the type names.
-    Raises BadDocument."""
-    convert(found, kind)
-    return cast(T, found)
-
-
-def _given(query: Mapping[str, QueryValue]) -> dict[str, QueryValue]:
-    return {name: value for name, value in query.items() if value is not None}
-
-
-def _error_of(response: httpx.Response) -> ApiError:
-    try:
-        problem = response.json()
-    except ValueError:
-        problem = None
-    if not isinstance(problem, dict):
-        problem = {}
-    errors = [
-        Problem(str(one.get("path", "")), str(one.get("message", "")))
-        for one in problem.get("errors") or []
-        if isinstance(one, dict)
-    ]
-    detail = problem.get("detail") or problem.get("title") or f"the server answers {response.status_code}"
-    return ApiError(response.status_code, str(detail), errors)

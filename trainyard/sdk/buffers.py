@@ -14,6 +14,7 @@ from typing import Any
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, Group, Points
 from trainyard.formats.media import is_media
 from trainyard.sdk.devices import Arriving, is_remote
+from trainyard.sdk.warning import logger
 
 FRAME_BYTES = 255 * 1024  # frames stay under 256 KiB with their header
 NAMES_BYTES = 128 * 1024  # of one call's names and values in a frame; wider calls are split by columns
@@ -99,6 +100,13 @@ class Late:
     ) -> None:
         self.names, self.labels, self.step, self.time = names, labels, step, time
         self.row, self.arriving = row, arriving
+
+    def has_arrived(self) -> bool:
+        try:
+            return self.arriving.is_there()
+        except Exception as error:  # a failed GPU raises many kinds; reading the numbers will say what is wrong
+            logger.debug("trainyard: a GPU does not answer: %s", error)
+            return True
 
     def complete(self, refuse: Refuse) -> None:
         """Put in what has arrived; what is not a number goes to ``refuse`` and is left out."""

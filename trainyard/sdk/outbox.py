@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Outbox:
         self._writer: SpoolWriter | None = None
         self._limit = SpoolLimit(folder)
         self._num_put = self._num_gone = 0  # bytes of data
-        self._reported: Counter[str] = Counter()
+        self._reported = LossCounts()
         self._reported_at = float("-inf")
 
     def __len__(self) -> int:
@@ -61,15 +61,20 @@ class Outbox:
             self._num_gone += _data_bytes(record)
             done(num_points)
 
-    def report_losses(self, counts: dict[str, int], *, is_last: bool = False) -> None:
+    def report_losses(self, counts: LossCounts, *, is_last: bool = False) -> None:
         """Write what was lost since the last report, once a second at most. Raises OSError; then it is tried later."""
         if self._writer is None:
             return
         now = time.monotonic()
-        news = {code: count - self._reported[code] for code, count in counts.items() if count > self._reported[code]}
-        if news and (is_last or (now - self._reported_at >= REPORT_EVERY_S and self._limit.has_room())):
-            self._writer.append(Lost(LossCounts(**news)))
-            self._reported.update(news)
+        known = self._reported
+        news = LossCounts(
+            counts.lost_points - known.lost_points,
+            counts.bad_values - known.bad_values,
+            counts.spool_limit - known.spool_limit,
+        )
+        if news != LossCounts() and (is_last or (now - self._reported_at >= REPORT_EVERY_S and self._limit.has_room())):
+            self._writer.append(Lost(news))
+            self._reported = counts
             self._reported_at = now
 
     def close(self, reason: str) -> None:

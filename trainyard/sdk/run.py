@@ -1,14 +1,13 @@
 """The SDK's Run: takes numbers from a training script and lets a thread of its own write them to the spool.
 
-``log`` never waits for the disk and never raises: what it cannot take costs one warning and is counted. Warnings go
-to the ``trainyard`` logger, since ``warnings.warn`` becomes an exception under ``-W error``.
+``log`` never waits for the disk and never raises: what it cannot take costs one warning and is counted. See
+``trainyard.sdk.warning``.
 """
 
 from __future__ import annotations
 
 import atexit
 import itertools
-import logging
 import os
 import sys
 import threading
@@ -19,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainyard.contract.records import AnyRecord, Begin, encode_record, record_of
+from trainyard.contract.records import AnyRecord, Begin, LossCounts, decode_record, encode_record, record_of
 from trainyard.sdk import local_run as local
 from trainyard.sdk import streaming
 from trainyard.sdk.buffers import (
@@ -36,6 +35,7 @@ from trainyard.sdk.buffers import (
 )
 from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
 from trainyard.sdk.outbox import Outbox
+from trainyard.sdk.warning import WarnOnce, logger
 
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
@@ -47,7 +47,6 @@ MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
 LOCAL_FOLDER = "trainyard-spool"
 PLAIN: set[type] = {float, int, bool}  # and the numbers of NumPy, once there are some
 
-logger = logging.getLogger("trainyard")
 _run: Run | None = None
 
 
@@ -90,7 +89,7 @@ class Run:
         self.num_lost_points = 0  # for which there was no room, since the disk refused for too long; media count as one
         self.num_refused_points = 0  # points that came while the spool was at its limit
         self._steps = itertools.count()
-        self._warned: set[str] = set()
+        self._warn = WarnOnce()
         self._start_empty()
         self._rouse()
 
@@ -159,8 +158,18 @@ class Run:
         """
         try:
             record = record_of(kind, dict(payload))
-            is_small = len(encode_record(record)) <= MAX_NOTE_BYTES
         except Exception as error:  # no such record, or a foreign object that raises what it likes
+            self._refuse("note", f"cannot be written: {str(error) or type(error).__name__:.300}")
+        else:
+            self.report(record)
+
+    def report(self, record: AnyRecord) -> None:
+        """Write a record of the contract, as ``note`` does."""
+        try:
+            body = encode_record(record)
+            decode_record(body)  # what no server would take
+            is_small = len(body) <= MAX_NOTE_BYTES
+        except Exception as error:  # such as an integer beyond 64 bits
             self._refuse("note", f"cannot be written: {str(error) or type(error).__name__:.300}")
             return
         if not is_small or self.is_finished:
@@ -222,12 +231,6 @@ class Run:
         else:
             self._warn("full", f"the spool in {self.folder} cannot be written fast enough; points are dropped")
 
-    def _warn(self, topic: str, sentence: str) -> None:
-        """Say it once for each topic, and for a thousand topics at most."""
-        if topic not in self._warned and len(self._warned) < 1000:
-            self._warned.add(topic)
-            logger.warning("trainyard: %s", sentence)
-
     # The writing side: one thread, which sleeps until a log call finds it asleep.
 
     def _start_empty(self) -> None:
@@ -281,7 +284,7 @@ class Run:
         with self._lock:
             groups, self._groups = self._groups, {}
             self._names = ()
-            while self._late and self._has_arrived(self._late[0]):
+            while self._late and self._late[0].has_arrived():
                 late = self._late.popleft()
                 num_points = len(late.row)
                 late.complete(self._refuse)
@@ -301,13 +304,6 @@ class Run:
             else:
                 self._outbox.put(record, 1)
         return bool(taken)
-
-    def _has_arrived(self, late: Late) -> bool:
-        try:
-            return late.arriving.is_there()
-        except Exception as error:  # a failed GPU raises many kinds; reading the numbers will say what is wrong
-            logger.debug("trainyard: a GPU does not answer: %s", error)
-            return True
 
     def _write(self, *, is_last: bool = False) -> bool:
         """Write the records in order and return whether the disk took them all; what it refused stays."""
@@ -330,12 +326,8 @@ class Run:
             self.num_refused_points = self._outbox.num_refused_points
             self._warn("limit", f"the spool in {self.folder} is at its limit; points are dropped until some is shipped")
 
-    def _losses(self) -> dict[str, int]:
-        return {
-            "lost_points": self.num_lost_points,
-            "bad_values": self.num_bad_values,
-            "spool_limit": self.num_refused_points,
-        }
+    def _losses(self) -> LossCounts:
+        return LossCounts(self.num_lost_points, self.num_bad_values, self.num_refused_points)
 
     def _begin(self) -> Begin:
         return local.begin_record(self.name, self.local_id, self.project)

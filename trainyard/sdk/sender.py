@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Self
 
 from trainyard.rest import config
-from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import sync
 from trainyard.sdk.streaming import Warn
 from trainyard.spooling.reader import SpoolReader

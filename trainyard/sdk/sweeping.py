@@ -15,9 +15,9 @@ from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SWEEP_FINAL
 
 if TYPE_CHECKING:
+    from trainyard.contract.answers.sweeps import BestTrial, Trial
+    from trainyard.contract.answers.sweeps import Sweep as SweepAnswer
     from trainyard.rest.client import Client
-    from trainyard.rest.sweep_answers import BestTrial, Trial
-    from trainyard.rest.sweep_answers import Sweep as SweepAnswer
 
 POLL_S = 0.5
 T = TypeVar("T")

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.records import YEAR_3000, BadRecord, Begin, End
 from trainyard.formats.names import without_hidden
 from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client, Unreachable
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import local_run as local
 from trainyard.spooling import frames as records
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader
@@ -126,7 +128,7 @@ class Sent(NamedTuple):
     """What came of sending one local run."""
 
     local_id: str
-    run: answers.Run
+    run: run_answers.Run
     num_frames: int
     num_bytes: int
 

@@ -15,13 +15,13 @@ from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.train import Train
 from workers.training.data.batches.feed import Feed
+from workers.training.group import process_group
 from workers.training.measuring.measures import Measures
 from workers.training.mesh import BatchShare, Mesh
 from workers.training.optimizing.numerics import Precision
 from workers.training.optimizing.schedules import Schedule
 from workers.training.passes import StartSum
 from workers.training.recipes import Task
-from workers.training.startup import process_group
 from workers.training.strategies.synchronization.protocol import OwnLoss, Synchronization
 
 if TYPE_CHECKING:  # strategies, which import this module

@@ -16,6 +16,7 @@ from trainyard.spec.sections.train import Train
 from trainyard.spec.strategies import Place, at_place
 from workers.training.assembly import Applies, Assembly
 from workers.training.data.batches.feed import Feed
+from workers.training.group import process_group
 from workers.training.measuring.flops import flops_per_row
 from workers.training.measuring.heap import Heap
 from workers.training.measuring.measures import Measures
@@ -25,7 +26,6 @@ from workers.training.optimizing.early_stopping import EarlyStopping
 from workers.training.optimizing.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
 from workers.training.recipes import Task
-from workers.training.startup import process_group
 from workers.training.strategies import (
     activation_checkpointing,
     balance,

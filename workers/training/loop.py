@@ -7,11 +7,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
-from trainyard.contract.base import to_builtins
 from trainyard.contract.facts import MEASURED
 from workers.progress import marker
 from workers.progress.marker import VALIDATION
@@ -23,8 +22,9 @@ from workers.training.measuring.memory import memory_bytes
 from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
 from workers.training.measuring.progress import Progress
 from workers.training.measuring.tracing import read_tracing
-from workers.training.measuring.validation import validation_means
+from workers.training.metrics import Metrics, facts_record
 from workers.training.stopping import Stopping
+from workers.training.validation import validation_means
 
 
 class Checkpoints(Protocol):
@@ -38,20 +38,6 @@ class Checkpoints(Protocol):
 
     def is_kept(self, step: int) -> bool | None:
         """Return whether the state behind ``step`` is on the disk; None where nothing is to be kept."""
-
-
-class Metrics(Protocol):
-    """Where points go: the run that ``trainyard.init`` returns."""
-
-    def log(
-        self, values: Mapping[str, float], step: int | None = None, labels: Mapping[str, str] | None = None
-    ) -> None: ...
-
-    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
-        """Tell at once what became of a checkpoint, or facts about the run. May be called from any thread."""
-
-    def flush(self) -> None:
-        """Return once what was logged is kept, whatever ends this process. May be called from any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +236,7 @@ def report_measures(
     if stalled := training.measures.kept(0.0 if is_last else stall_s):  # nothing waits for what the last one writes
         metrics.log(stalled, step=step, labels=labels)
     if facts := training.measures.facts(step, rows=rows, is_last=is_last):
-        metrics.note({"name": MEASURED, "data": to_builtins(facts), "at": time.time()}, kind="facts")
+        metrics.report(facts_record(MEASURED, facts))
 
 
 def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> None:

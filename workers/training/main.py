@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -20,18 +19,20 @@ from workers.progress.marker import CODES, PHASE
 from workers.progress.sampler import start_sampler
 from workers.replicas.plan import read_plan
 from workers.training.build import build
-from workers.training.checkpoints import DiskCheckpoints, read_store
+from workers.training.checkpoints.store import read_store
 from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
 from workers.training.data.together import load_together
-from workers.training.loop import Metrics, Stopped, run_loop
+from workers.training.group import process_group
+from workers.training.group.place import Place, choose_device, num_threads, read_place
+from workers.training.keeping import DiskCheckpoints
+from workers.training.loop import Stopped, run_loop
 from workers.training.measuring.phases import CHECKPOINT
 from workers.training.mesh import make_mesh
+from workers.training.metrics import Metrics, facts_record
 from workers.training.recipes import ModelDocument, load_task
-from workers.training.startup import process_group
 from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
 from workers.training.startup.learning_rate import find_learning_rate
-from workers.training.startup.place import Place, choose_device, num_threads, read_place
 
 
 def main(spec: Spec) -> None:
@@ -72,7 +73,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     # The batch of a step is cut from the same text on every rank; another Python on a node would break that silently.
     process_group.refuse_difference("the content of task.data", task.data_digest)
     if place.rank == 0:
-        metrics.note({"name": "data", "data": dict(task.data_facts), "at": time.time()}, kind="facts")
+        metrics.report(facts_record("data", dict(task.data_facts)))
     store = read_store(os.environ)
     found = batch_size_found_before(settings, store)
     if found is None:

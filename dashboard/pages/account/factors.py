@@ -26,6 +26,7 @@ from runs.actions import Paused
 from runs.audit.recording import describe
 from runs.models import User
 from runs.serving import login_limits
+from trainyard.contract.base import JsonObject
 from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)
@@ -142,7 +143,7 @@ def set_up_app(request: HttpRequest, user: User, code: str) -> bool:
     return True
 
 
-def new_key(user: User) -> dict[str, Any]:
+def new_key(user: User) -> JsonObject:
     """Return what the browser's ``navigator.credentials.create`` needs."""
     return dict(webauthn.begin_registration(user, passwordless=False))
 
@@ -162,7 +163,7 @@ def set_up_key(user: User, name: str, answer: object) -> bool:
     return True
 
 
-def ask_key(user: User) -> dict[str, Any]:
+def ask_key(user: User) -> JsonObject:
     """Return what the browser's ``navigator.credentials.get`` needs."""
     return dict(webauthn.begin_authentication(user))
 

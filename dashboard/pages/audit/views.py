@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -15,6 +15,7 @@ from runs.access import Forbidden
 from runs.audit import chain
 from runs.audit.pseudonyms import ShownEntry, shown
 from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, visible_entries
+from trainyard.contract.base import JsonObject
 
 LIMIT = 100
 TEXTS = ("q", "actor", "action", "project", "result")
@@ -70,7 +71,7 @@ def _line(row: ShownEntry) -> Line:
     return Line(row, colour, word, _text(row.before), _text(row.after))
 
 
-def _text(values: dict[str, Any] | None) -> str:
+def _text(values: JsonObject | None) -> str:
     """Return the values as a person reads them: a field a line."""
     lines = []
     for name, fields in (values or {}).items():

@@ -9,8 +9,8 @@ from dashboard.pages.compare.specs import Fields, group_text
 from dashboard.pages.shared.badges import Badge, badge
 from runs.models import Run
 from runs.points import read
-from runs.points.read import Summary
 from runs.presenting.throughput import MFU, RATES
+from trainyard.contract.answers.runs import SeriesSummary
 
 MAX_FACTS = 4
 LOSS = "train/loss"
@@ -25,7 +25,7 @@ ORDERS = {
 }
 
 Number = float | str | None  # what JSON has no number for comes as a word
-Summaries = Mapping[str, Mapping[str, Summary]]  # by run and series
+Summaries = Mapping[str, Mapping[str, SeriesSummary]]  # by run and series
 
 
 class Fact(NamedTuple):
@@ -69,7 +69,7 @@ class Metric(NamedTuple):
         return {run_id: _statistic(summary.get(self.name), self.statistic) for run_id, summary in summaries.items()}
 
 
-def _statistic(summary: Summary | None, name: str) -> Number:
+def _statistic(summary: SeriesSummary | None, name: str) -> Number:
     if summary is None:
         return None
     return {"last": summary["last"], "min": summary["min"], "max": summary["max"]}[name]

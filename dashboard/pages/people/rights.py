@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -107,7 +107,7 @@ def close_account(request: HttpRequest, project_id: str, user_id: int) -> HttpRe
 def _with_token(request: HttpRequest, project_id: str, account: User) -> HttpResponse:
     project = get_project(request.user, project_id)
     _, secret = actions.create_token(actor=person(request), user=account, name=account.username)
-    context: dict[str, Any] = {**around(request, project), "account_secret": secret, "account_name": account.username}
+    context = {**around(request, project), "account_secret": secret, "account_name": account.username}
     return show(request, "people/people.html", context, fragments=FRAGMENTS)
 
 

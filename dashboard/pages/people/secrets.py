@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TypedDict
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +15,7 @@ from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
 from runs.access import get_project
+from runs.models import Secret
 
 
 @page(methods=("POST",))
@@ -65,7 +67,12 @@ def delete_own(request: HttpRequest, name: str) -> HttpResponse:
     return answer(request, f"Deleted the secret {name}.", home="own-secrets")
 
 
-def _own(request: HttpRequest) -> dict[str, Any]:
+class OwnSecrets(TypedDict):
+    secrets: Iterable[Secret]
+    may_set: bool
+
+
+def _own(request: HttpRequest) -> OwnSecrets:
     return {"secrets": person(request).secrets.all(), "may_set": True}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TypedDict
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -12,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
-from dashboard.pages.shared.time_bar import time_view
+from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs import actions
 from runs.access import (
     MEANINGS,
@@ -26,8 +27,19 @@ from runs.access import (
     require_project_maker,
     visible_projects,
 )
-from runs.models import GroupRole, Membership, Project, Role, Run, User
-from runs.privacy.quota import in_words, usage_of
+from runs.models import (
+    CustomRole,
+    GitKey,
+    GroupRole,
+    Invitation,
+    Membership,
+    Project,
+    Role,
+    Run,
+    Secret,
+    User,
+)
+from runs.privacy.quota import Usage, in_words, usage_of
 from runs.time_use.sums import time_of_all
 
 FRAGMENTS = {
@@ -56,16 +68,17 @@ def people(request: HttpRequest) -> HttpResponse:
 def invite(request: HttpRequest, project_id: str) -> HttpResponse:
     """Make an invitation and show its link, this once."""
     project = get_project(request.user, project_id)
-    context = around(request, project)
-    context["invite"] = {"email": request.POST.get("email", "").strip(), "role": request.POST.get("role", "")}
+    email = request.POST.get("email", "").strip()
+    typed = {"email": email, "role": request.POST.get("role", "")}
     try:
         role = _role(request)
-        _, secret = actions.invite(actor=person(request), project=project, role=role, email=context["invite"]["email"])
+        _, secret = actions.invite(actor=person(request), project=project, role=role, email=email)
     except ValidationError as error:
-        context["invite"]["problems"] = problems_of(error)
+        context = {**around(request, project), "invite": {**typed, "problems": problems_of(error)}}
         return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
-    context["link"] = settings.PUBLIC_URL + reverse("invitation", args=(secret,))
-    return show(request, "people/people.html", {**context, **around(request, project)}, fragments=FRAGMENTS)
+    link = settings.PUBLIC_URL + reverse("invitation", args=(secret,))
+    context = {**around(request, project), "invite": typed, "link": link}
+    return show(request, "people/people.html", context, fragments=FRAGMENTS)
 
 
 @page(methods=("POST",))
@@ -111,7 +124,49 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return show(request, "people/new_project.html", context, status=422 if problems else 200)
 
 
-def around(request: HttpRequest, project: Project) -> dict[str, Any]:
+class Rights(TypedDict):
+    """What the page shows of groups, of the project's own roles and of service accounts."""
+
+    groups: list[tuple[GroupRole, bool]]
+    group_names: Iterable[str]
+    custom_roles: Iterable[CustomRole]
+    may_make_roles: bool
+    grantable: list[Permission]
+    accounts: Iterable[Membership]
+    may_see_accounts: bool
+    may_manage_accounts: bool
+
+
+class StorageUsage(TypedDict):
+    """What a bar of the project's storage shows."""
+
+    usage: Usage
+    used: str
+    quota: str  # empty: there is none
+
+
+class Around(Rights, StorageUsage):
+    """What the page needs, whichever form on it was sent."""
+
+    project: Project
+    time: TimeView | None
+    projects: Iterable[Project]
+    members: list[tuple[Membership, bool, Role]]
+    git_keys: Iterable[GitKey]
+    invitations: Iterable[Invitation]
+    secrets: Iterable[Secret]
+    may_see_secrets: bool
+    may_set: bool
+    may_manage: bool
+    may_see_keys: bool
+    may_manage_keys: bool
+    roles: list[tuple[str, str, str]]
+    meanings: list[tuple[str, str]]
+    may_create: bool
+    may_ask_second_factor: bool
+
+
+def around(request: HttpRequest, project: Project) -> Around:
     held = permissions_in(request.user, project)
     may_manage = Permission.MEMBERS_MANAGE in held
     members = Membership.objects.filter(project=project).select_related("user", "custom_role")
@@ -143,8 +198,7 @@ def around(request: HttpRequest, project: Project) -> dict[str, Any]:
     }
 
 
-def _rights(request: HttpRequest, project: Project, held: frozenset[Permission]) -> dict[str, Any]:
-    """What the page shows of groups, of the project's own roles and of service accounts."""
+def _rights(request: HttpRequest, project: Project, held: frozenset[Permission]) -> Rights:
     groups = project.group_roles.select_related("group", "custom_role").order_by("group__name")
     accounts = project.memberships.filter(user__service_of=project).select_related("user").order_by("user__username")
     return {
@@ -159,7 +213,7 @@ def _rights(request: HttpRequest, project: Project, held: frozenset[Permission])
     }
 
 
-def usage_context(project: Project) -> dict[str, Any]:
+def usage_context(project: Project) -> StorageUsage:
     """What a bar of the project's storage shows."""
     usage = usage_of(project)
     quota = in_words(project.quota_bytes) if project.quota_bytes else ""

@@ -10,8 +10,8 @@ from runs.hangs.sentences import stacks_text
 from runs.ingest import troubles
 from runs.models import Run
 from runs.presenting import endings, groups, slow_ranks, unsent
-from runs.presenting.runs import TroubleDocument
 from runs.status import Status
+from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject, convert
 from trainyard.contract.causes import Cause, CauseClass, RankStack
 
@@ -77,7 +77,7 @@ class Remarks(NamedTuple):
     harmless: list[str]
 
 
-def remarks(troubles: Sequence[TroubleDocument]) -> Remarks:
+def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
     """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {

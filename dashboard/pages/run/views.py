@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import yaml
 from django.http import HttpRequest, HttpResponse
@@ -17,17 +17,18 @@ from dashboard.pages.run.plan import plan_tab
 from dashboard.pages.run.resizing import nodes_over_time
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
-from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
+from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, rows
 from dashboard.pages.shared.time_bar import time_view
 from runs.access import Permission, can, get_run
 from runs.metrics import progress
-from runs.models import Run
+from runs.models import Run, Trial
 from runs.placing.planning import BENCHMARK
 from runs.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
 from runs.time_use.sums import times_shown
 from runs.watching.phases import LABELS
+from trainyard.contract.answers.runs import RunDocument
 
 TABS = (
     ("charts", "Charts", "run", "charts"),
@@ -135,10 +136,34 @@ def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})
 
 
-def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
+class Around(TypedDict):
     """What the header and the tabs need, whichever tab is open."""
+
+    run: Run
+    row: Row
+    offers: Offers
+    stop_words: str
+    pause_words: str
+    give_up_words: str
+    doc: RunDocument
+    tab: str
+    title: str
+    tabs: list[tuple[str, str, str, str]]
+    url: str
+    trouble: evidence.Trouble | None
+    remarks: evidence.Remarks
+    slow: list[slow.SlowNote]
+    exclude_words: str
+    alarm: rewinding.AlarmNote | None
+    may_act: bool
+    is_live: bool
+    trial: Trial | None
+
+
+def around(request: HttpRequest, run: Run, tab: str) -> Around:
     row = rows([run], now=timezone.now())[0]
     url = reverse(next(name for key, _, name, _ in TABS if key == tab), args=(run.pk,))
+    attempt = run.live_attempt()
     return {
         "run": run,
         "row": row,
@@ -153,7 +178,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, Any]:
         "url": url,
         "trouble": evidence.trouble(run),
         "remarks": evidence.remarks(row.doc["troubles"]),
-        "slow": slow.slow_notes(attempt := run.live_attempt()),
+        "slow": slow.slow_notes(attempt),
         "exclude_words": slow.exclude_words(run, attempt),
         "alarm": rewinding.alarm_note(attempt),
         "may_act": can(request.user, run.project, Permission.RUNS_LAUNCH),

@@ -22,6 +22,7 @@ from runs.presenting import runs as presenters
 from runs.presenting.newest import newest_of_all
 from runs.presenting.throughput import throughputs
 from runs.status import Status
+from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
 
 LOSS = "train/loss"
 SPARK_POINTS = 44
@@ -30,9 +31,9 @@ SPARK_WIDTH, SPARK_HEIGHT = 88.0, 24.0
 
 class Row(NamedTuple):
     run: Run
-    doc: presenters.RunDocument
+    doc: RunDocument
     badge: Badge
-    lamps: list[presenters.Lamp]
+    lamps: list[Lamp]
     step: int | None
     steps: int | None  # how many it shall do; None where nobody knows
     spark: str
@@ -67,7 +68,7 @@ def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
                 run=run,
                 doc=doc,
                 badge=badge(run.status),
-                lamps=list(doc["lamps"].values()),
+                lamps=[lamp for _, lamp in lamps_of(doc)],
                 step=doc["step"],
                 steps=doc["steps"],
                 spark=spark_path(sparks.get(run.pk, [])),
@@ -124,7 +125,7 @@ def _end_of_what_was_sent(run: Run, known: Telemetry, now: datetime) -> datetime
     return now if known.step_at is None else min(now, datetime.fromtimestamp(known.step_at, UTC))
 
 
-def eta_s(doc: presenters.RunDocument, median_step_s: float | None) -> float | None:
+def eta_s(doc: RunDocument, median_step_s: float | None) -> float | None:
     step, steps = doc["step"], doc["steps"]
     is_stepping = doc["lamps"]["progress"]["colour"] == presenters.GREEN
     if not is_stepping or median_step_s is None or step is None or steps is None:

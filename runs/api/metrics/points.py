@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
@@ -85,10 +85,17 @@ def _read(request: HttpRequest) -> PointsIn:
         with _parsing:
             return _body.validate_json(body)
     except Invalid as error:
-        raise ValidationError(_reasons(error)) from error
+        raise ValidationError([one._asdict() for one in _reasons(error)]) from error
 
 
-def _reasons(error: Invalid) -> list[dict[str, Any]]:
+class Reason(NamedTuple):
+    """What is wrong with one field, as the framework has it."""
+
+    loc: tuple[str, ...]
+    msg: str
+
+
+def _reasons(error: Invalid) -> list[Reason]:
     """Return what is wrong by field, each with the value that is."""
     reasons: dict[tuple[int | str, ...], str] = {}
     values: dict[tuple[int | str, ...], str] = {}
@@ -101,7 +108,7 @@ def _reasons(error: Invalid) -> list[dict[str, Any]]:
         is_last = one["type"] not in ("missing", "json_invalid") and not isinstance(one["input"], dict | list)
         values[path] = f"; it is {_shown(one['input'])}" if is_last else ""
     return [
-        {"loc": ("body", *(str(part)[:MAX_SHOWN] for part in path)), "msg": f"{words}{values[path]}"}
+        Reason(("body", *(str(part)[:MAX_SHOWN] for part in path)), f"{words}{values[path]}")
         for path, words in reasons.items()
     ]
 

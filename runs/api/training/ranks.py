@@ -16,11 +16,12 @@ from runs.api.shapes import Body, RunOut
 from runs.metrics import progress
 from runs.models import Attempt, Run
 from runs.points import read
-from runs.presenting.runs import RunDocument, single_document
+from runs.presenting.runs import single_document
 from runs.watching.phases import MEASURES, series_of
 from runs.watching.scores import Score
 from runs.watching.slow_ranks import nodes_by_rank, scores_of
 from runs.watching.words import slow_sentence
+from trainyard.contract.answers.runs import RunDocument
 
 router = Router(tags=["runs"])
 

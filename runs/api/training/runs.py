@@ -17,8 +17,9 @@ from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
 from runs.models import Run
 from runs.presenting.listing import find_runs
-from runs.presenting.runs import RunDocument, run_documents, single_document
+from runs.presenting.runs import run_documents, single_document
 from runs.status import Status
+from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 

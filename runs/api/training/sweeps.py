@@ -15,12 +15,14 @@ from runs.access import Permission, get_sweep
 from runs.api.auth import actor
 from runs.api.openapi import SWEEP, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
-from runs.api.shapes import Body, Reason
+from runs.api.schemas import schema_of
+from runs.api.shapes import Body
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
 from runs.sweeps import actions
 from runs.sweeps.checking import preview
-from runs.sweeps.reading import SweepSummary, TrialRow, summaries_of, summary_of, sweep_trials, sweeps_of
+from runs.sweeps.reading import BestTrial, SweepSummary, TrialRow, summaries_of, summary_of, sweep_trials, sweeps_of
+from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus
 
@@ -35,69 +37,20 @@ class SweepsQuery(Schema):
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
 
-class BestOut(Schema):
-    number: int
-    run: str | None
-    value: float
-    parameters: dict[str, Any]
+class SweepItem(schema_of(answers.SweepItem)):  # type: ignore[misc]  # the fields are those of the contract
+    """A sweep in a list."""
 
 
-class SweepItem(Schema):
-    id: str
-    name: str
-    project: str
-    status: str
-    reason: Reason
-    metric: str
-    direction: str
-    sampler: str
-    pruner: str
-    trials_total: int = Field(description="that the budget has")
-    counts: dict[str, int] = Field(description="trials by state")
-    best: BestOut | None = Field(description="None: no trial has completed, or there are several objectives")
-    created_by: str | None
-    created_at: str
-    ended_at: str | None
+class SweepOut(schema_of(answers.Sweep)):  # type: ignore[misc]  # as above
+    """A sweep with its trials."""
 
 
-class TrialOut(Schema):
-    number: int
-    run: str | None
-    state: str = Field(description="WAITING, RUNNING, COMPLETE, PRUNED or FAILED")
-    value: float | None = Field(description="of a pruned trial, the last that it reported")
-    values: list[float] = Field(description="one for each objective")
-    parameters: dict[str, Any]
-    reason: str
-    started_at: str | None
-    ended_at: str | None
-    steps: int | None
-    pruned_at_step: int | None
-    parent: int | None
-    by_hand: bool
-    rank_seconds: float
-    further_runs: list[str] = Field(description="the runs with other seeds")
+class PreviewOut(schema_of(answers.SweepPreview)):  # type: ignore[misc]  # as above
+    """What a sweep would cost. Times are in seconds."""
 
 
-class SweepOut(SweepItem):
-    spec: dict[str, Any]
-    trials: list[TrialOut]
-
-
-class RefusedOut(Schema):
-    parameters: dict[str, Any]
-    problem: str
-
-
-class PreviewOut(Schema):
-    trials: int
-    runs: int
-    num_tried: int = Field(description="points of the space that were parsed as the runs that they would be")
-    num_refused: int
-    refused: list[RefusedOut] = Field(description="some of those that cannot run, and why")
-    trial_s: float | None = Field(description="of one run, by the planner; null where it cannot say")
-    total_s: float | None
-    slot_hours: float | None
-    slots_per_trial: int
+class LaunchedOut(schema_of(answers.Launched)):  # type: ignore[misc]  # as above
+    """The ids of runs."""
 
 
 class SweepChange(Body):
@@ -114,47 +67,42 @@ class LaunchTrial(Body):
     seeds: int = Field(3, ge=1, le=20)
 
 
-class LaunchedOut(Schema):
-    runs: list[str]
-
-
 @router.post("/sweeps", response={201: SweepOut}, openapi_extra=body_of(SWEEP), summary="Start a sweep")
-def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[SweepOut]:
+def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[answers.Sweep]:
     """`base` is a spec, or `{"job": id}`."""
     return Answer(201, _one(actions.start_sweep(actor=actor(request), document=document)))
 
 
 @router.post("/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="What a sweep would cost")
-def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> PreviewOut:
+def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
     """The body is a sweep. Nothing is written."""
     found = preview(actor(request), document)
-    refused = [RefusedOut(parameters=dict(one.parameters), problem=one.problem) for one in found.refused]
-    return PreviewOut(
-        trials=found.trials,
-        runs=found.runs,
-        num_tried=found.num_tried,
-        num_refused=found.num_refused,
-        refused=refused,
-        trial_s=found.trial_s,
-        total_s=found.total_s,
-        slot_hours=found.slot_hours,
-        slots_per_trial=found.slots_per_trial,
-    )
+    return {
+        "trials": found.trials,
+        "runs": found.runs,
+        "num_tried": found.num_tried,
+        "num_refused": found.num_refused,
+        "refused": [{"parameters": dict(one.parameters), "problem": one.problem} for one in found.refused],
+        "trial_s": found.trial_s,
+        "total_s": found.total_s,
+        "slot_hours": found.slot_hours,
+        "slots_per_trial": found.slots_per_trial,
+    }
 
 
 @router.get("/sweeps", response=Page[SweepItem])
-def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[SweepItem]:
+def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
     found = sweeps_of(actor(request), project=query.project or "", status=query.status, words=query.q)
     return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/sweeps/{sweep_id}", response=SweepOut)
-def show(request: HttpRequest, sweep_id: str) -> SweepOut:
+def show(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     return _one(get_sweep(actor(request), sweep_id))
 
 
 @router.patch("/sweeps/{sweep_id}", response=SweepOut, summary="Widen the space, or change the budget")
-def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> SweepOut:
+def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> answers.Sweep:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
@@ -168,25 +116,25 @@ def delete(request: HttpRequest, sweep_id: str) -> Answer[None]:
 
 
 @router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
-def stop(request: HttpRequest, sweep_id: str) -> SweepOut:
+def stop(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     user = actor(request)
     return _one(actions.stop_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
 
 
 @router.post("/sweeps/{sweep_id}/pause", response=SweepOut, summary="Launch no further trial for now")
-def pause(request: HttpRequest, sweep_id: str) -> SweepOut:
+def pause(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     user = actor(request)
     return _one(actions.pause_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
 
 
 @router.post("/sweeps/{sweep_id}/resume", response=SweepOut)
-def resume(request: HttpRequest, sweep_id: str) -> SweepOut:
+def resume(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     user = actor(request)
     return _one(actions.resume_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
 
 
 @router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
-def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[SweepOut]:
+def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[answers.Sweep]:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     actions.add_trial(actor=user, sweep=sweep, parameters=body.parameters)
@@ -194,7 +142,7 @@ def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[S
 
 
 @router.post("/sweeps/{sweep_id}/trials/{number}/promote", response=SweepOut, summary="Let a pruned trial go on")
-def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
+def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     actions.promote_trial(actor=user, sweep=sweep, number=number)
@@ -204,58 +152,61 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> SweepOut:
 @router.post(
     "/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds"
 )
-def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[LaunchedOut]:
+def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[answers.Launched]:
     user = actor(request)
     sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
     runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)
-    return Answer(201, LaunchedOut(runs=[run.pk for run in runs]))
+    return Answer(201, {"runs": [run.pk for run in runs]})
 
 
-def _items(rows: Sequence[Sweep]) -> list[SweepItem]:
-    return [SweepItem(**_columns(one)) for one in summaries_of(rows)]
+def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:
+    return [_item(one) for one in summaries_of(rows)]
 
 
-def _one(sweep: Sweep) -> SweepOut:
+def _one(sweep: Sweep) -> answers.Sweep:
     trials = [_trial(one) for one in sweep_trials(sweep, timezone.now())]
-    return SweepOut(**_columns(summary_of(sweep)), spec=sweep.spec, trials=trials)
+    return {**_item(summary_of(sweep)), "spec": sweep.spec, "trials": trials}
 
 
-def _columns(one: SweepSummary) -> dict[str, Any]:
-    best = one.best
+def _item(one: SweepSummary) -> answers.SweepItem:
     return {
         "id": one.id,
         "name": one.name,
         "project": one.project,
         "status": one.status,
-        "reason": Reason(code=one.code, sentence=one.reason, evidence={}),
+        "reason": {"code": one.code, "sentence": one.reason, "evidence": {}},
         "metric": one.metric,
         "direction": one.direction,
         "sampler": one.sampler,
         "pruner": one.pruner,
         "trials_total": one.trials_total,
         "counts": dict(one.counts),
-        "best": best and BestOut(number=best.number, run=best.run, value=best.value, parameters=dict(best.parameters)),
+        "best": None if one.best is None else _best(one.best),
         "created_by": one.created_by,
         "created_at": stamp(one.created_at),
         "ended_at": stamp(one.ended_at),
     }
 
 
-def _trial(one: TrialRow) -> TrialOut:
-    return TrialOut(
-        number=one.number,
-        run=one.run,
-        state=one.state,
-        value=one.value,
-        values=list(one.values),
-        parameters=dict(one.parameters),
-        reason=one.reason,
-        started_at=stamp(one.started_at),
-        ended_at=stamp(one.ended_at),
-        steps=one.steps,
-        pruned_at_step=one.pruned_at_step,
-        parent=one.parent,
-        by_hand=one.by_hand,
-        rank_seconds=one.rank_seconds,
-        further_runs=list(one.further_runs),
-    )
+def _best(one: BestTrial) -> answers.BestTrial:
+    return {"number": one.number, "run": one.run, "value": one.value, "parameters": dict(one.parameters)}
+
+
+def _trial(one: TrialRow) -> answers.Trial:
+    return {
+        "number": one.number,
+        "run": one.run,
+        "state": one.state,
+        "value": one.value,
+        "values": list(one.values),
+        "parameters": dict(one.parameters),
+        "reason": one.reason,
+        "started_at": stamp(one.started_at),
+        "ended_at": stamp(one.ended_at),
+        "steps": one.steps,
+        "pruned_at_step": one.pruned_at_step,
+        "parent": one.parent,
+        "by_hand": one.by_hand,
+        "rank_seconds": one.rank_seconds,
+        "further_runs": list(one.further_runs),
+    }

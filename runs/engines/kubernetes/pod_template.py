@@ -7,7 +7,7 @@ its path. What the fields hold is checked by the API server, which ``trainyard d
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -97,7 +97,7 @@ def laid_over(spec: JsonObject, template: JsonObject) -> JsonObject:
     return merged
 
 
-def _merged(first: JsonObject, second: Mapping[str, Any]) -> JsonObject:
+def _merged(first: JsonObject, second: JsonObject) -> JsonObject:
     result = dict(first)
     for name, value in second.items():
         known = result.get(name)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from runs.metrics.facts import ReportedFact
 from runs.points.store import Lines
 from runs.points.tables import Rows, SeriesGroup
 from trainyard.contract import records
+from trainyard.contract.base import JsonObject
 from trainyard.contract.records import (
     MAX_BIN_COUNT,
     META,
@@ -36,7 +36,7 @@ MAX_FACTS_BYTES = 60 * 1024
 MAX_WHY = 1_000  # characters; what is beyond is cut off
 MAX_EDGE = 1e300  # so that the difference of two is a number
 
-Content = tuple[dict[str, Any], bytes]  # of a medium, as it is stored: meta and data
+Content = tuple[JsonObject, bytes]  # of a medium, as it is stored: meta and data
 
 
 def storable(text: str) -> str:
@@ -187,5 +187,5 @@ def _table(meta: TableMeta, data: bytes) -> Content:
     return _known(columns=columns, rows=len(found), num_rows=meta.num_rows, num_columns=meta.num_columns), data
 
 
-def _known(**fields: Any) -> dict[str, Any]:
+def _known(**fields: int | list[str] | None) -> JsonObject:
     return {name: value for name, value in fields.items() if value is not None}

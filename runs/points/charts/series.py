@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from runs.points.charts.zoom import Span, draw
 Axis = Literal["step", "time"]
 MEDIAN_POINTS = 400  # of longer series the median is over the means of so many windows
 MAX_DRAWN = 4096
+INTEGERS_AND_TIMES = frozenset(("step", "time", "count"))  # the columns whose numbers are all finite
 _drawn: dict[tuple[Any, ...], dict[int, list[float]]] = {}  # by series and what changes with every point
 Attempts = Literal["newest", "all"]
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
@@ -48,11 +49,28 @@ class SeriesItemOfRun(SeriesItem):
     run: str
 
 
-class SeriesData(TypedDict):
-    """Points as JSON: each series has the columns of its kind, see Curve."""
+class CurveDocument(TypedDict):
+    """A curve as JSON: equally long columns, of which it has those of its kind, see Curve. Where a value is not finite
+    its word stands."""
 
+    name: str
+    labels: dict[str, str]
+    attempt: int
+    kind: Literal["raw", "buckets"]
+    step: list[int]
+    time: list[float]
+    value: NotRequired[list[float | str]]
+    min: NotRequired[list[float | str]]
+    max: NotRequired[list[float | str]]
+    mean: NotRequired[list[float | str]]
+    last: NotRequired[list[float | str]]
+    count: NotRequired[list[int]]
+    num_nan: NotRequired[list[int]]
+
+
+class SeriesData(TypedDict):
     cursor: int
-    series: list[dict[str, Any]]
+    series: list[CurveDocument]
 
 
 def series_list(run_id: str) -> list[SeriesItem]:
@@ -173,18 +191,14 @@ def series_data(
     return {"cursor": cursors[run_id], "series": [document(curve) for curve in found]}
 
 
-def document(curve: Curve) -> dict[str, Any]:
+def document(curve: Curve) -> CurveDocument:
     """Return the curve as JSON has it."""
-    return {
-        "name": curve.name,
-        "labels": curve.labels,
-        "attempt": curve.attempt,
-        "kind": curve.kind,
-        **{
-            name: column.tolist() if name in ("step", "time", "count") else numbers(column)
-            for name, column in curve.columns.items()
-        },
+    columns = {
+        name: column.tolist() if name in INTEGERS_AND_TIMES else numbers(column)
+        for name, column in curve.columns.items()
     }
+    head = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
+    return cast(CurveDocument, head | columns)  # which columns there are depends on the kind
 
 
 def sparklines(run_ids: Sequence[str], name: str, points: int) -> dict[str, list[float]]:

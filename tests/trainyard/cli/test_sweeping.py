@@ -14,7 +14,7 @@ from runs.models import Run, Sweep
 from runs.sweeps.stepping import Stepper
 from tests.cast import spec
 from tests.trainyard.command import Trainyard
-from trainyard.rest.client import ApiError
+from trainyard.rest.connection import ApiError
 
 pytestmark = pytest.mark.usefixtures("valkey")
 SPACE = {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}}

@@ -9,13 +9,15 @@ import httpx
 import pytest
 
 from runs.api import api
+from trainyard.contract.answers import runs as run_answers
 from trainyard.rest import answers
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 
 TOKEN = {"token": "ty_1", "from_a_later_version": {"a": [1]}}
 ANSWERS = [
-    ("get", "/runs/{run_id}", answers.Run),
-    ("get", "/runs", answers.Page[answers.Run]),
+    ("get", "/runs/{run_id}", run_answers.Run),
+    ("get", "/runs", answers.Page[run_answers.Run]),
     ("post", "/runs/{run_id}/trace", answers.Traced),
     ("get", "/runs/{run_id}/files", answers.FileList),
     ("post", "/bundles", answers.Bundle),

@@ -16,17 +16,19 @@ from typing import Any
 
 import psutil
 
+from trainyard.contract.base import to_builtins
+from trainyard.contract.records import Checkpoint, Facts
 from trainyard.spec import RecipeSpec, parse_spec, read_spec
 from workers.training.startup.warm import warm
 
 TIMEOUT_S = 60
 LEAST_S = 2.0  # of processor time in TIMEOUT_S: ranks that compute less do nothing
-NOTE = "note"
+NOTE, FACTS = "note", "facts"
 
 warm()
 from workers.training.communication.main import measure  # noqa: E402
+from workers.training.group.place import Place  # noqa: E402
 from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
-from workers.training.startup.place import Place  # noqa: E402
 
 Point = tuple[str, int | None, dict[str, str], float]
 
@@ -43,10 +45,11 @@ class Recorder:
     def flush(self) -> None:
         """All of it is kept as it comes."""
 
-    def note(self, payload: Any, kind: str = "checkpoint") -> None:
+    def report(self, record: Checkpoint | Facts) -> None:
         """Kept as a point too, so that it comes back the same way; ``notes`` finds it."""
-        told = {key: json.dumps(value) for key, value in payload.items()}
-        self.points.append((NOTE if kind == "checkpoint" else kind, payload.get("step"), told, payload["at"]))
+        told = {key: json.dumps(value) for key, value in to_builtins(record).items()}
+        is_facts = isinstance(record, Facts)
+        self.points.append((FACTS if is_facts else NOTE, None if is_facts else record.step, told, record.at or 0.0))
 
 
 def notes(points: list[Point]) -> list[dict[str, Any]]:
@@ -57,7 +60,7 @@ def notes(points: list[Point]) -> list[dict[str, Any]]:
 def facts(points: list[Point], name: str) -> dict[str, Any]:
     """Return the last facts of that name."""
     found: dict[str, Any] = json.loads(
-        [told for kind, _, told, _ in points if kind == "facts" and told["name"] == json.dumps(name)][-1]["data"]
+        [told for kind, _, told, _ in points if kind == FACTS and told["name"] == json.dumps(name)][-1]["data"]
     )
     return found
 

@@ -10,9 +10,9 @@ from safetensors.torch import load_file
 
 from tests.workers.training.ranks import Point, Recorder, series, tiny_spec, train_on
 from trainyard.spec import read_spec
+from workers.training.group.place import Place
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
-from workers.training.startup.place import Place
 
 GLOBAL = {
     "train/loss",

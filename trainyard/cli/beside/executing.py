@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from trainyard.cli.beside.opening import opened
 from trainyard.cli.screen import Screen
 from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind, SessionEnd, SessionWish
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 from trainyard.rest.session import SIZE, Session
 
 if sys.platform != "win32":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
 from trainyard.rest.config import load
+from trainyard.rest.connection import ApiError
 from trainyard.rest.websocket import NoWebSocket, WebSocket
 
 

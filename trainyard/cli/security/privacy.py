@@ -9,7 +9,8 @@ from pathlib import Path
 
 from trainyard.cli.screen import Screen, size
 from trainyard.rest import privacy_calls
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 from trainyard.rest.privacy_calls import Export
 
 ASK_EVERY_S = 0.5

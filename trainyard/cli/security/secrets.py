@@ -7,7 +7,8 @@ import getpass
 import sys
 
 from trainyard.cli.screen import Screen, ago
-from trainyard.rest.client import ApiError, Client
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 
 
 def listed(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

@@ -9,11 +9,12 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from trainyard.contract.base import JsonObject
 from trainyard.spec.strategies.costs.sections import PRODUCTS
 
 VERSION = 2  # of attention on a CPU, the sizes are those of a head of a row
@@ -53,6 +54,7 @@ class Rates(msgspec.Struct, frozen=True):
     sharers: Positive = 1.0  # how many share one of them, in the mean, where it was measured
     forked: NotNegative = 0.0  # of those, the ranks; 0: all but one
     crowding: Positive = 1.0  # ranks for each core, or what else wanted it, while this was measured
+    model_s: NotNegative = 0.0  # of a pass through a small GPT at the time; 0: not measured
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -79,9 +81,9 @@ class Rates(msgspec.Struct, frozen=True):
         whole, small = self.peak_flops.get("fp32"), self.peak_flops.get(precision)
         return interpolated(self.matmul, size) * (small / whole if whole and small else 1.0)
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> JsonObject:
         """Return it as JSON, as a run records it."""
-        document: dict[str, Any] = msgspec.to_builtins(self)
+        document: JsonObject = msgspec.to_builtins(self)
         return document
 
     @classmethod

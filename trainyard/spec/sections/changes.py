@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import show
 from trainyard.spec.values.fields import Number, Part, field
 
@@ -26,7 +27,7 @@ class SettingsChange(Part):
     gradient_clip: Annotated[Number, Field(ge=0, le=1e9)] | None = None
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, float]:
         return {name: value for name in CHANGEABLE if (value := getattr(self, name)) is not None}
 
 
@@ -41,7 +42,7 @@ def _changes(value: object) -> object:
     return [change_of(one) if isinstance(one, str) else one for one in value]
 
 
-def change_of(line: str) -> dict[str, Any]:
+def change_of(line: str) -> JsonObject:
     """Return the map that a line such as ``100: learning_rate=0.002 batch_size=64`` means. Raises ValueError."""
     step, colon, rest = line.partition(":")
     words = [word.partition("=") for word in rest.split()]
@@ -51,7 +52,7 @@ def change_of(line: str) -> dict[str, Any]:
     return {"behind": _value(step.strip()), **{name: _value(text) for name, _, text in words}}
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> float | str:
     if _WHOLE.fullmatch(text):
         return int(text)
     try:
@@ -76,10 +77,10 @@ def changes_field() -> Any:
     )
 
 
-def changes_of_line(values: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def changes_of_line(values: Sequence[tuple[int, JsonObject]]) -> list[JsonObject]:
     """Return the entries of ``changes`` for values of train by the step behind which they begin. What stays as it was
     is left out; the first are those of the base spec."""
-    known: dict[str, Any] = {}
+    known: JsonObject = {}
     found = []
     for behind, settings in values:
         new = {name: value for name, value in settings.items() if name in CHANGEABLE and known.get(name) != value}

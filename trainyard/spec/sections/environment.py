@@ -6,10 +6,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from trainyard.contract.base import SpecDocument
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.values.fields import Part, Window, field
 
@@ -192,7 +193,7 @@ class EnvironmentSection(Part):
             )
 
 
-def environment_of(spec: Mapping[str, Any]) -> EnvironmentSection | None:
+def environment_of(spec: SpecDocument) -> EnvironmentSection | None:
     """Return the section of a resolved spec; None where ranks run in the node's own environment."""
     values = spec.get(SECTION)
     if not isinstance(values, Mapping):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangAction
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import duration, seconds_of
@@ -65,7 +65,7 @@ class HangRules(NamedTuple):
     action: HangAction = "restart"
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> HangRules:
+    def of(cls, spec: SpecDocument) -> HangRules:
         section = spec.get("hangs") or {}
         after = section.get("after") or AUTO
         return cls(None if after == AUTO else seconds_of(after), section.get("action") or "restart")

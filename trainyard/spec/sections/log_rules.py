@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.orders import LogAction, LogRule
 from trainyard.formats.regular_expressions import problem_of
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
@@ -80,13 +80,13 @@ def read_rules(value: object) -> list[dict[str, str]]:
         raise SpecError([Problem(f"log_rules.{one.path}".rstrip("."), one.message) for one in found]) from None
 
 
-def line_of(rule: Mapping[str, Any]) -> str:
+def line_of(rule: JsonObject) -> str:
     """Return a rule in one line, as ``read_rules`` takes it."""
     action = rule.get("action") or "label"
     return f"{rule['label']}{'' if action == 'label' else f' {action}'}: {rule['pattern']}"
 
 
-def rules_of(spec: Mapping[str, Any]) -> list[LogRule]:
+def rules_of(spec: SpecDocument) -> list[LogRule]:
     """Return the rules of a resolved spec."""
     return stored_rules(spec.get("log_rules"))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as member
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator
 
+from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import seconds_of
@@ -147,7 +148,7 @@ class RestartRules:
     on: Mapping[CauseClass, Action] = member(default_factory=dict)
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> RestartRules:
+    def of(cls, spec: SpecDocument) -> RestartRules:
         section = spec.get("restarts") or {}
         chosen = {CauseClass(name): cast(Action, action) for name, action in (section.get("on") or {}).items()}
         return cls(

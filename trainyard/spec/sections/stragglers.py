@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from trainyard.contract.base import SpecDocument
 from trainyard.spec.values.fields import Number, Part, field
 
 SlowAction = Literal["notify", "exclude-node"]
@@ -49,6 +49,6 @@ class StragglerRules(NamedTuple):
     action: SlowAction = "notify"
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> StragglerRules:
+    def of(cls, spec: SpecDocument) -> StragglerRules:
         section = spec.get("stragglers") or {}
         return cls(float(section.get("factor", 1.5)), int(section.get("over", 50)), section.get("action") or "notify")

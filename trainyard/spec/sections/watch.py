@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec.problems import show
 from trainyard.spec.values.fields import Number, Part, field
 
@@ -50,11 +50,11 @@ def _rules(value: object) -> object:
     return [rule_of(one) if isinstance(one, str) else one for one in value]
 
 
-def rule_of(line: str) -> dict[str, Any]:
+def rule_of(line: str) -> JsonObject:
     """Return the map that a line such as ``train/loss nan=true spike=6 over=50 action=notify`` means. Raises
     ValueError."""
     metric, *words = line.split()
-    found: dict[str, Any] = {"metric": metric}
+    found: JsonObject = {"metric": metric}
     for word in words:
         pair = _PAIR.fullmatch(word)
         if pair is None:
@@ -65,7 +65,7 @@ def rule_of(line: str) -> dict[str, Any]:
     return found
 
 
-def line_of(rule: Mapping[str, Any]) -> str:
+def line_of(rule: JsonObject) -> str:
     """Return the rule as a line; ``rule_of`` reads it."""
     words = [str(rule.get("metric", ""))]
     for name in ("nan", "spike", "over", "action", "rewinds"):
@@ -75,7 +75,7 @@ def line_of(rule: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str) -> bool | float | str:
     if name == "nan":
         return {"true": True, "false": False}.get(text, text)
     if name == "action":
@@ -86,7 +86,7 @@ def _value(name: str, text: str) -> Any:
         return text
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -121,7 +121,7 @@ class MetricRule(NamedTuple):
         return fnmatchcase(name, self.metric)
 
 
-def rules_of(spec: Mapping[str, Any]) -> list[MetricRule]:
+def rules_of(spec: SpecDocument) -> list[MetricRule]:
     """Return the rules of a resolved spec; one that is older than they are has the defaults."""
     if "recipe" in spec.get("task", {}) and spec["task"]["recipe"] == "communication-benchmark":
         return []

@@ -8,10 +8,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
+from trainyard.contract.base import JsonObject
 from workers.training.checkpoints.pieces import DTYPES, Region, Shape
+from workers.training.checkpoints.random_state import RandomState
 from workers.training.files import write_whole
+from workers.training.recipes import ModelDocument
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -45,18 +48,34 @@ class StoredFile:
     sha256: str
 
 
+class TrainingState(TypedDict):
+    """What a training keeps beside tensors. What is not required is not in older checkpoints."""
+
+    optimizer: str
+    synchronization: str
+    batch_size: int
+    learning_rate: NotRequired[float]
+    early_stopping: dict[str, float | None]
+    precision: dict[str, float]
+    samples: NotRequired[int]  # that came before, over all ranks and attempts
+    skipped: NotRequired[list[list[int]]]  # of samples: the first, and the one behind the last
+    balance: NotRequired[list[int]]  # rows of each rank
+
+
+class StoredState(TrainingState):
+    random: dict[str, RandomState]  # by rank
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``state`` is what is no tensor: early stopping, precision, random states by rank, the optimizer's name."""
-
     run: str
     step: int
     fence: int
     at: float
-    model: Mapping[str, Any]
+    model: ModelDocument
     world_size: int
     degrees: Mapping[str, int]
-    state: Mapping[str, Any]
+    state: StoredState
     tensors: Mapping[str, StoredTensor]
     files: Mapping[str, StoredFile]
     parameters: str = field(default="")  # a digest of the model's names, shapes and types
@@ -125,7 +144,7 @@ def _read(folder: Path) -> str:
     return path.read_text()
 
 
-def _parse(document: dict[str, Any]) -> Manifest:
+def _parse(document: JsonObject) -> Manifest:
     tensors = {name: _parse_tensor(name, tensor) for name, tensor in document.pop("tensors").items()}
     files = {name: StoredFile(int(file["bytes"]), str(file["sha256"])) for name, file in document.pop("files").items()}
     for name in files:
@@ -138,7 +157,7 @@ def _parse(document: dict[str, Any]) -> Manifest:
     return Manifest(**document, tensors=tensors, files=files)
 
 
-def _parse_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTensor:
+def _parse_tensor(name: str, tensor: JsonObject) -> StoredTensor:
     if tensor["dtype"] not in DTYPES:
         raise ValueError(f"{name} has type {tensor['dtype']!r}")
     whole = tuple(map(int, tensor["shape"]))
@@ -154,5 +173,5 @@ def _parse_tensor(name: str, tensor: Mapping[str, Any]) -> StoredTensor:
     return StoredTensor(tensor["dtype"], whole, parts)
 
 
-def digest_of(document: Mapping[str, Any]) -> str:
+def digest_of(document: JsonObject) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

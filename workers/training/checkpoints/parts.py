@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from trainyard.contract.base import WireStruct, encode
 from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.checkpoints.snapshot import Snapshot
@@ -39,16 +41,15 @@ class PartNote:
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, document: Any) -> PartNote:
+    def of(cls, text: str) -> PartNote:
         """Return the note that ``to_json`` has written."""
-        tensors = {name: _tensor_of(tensor) for name, tensor in document["tensors"].items()}
-        files = {name: StoredFile(file["bytes"], file["sha256"]) for name, file in document["files"].items()}
-        return cls(tensors, files, document["random"], document["stall_s"])
+        return msgspec.json.decode(text, type=cls)
 
 
-def _tensor_of(tensor: Any) -> StoredTensor:
-    parts = (StoredPart(part["file"], tuple(part["offset"]), tuple(part["shape"])) for part in tensor["parts"])
-    return StoredTensor(tensor["dtype"], tuple(tensor["shape"]), tuple(parts))
+class PartRefusal(WireStruct):
+    """In place of a note: why there is none."""
+
+    why: str = ""
 
 
 class PartMissing(Exception):
@@ -72,7 +73,7 @@ def refuse_part(folder: Path, rank: int, why: str) -> None:
     try:
         # Its room is needed for the note, on a disk that is full.
         (folder / f"rank-{rank}.safetensors").unlink(missing_ok=True)
-        write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(json.dumps({"why": why})))
+        write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(encode(PartRefusal(why))))
     except OSError:
         pass  # rank 0 finds out by waiting
 
@@ -87,10 +88,10 @@ def wait_for_parts(folder: Path, ranks: Iterable[int], timeout_s: float) -> dict
         names = {path.name for path in folder.iterdir()}
         for rank in sorted(missing):
             if (path := _note_path(folder, rank)).name in names:
-                document = json.loads(path.read_text())
-                if why := document.get("why"):
+                text = path.read_text()
+                if why := msgspec.json.decode(text, type=PartRefusal).why:
                     raise PartMissing(f"rank {rank}: {why}")
-                notes[rank] = PartNote.of(document)
+                notes[rank] = PartNote.of(text)
         missing -= notes.keys()
         if not missing:
             return notes

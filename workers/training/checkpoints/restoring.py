@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from workers.training.build import Training
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.checkpoints.manifest import Damaged, Manifest, read_manifest
 from workers.training.checkpoints.pieces import Shape
 from workers.training.checkpoints.reading import Reader, check_files
 from workers.training.checkpoints.state import Parameters, regions_to_read
 from workers.training.checkpoints.store import Candidate
+from workers.training.group.agreement import gather_all
 
 NUM_NAMES = 3  # that a refusal names
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from trainyard.contract.records import Checkpoint, CheckpointState
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.background import Background
-from workers.training.checkpoints.manifest import Manifest, parameters_digest, write_manifest
+from workers.training.checkpoints.manifest import Manifest, TrainingState, parameters_digest, write_manifest
 from workers.training.checkpoints.parts import (
     PartNote,
     join_notes,
@@ -28,14 +28,12 @@ from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.checkpoints.store import Mark
 from workers.training.files import sync
-from workers.training.loop import Metrics
+from workers.training.metrics import Metrics
 from workers.training.recipes import ModelDocument
 
 # How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
 PARTS_TIMEOUT_S = 600.0
 MAX_WHY = 500  # characters of a reason in a record; the log has all
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Facts:
     device: torch.device
 
 
-def manifest_of(facts: Facts, mark: Mark, state: Record, notes: Mapping[int, PartNote]) -> Manifest:
+def manifest_of(facts: Facts, mark: Mark, state: TrainingState, notes: Mapping[int, PartNote]) -> Manifest:
     """Return what describes the checkpoint of these parts, by the rank that has written each."""
     tensors, files = join_notes(notes)
     return Manifest(
@@ -88,7 +86,7 @@ class Saver:
     def __post_init__(self) -> None:
         self._snapshot = Snapshot(self.facts.device)
 
-    def save(self, step: int, pieces: Callable[[], Sequence[Piece]], state: Record) -> None:
+    def save(self, step: int, pieces: Callable[[], Sequence[Piece]], state: TrainingState) -> None:
         """Keep the pieces and ``state`` as the checkpoint behind ``step``. Returns when they may change."""
         started = time.perf_counter()
         if not self.wait(PARTS_TIMEOUT_S):
@@ -104,7 +102,7 @@ class Saver:
 
     # In the thread.
 
-    def _write(self, step: int, state: Record, random: RandomState, stall_s: float, started: float) -> None:
+    def _write(self, step: int, state: TrainingState, random: RandomState, stall_s: float, started: float) -> None:
         facts, mark = self.facts, Mark(self.facts.fence, step)
         folder = facts.folder / mark.temporary_name
         try:
@@ -119,7 +117,7 @@ class Saver:
         except Exception as error:
             self._give_up(folder, mark, f"{type(error).__name__}: {error}")
 
-    def _complete(self, folder: Path, mark: Mark, state: Record, started: float) -> None:
+    def _complete(self, folder: Path, mark: Mark, state: TrainingState, started: float) -> None:
         facts = self.facts
         notes = wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S)
         manifest = manifest_of(facts, mark, state, notes)
@@ -128,39 +126,36 @@ class Saver:
         # Whole now, and on the disk: the rename is what makes it one. Its own fsync keeps it through a power cut.
         folder.rename(facts.folder / mark.name)
         sync(facts.folder)
-        self.metrics.note(
-            {
-                **record_of("saved", facts.run, mark, manifest),
-                "bytes": num_bytes,
-                "num_files": len(manifest.files) + 1,
-                "took_s": time.perf_counter() - started,
-                "stall_s": max(note.stall_s for note in notes.values()),
-            }
-        )
+        saved = record_of("saved", facts.run, mark, manifest)
+        saved.bytes, saved.num_files = num_bytes, len(manifest.files) + 1
+        saved.took_s = time.perf_counter() - started
+        saved.stall_s = max(note.stall_s for note in notes.values())
+        self.metrics.report(saved)
         for old in retention.retire(facts.folder, facts.keep, self.damaged):
-            self.metrics.note(record_of("deleted", facts.run, old))
+            self.metrics.report(record_of("deleted", facts.run, old))
             retention.remove(facts.folder / old.deleted_name)
 
     def _give_up(self, folder: Path, mark: Mark, why: str) -> None:
         print(f"checkpoint at step {mark.step} could not be kept, training goes on: {why}", flush=True)
         if self.facts.rank == 0:
             shutil.rmtree(folder, ignore_errors=True)
-            self.metrics.note({**record_of("off", self.facts.run, mark), "why": why[:MAX_WHY]})
+            self.metrics.report(record_of("off", self.facts.run, mark, why=why))
         else:
             refuse_part(folder, self.facts.rank, why)
 
 
-def record_of(state: str, run: str, mark: Mark, manifest: Manifest | None = None) -> Record:
-    """Return what every record about a checkpoint says."""
-    record: Record = {
-        "t": "checkpoint",
-        "state": state,
-        "run": run,
-        "step": mark.step,
-        "fence": mark.fence,
-        "name": mark.name,
-        "at": time.time(),
-    }
+def record_of(
+    state: CheckpointState, run: str, mark: Mark, manifest: Manifest | None = None, *, why: str = "", memory: str = ""
+) -> Checkpoint:
+    """Return the record of what became of a checkpoint; ``memory`` names nodes, where it is a state in their memory."""
+    record = Checkpoint(
+        state=state, run=run, step=mark.step, fence=mark.fence, at=time.time(), why=why[:MAX_WHY], memory=memory
+    )
     if manifest is not None:
-        record |= {"world_size": manifest.world_size, "degrees": dict(manifest.degrees)}
+        record.world_size, record.degrees = manifest.world_size, dict(manifest.degrees)
     return record
+
+
+def off_record(run: str, fence: int, why: str, *, memory: str = "") -> Checkpoint:
+    """Return the record that none are kept in this attempt."""
+    return Checkpoint(state="off", run=run, fence=fence, at=time.time(), why=why[:MAX_WHY], memory=memory)

@@ -8,17 +8,17 @@ optimizer too: that of rank 0 has the plain names, the others ``ranks/<rank>/opt
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any
 
 import torch
 from torch import nn
 
 from workers.training.build import Training
-from workers.training.checkpoints.manifest import Manifest
+from workers.training.checkpoints.manifest import Manifest, TrainingState
 from workers.training.checkpoints.pieces import Piece, Region, piece_of
 from workers.training.checkpoints.random_state import load_random_state
 from workers.training.data.batches.positions import skipped_of
 from workers.training.mesh import AXES
+from workers.training.optimizing.optimizers import Group
 
 Parameters = Mapping[str, nn.Parameter]
 
@@ -47,7 +47,7 @@ def pieces_to_save(training: Training, parameters: Parameters, written: Set[str]
     return pieces
 
 
-def small_state(training: Training, kind: str, step: int) -> dict[str, Any]:
+def small_state(training: Training, kind: str, step: int) -> TrainingState:
     """Return what is no tensor, as JSON, behind ``step``."""
     return {
         "optimizer": training.settings.optimizer,
@@ -116,16 +116,16 @@ def load_state(
 def samples_seen(manifest: Manifest) -> int:
     """Return how many samples came before the checkpoint, over all ranks and attempts."""
     # One that is older than the count was taken in steps of one size.
-    return int(manifest.state.get("samples", manifest.step * manifest.state["batch_size"]))
+    return manifest.state.get("samples", manifest.step * manifest.state["batch_size"])
 
 
 def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
     """Return the optimizer's tensors of a parameter. Every optimizer here keeps tensors only."""
-    found: Mapping[str, Any] = optimizer.state.get(parameter, {})
+    found: Mapping[str, object] = optimizer.state.get(parameter, {})
     return {slot: value for slot, value in found.items() if isinstance(value, torch.Tensor)}
 
 
-def slot_value(value: torch.Tensor, parameter: nn.Parameter, group: Mapping[str, Any]) -> torch.Tensor:
+def slot_value(value: torch.Tensor, parameter: nn.Parameter, group: Group) -> torch.Tensor:
     """Return what the optimizer is to hold: spread as the parameter is, or a count where the optimizer wants it."""
     if value.ndim == 0:
         is_on_device = group.get("fused") or group.get("capturable")

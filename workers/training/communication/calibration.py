@@ -4,8 +4,7 @@ Every kind of operator is timed as a training uses it, forward and backward. Wha
 activations are that no cache holds all of. All are timed in rounds, each once a round: a machine that is slow
 for a second then slows a round of all of them, which medians pass over, and not all rounds of one.
 
-The keys of what ``measure_compute`` returns are those of ``trainyard.planner.Rates``, less the links, which take more
-than one process.
+What ``measure_compute`` returns has no links, which take more than one process.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from trainyard.planner.machines.rates import VERSION
-from workers.training.checkpoints.agreement import gather_all
+from trainyard.planner import Rates
+from workers.training.group.agreement import gather_all
 from workers.training.measuring.memory_parts import Held, held, release
 from workers.training.recipes import gpt
 
@@ -57,8 +56,8 @@ class Program(NamedTuple):
     num_first: int = 0  # calls in each round before those that are timed
 
 
-def measure_compute(device: torch.device, between: Callable[[], None] | None = None) -> dict[str, Any]:
-    """Return the document of ``trainyard.planner.Rates`` without links. Called on all ranks at once, as they train.
+def measure_compute(device: torch.device, between: Callable[[], None] | None = None) -> Rates:
+    """Return the rates without links. Called on all ranks at once, as they train.
     ``between`` is called in each round, and not timed."""
     memory = _held_after_use(device)
     programs = {**_programs(device), ("operator", 0): _operator(device), ("model", 0): _model(device)}
@@ -66,28 +65,29 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
     seconds = _in_rounds(programs, device, crowding.between)
     crowded = crowding.measured
     curves = {
-        name: sorted((one.size, one.work / seconds[kind, at]) for (kind, at), one in programs.items() if kind == name)
+        name: tuple(
+            sorted((one.size, one.work / seconds[kind, at]) for (kind, at), one in programs.items() if kind == name)
+        )
         for name in CURVES
     }
     operator_s = seconds["operator", 0] / programs["operator", 0].work
     products = curves.pop("matmul")
-    return {
-        "version": VERSION,
-        "matmul": products,
-        "memory_bytes_per_s": curves["move"][-1][1],
-        "operator_s": operator_s,
-        "base_memory_bytes": memory.own_bytes,
-        "shared_memory_bytes": memory.shared_bytes,
-        "sharers": memory.sharers,
-        "kinds": curves,
-        "peak_flops": {
+    return Rates(
+        matmul=products,
+        memory_bytes_per_s=curves["move"][-1][1],
+        operator_s=operator_s,
+        base_memory_bytes=memory.own_bytes,
+        shared_memory_bytes=memory.shared_bytes,
+        sharers=memory.sharers,
+        kinds=curves,
+        peak_flops={
             "fp32": max(rate for _, rate in products),
             "bf16": max(rate for _, rate in curves["matmul/bf16"]),
         },
-        "is_measured": True,
-        "crowding": max(1.0, crowded) if device.type == "cpu" else 1.0,
-        "model_s": seconds["model", 0],
-    }
+        is_measured=True,
+        crowding=max(1.0, crowded) if device.type == "cpu" else 1.0,
+        model_s=seconds["model", 0],
+    )
 
 
 def _held_after_use(device: torch.device) -> Held:
@@ -119,12 +119,12 @@ class _Crowding:
         return (time.perf_counter() - self._wall) / max(1e-9, time.process_time() - self._busy)
 
 
-def measure_ranks(device: torch.device, between: Callable[[], None] | None = None) -> dict[str, Any]:
+def measure_ranks(device: torch.device, between: Callable[[], None] | None = None) -> Rates:
     """Return what ``measure_compute`` finds on the slowest rank: ranks that wait for each other step at its pace. A
     collective of all ranks, which compute at once, as in a training."""
     dist.barrier()
-    measured: list[dict[str, Any]] = gather_all(measure_compute(device, between))
-    return min(measured, key=lambda one: sum(rate for _, rate in one["matmul"]))
+    measured = gather_all(measure_compute(device, between))
+    return min(measured, key=lambda one: sum(rate for _, rate in one.matmul))
 
 
 def model_pass(device: torch.device) -> Callable[[], object]:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from trainyard.contract.base import to_builtins
 from trainyard.contract.facts import COMMUNICATION
+from trainyard.planner import Rates
 from trainyard.spec import CommunicationSpec
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication import reports
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link, measure_pairs
 from workers.training.communication.sweeps import Sweeps
 from workers.training.communication.timing import Fit, Points, sizes_between
-from workers.training.loop import Metrics
-from workers.training.startup import process_group
-from workers.training.startup.place import Place, choose_device, num_threads
+from workers.training.group import process_group
+from workers.training.group.agreement import gather_all
+from workers.training.group.place import Place, choose_device, num_threads
+from workers.training.metrics import Metrics, facts_record
 
 ALONE = ("compute", "send-receive")  # not between all ranks at once
 
@@ -44,7 +42,7 @@ def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
     operations = [name for name in task.operations if name not in ALONE]
     sweeps = Sweeps(operations, sizes, task.repeats, device, partial(print, flush=True) if is_first else None)
-    compute: dict[str, Any] = {}
+    compute: Rates | None = None
     if "compute" in task.operations:
         compute = measure_ranks(device, sweeps)
     links: list[Link] = []
@@ -59,10 +57,10 @@ def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
         if links:
             lines["send-receive"] = worst(links)
         facts = reports.facts(place.world_size, nodes, found, links)
-        metrics.note({"name": COMMUNICATION, "data": to_builtins(facts), "at": time.time()}, kind="facts")
-        if compute:
-            rates = reports.rates(compute, lines, place.world_size, place.local_world_size)
-            metrics.note({"name": "rates", "data": rates, "at": time.time()}, kind="facts")
+        metrics.report(facts_record(COMMUNICATION, facts))
+        if compute is not None:
+            rates = reports.with_links(compute, lines, place.world_size, place.local_world_size)
+            metrics.report(facts_record("rates", rates))
         if output := os.environ.get("TRAINYARD_OUTPUT"):
             reports.write_csv(Path(output) / "communication.csv", reports.rows(found, links, place.world_size))
     process_group.leave()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.timing import NUM_WARM_UPS, Fit, Points, fit
+from workers.training.group.agreement import gather_all
 
 ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
 

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from trainyard.contract.facts import CommunicationFacts, LinkFacts, TransferPoint
+from trainyard.planner import Rates
+from trainyard.planner.machines.rates import Link as RateOfLink
 from workers.training.communication.exchanges import bus_factor
 from workers.training.communication.pairs import Link
 from workers.training.communication.timing import Fit
-from workers.training.loop import Metrics
 from workers.training.measuring.progress import with_unit
+from workers.training.metrics import Metrics
 
 COLUMNS = ("operation", "from", "to", "bytes", "seconds", "bytes per second")
 MAX_LINKS = 400  # in the facts, the slowest first; every one is in the series
@@ -47,13 +51,13 @@ def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[Link])
     )
 
 
-def rates(compute: Mapping[str, Any], lines: Mapping[str, Fit], world: int, forked: int) -> dict[str, Any]:
-    """Return the document of ``trainyard.planner.Rates``; ``forked`` is the number of ranks on this node."""
+def with_links(compute: Rates, lines: Mapping[str, Fit], world: int, forked: int) -> Rates:
+    """Return the rates with the links that were measured; ``forked`` is the number of ranks on this node."""
     links = {
-        operation: {"ranks": world if operation != "send-receive" else 2, **line._asdict()}
+        operation: RateOfLink(world if operation != "send-receive" else 2, line.latency_s, line.bytes_per_s)
         for operation, line in lines.items()
     }
-    return {**compute, "forked": forked, "links": links, "is_measured": True}
+    return msgspec.structs.replace(compute, forked=forked, links=links, is_measured=True)
 
 
 def rows(found: Found, links: Sequence[Link], world: int) -> Iterator[tuple[Any, ...]]:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.communication.exchanges import make_exchange
 from workers.training.communication.timing import Fit, Points, fit, timed
+from workers.training.group.agreement import gather_all
 
 NUM_SWEEPS = 15
 REPORT_PERIOD_S = 5.0

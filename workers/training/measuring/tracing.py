@@ -9,20 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from trainyard.contract.base import to_builtins
 from trainyard.contract.facts import TRACE, TraceFacts
-
-
-class Notes(Protocol):
-    def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None: ...
+from workers.training.metrics import Reports, facts_record
 
 
 class TraceRequest(NamedTuple):
@@ -35,23 +30,23 @@ class TraceRequest(NamedTuple):
         return self.first + self.steps - 1
 
 
-def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, notes: Notes) -> Tracing:
+def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, reports: Reports) -> Tracing:
     """Return what traces this rank's steps, by the node's variables."""
-    return Tracing(environ.get("TRAINYARD_TRACE"), environ.get("TRAINYARD_OUTPUT"), rank, device, notes)
+    return Tracing(environ.get("TRAINYARD_TRACE"), environ.get("TRAINYARD_OUTPUT"), rank, device, reports)
 
 
 class Tracing:
     """One rank's. Nothing that goes wrong with a trace ends the training: its reason is reported instead."""
 
     def __init__(
-        self, request_path: str | None, output: str | None, rank: int, device: torch.device, notes: Notes
+        self, request_path: str | None, output: str | None, rank: int, device: torch.device, reports: Reports
     ) -> None:
         """Read requests from ``request_path`` and write traces under ``output``; without either nothing is traced."""
         self._request_path = request_path if output else None
         self._folder = Path(output or ".") / "traces"
         self._rank = rank
         self._device = device
-        self._notes = notes
+        self._reports = reports
         self._seen = 0  # the time of the request that was read last
         self._request: TraceRequest | None = None
         self._profile: profile | None = None
@@ -139,4 +134,4 @@ class Tracing:
 
     def _report(self, request: TraceRequest, *, file: str = "", num_bytes: int = 0, why: str = "") -> None:
         found = TraceFacts(id=request.id, first=request.first, last=request.last, file=file, bytes=num_bytes, why=why)
-        self._notes.note({"name": TRACE, "data": to_builtins(found), "at": time.time()}, kind="facts")
+        self._reports.report(facts_record(TRACE, found))

@@ -17,9 +17,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 from trainyard.contract.base import JsonObject
 from trainyard.extras import explained
 from trainyard.spec.sections.tasks import RecipeTask
-from workers.training.data.batches.order import Rows
-
-Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
+from workers.training.data.batches.batch import Batch, BatchReader
 
 # Names, so that reading the registry costs no import: a rank loads the one recipe it runs.
 RECIPES: dict[str, str] = {
@@ -40,7 +38,7 @@ class ModelDocument(TypedDict):
     seed: NotRequired[int]
 
 
-class Task(Protocol):
+class Task(BatchReader, Protocol):
     """What the loop needs of a recipe. A batch depends on the seed and on its place in the training alone, whatever
     the number of ranks."""
 
@@ -56,9 +54,6 @@ class Task(Protocol):
 
     def make_model(self) -> nn.Module:
         """Return a fresh model on the CPU, drawn from torch's current random state."""
-
-    def train_batch(self, positions: slice | Rows) -> Batch:
-        """Return the samples at these positions, which rise and count from 0 over all epochs, on the task's device."""
 
     def validation_batch(self, rows: slice) -> Batch:
         """Return these of the ``num_validation_rows`` rows that no training batch touches."""

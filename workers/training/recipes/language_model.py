@@ -14,12 +14,13 @@ from torch.distributed.tensor.parallel import ParallelStyle
 
 from trainyard.spec.sections import tasks as spec
 from trainyard.spec.sections.data import TextData
+from workers.training.data.batches.batch import Batch
 from workers.training.data.batches.order import EpochOrder, Rows
 from workers.training.data.batches.transfer import on_device
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
 from workers.training.data.fetching.problems import shown
 from workers.training.data.problems import DataProblem
-from workers.training.recipes import Batch, ModelDocument
+from workers.training.recipes import ModelDocument
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.gpt_plan import tensor_plan
 from workers.training.recipes.parts import keep_part

@@ -9,13 +9,13 @@ from pathlib import Path
 from workers.replicas.folders import RunMemory
 from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, parse_manifest
 from workers.training.checkpoints.pieces import Region
 from workers.training.checkpoints.reading import Reader, intersection, sha256_of
 from workers.training.checkpoints.restoring import Found, refuse_other_model
 from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
+from workers.training.group.agreement import gather_all
 from workers.training.replicas.moving import Move, carry_out
 
 

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from trainyard.contract.base import to_builtins
+from trainyard.contract.base import decode, encode
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
 from workers.replicas.plan import ReplicaPlan
 from workers.replicas.sending import PeerConnection, PeerFailed
 from workers.replicas.wire import MANIFEST, Part
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.checkpoints.background import Background
 from workers.training.checkpoints.manifest import (
     Manifest,
     StoredFile,
     StoredPart,
     StoredTensor,
+    TrainingState,
     manifest_text,
     parse_manifest,
 )
 from workers.training.checkpoints.parts import PartNote
 from workers.training.checkpoints.pieces import Piece
 from workers.training.checkpoints.random_state import RandomState, random_state
-from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, manifest_of, record_of
+from workers.training.checkpoints.saving import Facts, manifest_of, off_record, record_of
 from workers.training.checkpoints.store import Mark
-from workers.training.loop import Metrics
+from workers.training.group.agreement import gather_all
+from workers.training.metrics import Metrics, facts_record
 from workers.training.replicas.board import Board, NotThere
 from workers.training.replicas.committing import commit
 from workers.training.replicas.interval import Interval
+from workers.training.replicas.messages import PartMessage, StateMessage
 from workers.training.replicas.snapshots import MemorySnapshot
 
 PARTS_TIMEOUT_S = 60.0
@@ -58,7 +59,7 @@ class Taken:
 
     mark: Mark
     snapshot: MemorySnapshot
-    state: Record
+    state: TrainingState
     random: RandomState
     stall_s: float
     problem: str = ""  # why there is no part
@@ -106,7 +107,7 @@ class Replicas:
         return RunMemory(Path(self.plan.folder))
 
     def after_step(
-        self, step: int, pieces: Callable[[], Sequence[Piece]], state: Callable[[], Record], *, is_agreed: bool
+        self, step: int, pieces: Callable[[], Sequence[Piece]], state: Callable[[], TrainingState], *, is_agreed: bool
     ) -> None:
         """Take the state where it is due, or as soon behind that as ranks hold the same weights."""
         self.interval.entered()
@@ -123,11 +124,14 @@ class Replicas:
         """Return whether nothing is on its way any more."""
         return self._background.wait(timeout_s)
 
-    def _take(self, mark: Mark, pieces: Callable[[], Sequence[Piece]], state: Callable[[], Record]) -> None:
+    def _take(self, mark: Mark, pieces: Callable[[], Sequence[Piece]], state: Callable[[], TrainingState]) -> None:
         started = time.perf_counter()
         if not self.wait(WAIT_S):
-            name = answer_name(mark) if self.facts.rank == 0 else part_name(mark, self.facts.rank)
-            self._board.put(name, json.dumps({"why": "the state before is still on its way"}))
+            why = "the state before is still on its way"
+            if self.facts.rank == 0:
+                self._board.put(answer_name(mark), encode(StateMessage(why=why)))
+            else:
+                self._board.put(part_name(mark, self.facts.rank), encode(PartMessage(why=why)))
             return
         snapshot = next(one for one in self._snapshots if one.mark is None or one.mark != self._committed)
         problem = ""
@@ -147,13 +151,13 @@ class Replicas:
         began_s = time.thread_time()
         try:
             self.metrics.flush()  # first: behind a state that counts nobody logs its steps again
-            self._board.put(part_name(taken.mark, self.facts.rank), self._part(taken))
+            self._board.put(part_name(taken.mark, self.facts.rank), encode(self._part(taken)))
             if self.facts.rank == 0:
-                text = self._complete(taken)
-                self._board.put(answer_name(taken.mark), text)
+                answer = self._complete(taken)
+                self._board.put(answer_name(taken.mark), encode(answer))
             else:
-                text = self._board.wait_for(answer_name(taken.mark), PARTS_TIMEOUT_S)
-            self._commit(taken, text)
+                answer = decode(self._board.wait_for(answer_name(taken.mark), PARTS_TIMEOUT_S), StateMessage)
+            self._commit(taken, answer)
         # Whatever it is: a state that cannot be kept in memory is no reason to end a training.
         except Exception as error:
             self._report_problem(taken.mark, f"{type(error).__name__}: {error}")
@@ -161,10 +165,10 @@ class Replicas:
         own_s *= 1 if self._peer is None else 2  # this node receives as much as it sends
         self.cost_s = taken.stall_s + own_s
 
-    def _part(self, taken: Taken) -> str:
+    def _part(self, taken: Taken) -> PartMessage:
         """Lay down this rank's part, and return what rank 0 needs to know of it."""
         if taken.problem:
-            return json.dumps({"why": taken.problem, "is_final": True})
+            return PartMessage(why=taken.problem, is_final=True)
         snapshot, name = taken.snapshot, f"rank-{self.facts.rank}.safetensors"
         tensors = {
             tensor: StoredTensor(dtype, region.whole, (StoredPart(name, region.offset, region.shape),))
@@ -178,7 +182,7 @@ class Replicas:
             self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name]) if files else ""
         )
         note = PartNote(tensors, files, taken.random, taken.stall_s).to_json()
-        return json.dumps({"note": note, "peer_problem": problem})
+        return PartMessage(note=note, peer_problem=problem)
 
     def _send(self, mark: Mark, name: str, pieces: Sequence[memoryview], stored: StoredFile) -> str:
         """Have the other node keep it too; return why it does not."""
@@ -198,27 +202,27 @@ class Replicas:
             return str(error)
         return ""
 
-    def _complete(self, taken: Taken) -> str:
+    def _complete(self, taken: Taken) -> StateMessage:
         """On rank 0: return the manifest once all parts are whole, or why there is no such state."""
         facts = self.facts
         try:
             notes = {rank: self._note_of(taken.mark, rank) for rank in facts.writers}
             num_copies = self._count_copies(taken.mark)
         except GivenUp as error:
-            return json.dumps({"why": f"{error}", "is_final": error.is_final})
+            return StateMessage(why=f"{error}", is_final=error.is_final)
         except NotThere as error:
-            return json.dumps({"why": f"{error}", "is_final": False})
+            return StateMessage(why=f"{error}")
         manifest = manifest_of(facts, taken.mark, taken.state, notes)
         stall_s = max(note.stall_s for note in notes.values())
-        return json.dumps({"manifest": manifest_text(manifest), "stall_s": stall_s, "num_copies": num_copies})
+        return StateMessage(manifest=manifest_text(manifest), stall_s=stall_s, num_copies=num_copies)
 
     def _note_of(self, mark: Mark, rank: int) -> PartNote:
-        document = json.loads(self._board.wait_for(part_name(mark, rank), PARTS_TIMEOUT_S))
-        if why := document.get("why"):
-            raise GivenUp(f"rank {rank}: {why}", is_final=document.get("is_final", False))
-        if problem := document["peer_problem"]:
-            self._peer_problems.append(f"rank {rank}: {problem}")
-        return PartNote.of(json.loads(document["note"]))
+        part = decode(self._board.wait_for(part_name(mark, rank), PARTS_TIMEOUT_S), PartMessage)
+        if part.why:
+            raise GivenUp(f"rank {rank}: {part.why}", is_final=part.is_final)
+        if part.peer_problem:
+            self._peer_problems.append(f"rank {rank}: {part.peer_problem}")
+        return PartNote.of(part.note)
 
     def _count_copies(self, mark: Mark) -> int:
         """Return on how many nodes each part lies. Raises GivenUp where it is one, and a state before lies on two."""
@@ -231,28 +235,26 @@ class Replicas:
         self._report_problem(mark, f"each part lies on one node alone: {problems[0]}")
         return 1
 
-    def _commit(self, taken: Taken, text: str) -> None:
+    def _commit(self, taken: Taken, answer: StateMessage) -> None:
         """Let the state count here, or give it up."""
-        answer = json.loads(text)
-        if why := answer.get("why"):
-            self.is_off = self.is_off or answer.get("is_final", False)
-            self._report_problem(taken.mark, why)
+        if answer.why:
+            self.is_off = self.is_off or answer.is_final
+            self._report_problem(taken.mark, answer.why)
             return
         if self.keeper:
-            manifest: str = answer["manifest"]
-            commit(self.memory, taken.mark, manifest)
-            data = manifest.encode()
+            commit(self.memory, taken.mark, answer.manifest)
+            data = answer.manifest.encode()
             stored = StoredFile(len(data), hashlib.sha256(data).hexdigest())
-            if answer["num_copies"] > 1 and (problem := self._send(taken.mark, MANIFEST, [memoryview(data)], stored)):
+            if answer.num_copies > 1 and (problem := self._send(taken.mark, MANIFEST, [memoryview(data)], stored)):
                 print(f"the manifest of {taken.mark.name} did not reach its second node: {problem}", flush=True)
         before, self._committed = self._committed, taken.mark
         if self.facts.rank == 0:
             if before is not None:
                 names = [part_name(before, rank) for rank in self.facts.writers]
                 self._board.remove([*names, answer_name(before)])
-            self._report(taken.mark, parse_manifest(answer["manifest"]), answer)
+            self._report(taken.mark, parse_manifest(answer.manifest), answer)
 
-    def _report(self, mark: Mark, manifest: Manifest, answer: Record) -> None:
+    def _report(self, mark: Mark, manifest: Manifest, answer: StateMessage) -> None:
         now = time.monotonic()
         if now - self._reported_at < REPORT_EVERY_S:
             return
@@ -262,11 +264,11 @@ class Replicas:
             fence=mark.fence,
             bytes=manifest.num_bytes,
             every_steps=self.interval.every,
-            stall_s=answer["stall_s"],
-            num_copies=answer["num_copies"],
+            stall_s=answer.stall_s,
+            num_copies=answer.num_copies,
             nodes=list(self.nodes),
         )
-        self.metrics.note({"name": IN_MEMORY, "data": to_builtins(found), "at": time.time()}, kind="facts")
+        self.metrics.report(facts_record(IN_MEMORY, found))
 
     def _report_problem(self, mark: Mark, why: str) -> None:
         """Say once what keeps states from memory; training goes on."""
@@ -274,8 +276,8 @@ class Replicas:
             return
         self._reported.add(why)
         print(f"the state of step {mark.step} is not kept in memory, training goes on: {why}", flush=True)
-        record = record_of("off", self.facts.run, mark)
-        self.metrics.note({**record, "why": why[:MAX_WHY], "memory": self.plan.node or "a node"})
+        memory = self.plan.node or "a node"
+        self.metrics.report(record_of("off", self.facts.run, mark, why=why, memory=memory))
 
 
 def open_replicas(
@@ -287,10 +289,7 @@ def open_replicas(
     if problems:
         if facts.rank == 0:
             print(f"no states are kept in memory, training goes on without: {problems[0]}", flush=True)
-            record: Record = {"t": "checkpoint", "state": "off", "run": facts.run, "at": time.time()}
-            metrics.note(
-                {**record, "fence": facts.fence, "why": problems[0][:MAX_WHY], "memory": plan.node or "a node"}
-            )
+            metrics.report(off_record(facts.run, facts.fence, problems[0], memory=plan.node or "a node"))
         return None
     if not is_writer:
         return None

@@ -21,17 +21,18 @@ from trainyard.formats.figures import RATES
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import Training, build
-from workers.training.checkpoints.agreement import gather_all
 from workers.training.checkpoints.manifest import Damaged, read_manifest
 from workers.training.checkpoints.store import Store
-from workers.training.loop import Metrics, kept_random_state, settle, take_step
+from workers.training.group.agreement import gather_all
+from workers.training.group.place import Place
+from workers.training.loop import kept_random_state, settle, take_step
 from workers.training.measuring.memory_limit import PeakMemory, share_of_memory
 from workers.training.measuring.progress import with_unit
 from workers.training.mesh import Mesh, share_batch
+from workers.training.metrics import Metrics
 from workers.training.passes import PlainPasses
 from workers.training.recipes import Task
 from workers.training.startup.noise_scale import find_by_noise
-from workers.training.startup.place import Place
 
 GAIN = 0.1  # twice the batch must bring a tenth more units a second to be worth its memory and its slower learning
 LONGEST_STEP_S = 10.0  # beyond it no batch is tried: on a CPU memory would hold far more than anybody waits for

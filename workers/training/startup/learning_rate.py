@@ -16,8 +16,9 @@ import torch
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import build
-from workers.training.loop import Metrics, kept_random_state, settle, take_step
+from workers.training.loop import kept_random_state, settle, take_step
 from workers.training.mesh import Mesh
+from workers.training.metrics import Metrics
 from workers.training.recipes import Task
 from workers.training.startup.batch_size import free
 

@@ -17,8 +17,9 @@ import torch.distributed as dist
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import Training, build
-from workers.training.loop import Metrics, kept_random_state, settle, take_step
+from workers.training.loop import kept_random_state, settle, take_step
 from workers.training.mesh import Mesh
+from workers.training.metrics import Metrics
 from workers.training.recipes import Task
 
 ROUNDS = 6

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import select
 import socket
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
-from .documents import NAMESPACE, SILENT, Answer, Call, JobReport
+from .documents import NAMESPACE, SILENT, Answer, Call, JobReport, text_of
 
 IDLE_S = 300.0  # after which nobody asks any more
 CONNECT_S = 5.0
@@ -31,12 +29,12 @@ def main() -> int:
     if first.problem:
         return 1
     for line in lines_of(sys.stdin.buffer.fileno()):
-        send(answers, answer(Call.read(json.loads(line)), is_client=address.startswith(CLIENT)))
+        send(answers, answer(Call.read(line), is_client=address.startswith(CLIENT)))
     return 0
 
 
 def send(answers: BinaryIO, document: Answer) -> None:
-    answers.write(json.dumps(asdict(document)).encode() + b"\n")
+    answers.write(text_of(document).encode() + b"\n")
 
 
 def lines_of(descriptor: int) -> Iterator[bytes]:
@@ -86,7 +84,7 @@ def answer(call: Call, *, is_client: bool) -> Answer:
 def survey(call: Call, is_client: bool) -> Answer:
     from .survey import survey as there
 
-    found = read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
+    found = Answer.read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
     for place, job in enumerate(found.jobs):
         if job.state == SILENT:  # a busy actor is what it was
             found.jobs[place] = _known.get(job.job, job)
@@ -100,23 +98,18 @@ def survey(call: Call, is_client: bool) -> Answer:
 def find(call: Call, is_client: bool) -> Answer:
     from .survey import find as there
 
-    return read(ask(there, call.job, is_client=is_client, limit_s=call.limit_s))
+    return Answer.read(ask(there, call.job, is_client=is_client, limit_s=call.limit_s))
 
 
-def ask(function: Any, *words: Any, is_client: bool, limit_s: float) -> dict[str, Any]:
+def ask(function: Callable[..., str], *words: str | float, is_client: bool, limit_s: float) -> str:
     """Call the function, or have a machine of Ray call it: the client knows only some of Ray's functions."""
     import ray
 
     if not is_client:
-        found: dict[str, Any] = function(*words)
-        return found
+        return function(*words)
     reference = ray.remote(num_cpus=0, max_retries=0)(function).remote(*words)
-    answered: dict[str, Any] = ray.get(reference, timeout=limit_s)
+    answered: str = ray.get(reference, timeout=limit_s)
     return answered
-
-
-def read(document: dict[str, Any]) -> Answer:
-    return Answer(**{**document, "jobs": [JobReport(**job) for job in document["jobs"]]})
 
 
 def submit(call: Call, is_client: bool) -> Answer:
@@ -131,7 +124,7 @@ def submit(call: Call, is_client: bool) -> Answer:
         .options(
             name=call.job, lifetime="detached", get_if_exists=True, num_cpus=0, max_restarts=0, resources={HEAD: 0.001}
         )
-        .remote(asdict(call.request))
+        .remote(text_of(call.request))
     )
     try:
         ray.get(actor.report.remote(), timeout=call.limit_s)

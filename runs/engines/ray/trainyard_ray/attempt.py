@@ -38,8 +38,8 @@ CAUSES = (  # what Ray's sentences hold, in the order in which they are looked f
 
 
 class AttemptMachines:
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._request = Request.read(document)
+    def __init__(self, request: str) -> None:
+        self._request = Request.read(request)
         demand = self._request.demand
         self._report = JobReport(
             self._request.job, "pending", self._request.num_machines, self._request.strategy, demand
@@ -56,7 +56,7 @@ class AttemptMachines:
         self._serving = {machine.serve.remote(): index for index, machine in enumerate(self._machines)}
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:  # no text: actors of older servers report so, and live on
         with self._lock:
             return asdict(self._report)
 
@@ -159,8 +159,8 @@ def end_of(reference: Any) -> tuple[str, str, int | None]:
         return "preempted" if error.preempted else cause_in(str(error)), plain(error), None
     except (RayError, GetTimeoutError) as error:
         return "failed", plain(error), None
-    code = int(ending["exit_code"])
-    return "" if code == 0 else "exited", str(ending["words"]), code
+    code, words = ending
+    return "" if code == 0 else "exited", str(words), int(code)
 
 
 def cause_in(text: str) -> str:

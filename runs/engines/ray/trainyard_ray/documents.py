@@ -1,8 +1,10 @@
-"""What control and the program say to each other: a line of JSON each."""
+"""What control and the program send each other: a line of JSON each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 NAMESPACE = "trainyard"  # of our actors in Ray
@@ -39,8 +41,8 @@ class Request:
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, document: dict[str, Any]) -> Request:
-        return cls(**{**document, "demand": Demand(**document["demand"])})
+    def read(cls, text: str) -> Request:
+        return _request(json.loads(text))
 
 
 @dataclass
@@ -54,9 +56,10 @@ class Call:
     limit_s: float = 8.0  # after which the program answers in any case
 
     @classmethod
-    def read(cls, document: dict[str, Any]) -> Call:
+    def read(cls, text: str | bytes) -> Call:
+        document = json.loads(text)
         request = document.pop("request", None)
-        return cls(**document, request=None if request is None else Request.read(request))
+        return cls(**document, request=None if request is None else _request(request))
 
 
 @dataclass
@@ -95,3 +98,17 @@ class Answer:
     version: str = ""
     problem: str = ""
     kind: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> Answer:
+        document = json.loads(text)
+        return cls(**{**document, "jobs": [JobReport(**job) for job in document["jobs"]]})
+
+
+def text_of(document: Request | Answer) -> str:
+    """Return what ``read`` takes: Ray carries texts, for its machines may have other versions of these classes."""
+    return json.dumps(asdict(document))
+
+
+def _request(document: Mapping[str, Any]) -> Request:
+    return Request(**{**document, "demand": Demand(**document["demand"])})

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 MAX_WORDS = 600
 OURS = ("RAY_", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONBREAKPOINT", "SPT_", "JOB_ID")  # Ray's, not for the child
@@ -24,7 +23,7 @@ class Machine:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
 
-    def serve(self) -> dict[str, Any]:
+    def serve(self) -> tuple[int, str]:
         """Run the program and return its exit code and its last words."""
         read, self._lifeline = os.pipe()
         words = [self._words[0] or sys.executable, *self._words[1:]]
@@ -45,13 +44,13 @@ class Machine:
                     start_new_session=True,  # a signal to Ray's process group is not for it
                 )
         except OSError as error:
-            return {"exit_code": 127, "words": f"{error.filename or words[0]}: {error.strerror}"}
+            return 127, f"{error.filename or words[0]}: {error.strerror}"
         finally:
             os.close(read)
         if self._is_stopped:
             self.stop()
         code = self._process.wait()
-        return {"exit_code": code, "words": "" if code == 0 else self._last_words(begins_at)}
+        return code, "" if code == 0 else self._last_words(begins_at)
 
     def stop(self) -> None:
         """Ask the program to leave."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import ray
 from ray.exceptions import ActorDiedError, RayError
 
 from .attempt import cause_in, draining_nodes, plain
-from .documents import NAMESPACE, SILENT, Answer, JobReport, RayMachine
+from .documents import NAMESPACE, SILENT, Answer, JobReport, RayMachine, text_of
 
 
-def survey(prefix: str, limit_s: float) -> dict[str, Any]:
+def survey(prefix: str, limit_s: float) -> str:
     """Return our jobs, each as its actor reports it, and the machines."""
     names = sorted(name for name in ray.util.list_named_actors() if name.startswith(prefix) and "." not in name)
     asked: dict[str, Any] = {}
@@ -23,7 +22,7 @@ def survey(prefix: str, limit_s: float) -> dict[str, Any]:
             continue
     answered = set(ray.wait(list(asked.values()), num_returns=len(asked), timeout=limit_s / 2)[0]) if asked else set()
     jobs = [report_of(name, reference, reference in answered) for name, reference in asked.items()]
-    return asdict(Answer(jobs=jobs, machines=machines()))
+    return text_of(Answer(jobs=jobs, machines=machines()))
 
 
 def report_of(name: str, reference: Any, has_answered: bool) -> JobReport:
@@ -59,11 +58,11 @@ def plain_resources(resources: dict[str, float]) -> dict[str, float]:
     }
 
 
-def find(name: str) -> dict[str, Any]:
+def find(name: str) -> str:
     """Return how the actor of a job that is not there any more ended, by Ray's own books."""
     found = [one for one in ray._private.state.actors().values() if one["Name"] == name and one["State"] == "DEAD"]
     if not found:
-        return asdict(Answer())
+        return text_of(Answer())
     cause = max(found, key=lambda one: int(one["EndTime"]))["DeathCause"]
     words = str(getattr(cause.actor_died_error_context, "error_message", "") or cause)
-    return asdict(Answer(jobs=[JobReport(name, "over", end=cause_in(words), words=plain(words))]))
+    return text_of(Answer(jobs=[JobReport(name, "over", end=cause_in(words), words=plain(words))]))

@@ -136,7 +136,9 @@ def test_the_newest_valid_is_taken_and_what_is_wrong_with_the_others_is_told(yar
     invalid, torn, restored = notes(points)[:3]
     assert invalid["why"].startswith("rank-1.safetensors is not as it was written")
     assert torn["why"].startswith("manifest.json is not as it was written")
-    assert restored["run"] == RUN and restored["name"] == "step-2.fence-1" and restored["degrees"]["data"] == 2
+    assert (
+        restored["run"] == RUN and (restored["step"], restored["fence"]) == (2, 1) and restored["degrees"]["data"] == 2
+    )
     assert after(points, "train/loss", 0) == after(uninterrupted, "train/loss", 2)
     # The damaged ones went as soon as there was a new whole one, and with them the old.
     assert yard.names() == ["step-6.fence-3"]

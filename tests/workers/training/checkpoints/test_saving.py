@@ -57,7 +57,8 @@ def give_rank_1_a_folder_of_its_own() -> None:
 
 
 def shorten_the_waiting() -> None:
-    from workers.training.checkpoints import agreement, saving
+    from workers.training.checkpoints import saving
+    from workers.training.group import agreement
 
     agreement.PROBE_TIMEOUT_S = 0.2
     saving.PARTS_TIMEOUT_S = 0.3
@@ -137,7 +138,7 @@ def test_a_folder_that_vanishes_is_told_and_costs_no_training(yard: Yard) -> Non
 
 
 def remove_the_folder_behind_step_2() -> None:
-    from workers.training.checkpoints import DiskCheckpoints
+    from workers.training.keeping import DiskCheckpoints
 
     after_step = DiskCheckpoints.after_step
 

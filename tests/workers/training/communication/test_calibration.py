@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -12,13 +11,15 @@ import torch
 from tests.workers.training.communication.little import little_work
 from trainyard.planner import Rates
 from workers.training.communication import calibration
+from workers.training.communication.reports import with_links
+from workers.training.communication.timing import Fit
 from workers.training.measuring.memory_parts import held
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def document() -> Iterator[dict[str, Any]]:
+def measured() -> Iterator[Rates]:
     """What is measured, with next to no work in it."""
     threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
@@ -29,19 +30,19 @@ def document() -> Iterator[dict[str, Any]]:
         torch.set_num_threads(threads)
 
 
-def test_what_is_measured_is_what_the_planner_reads(document: dict[str, Any]) -> None:
-    rates = Rates.from_document(json.loads(json.dumps(document)))
+def test_what_is_measured_is_what_the_planner_reads(measured: Rates) -> None:
+    rates = Rates.from_document(json.loads(json.dumps(measured.as_document())))
     assert rates.is_measured
     assert [size for size, _ in rates.matmul] == [2.0 * 8 * 8 * 8, 2.0 * 16 * 8 * 8]
     assert {"attention", "convolution", "norm", "group-norm", "softmax", "move", "optimizer"} <= rates.kinds.keys()
     assert rates.base_memory_bytes > 10 * 2**20
     assert [size for size, _ in rates.kinds["attention"]] == [4.0 * 8 * 8 * 8], "of a head of a row"
-    assert document["model_s"] > 0
+    assert rates.model_s > 0
 
 
-def test_the_document_is_left_to_others_to_add_links_to(document: dict[str, Any]) -> None:
-    links = {"all-reduce": {"ranks": 2, "latency_s": 0.0, "bytes_per_s": 1e9}}
-    assert Rates.from_document({**document, "links": links}).links["all-reduce"].ranks == 2
+def test_links_are_added_to_what_was_measured(measured: Rates) -> None:
+    rates = with_links(measured, {"all-reduce": Fit(0.0, 1e9)}, world=2, forked=1)
+    assert Rates.from_document(rates.as_document()).links["all-reduce"].ranks == 2
 
 
 def test_pages_of_its_own_are_told_from_shared_ones() -> None:

@@ -15,7 +15,7 @@ from workers.replicas.folders import MemoryFolder, RunMemory
 from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training.checkpoints.store import Mark, find
-from workers.training.startup.place import Place
+from workers.training.group.place import Place
 
 ROOT, LIMIT, NODES = "MEMORY_OF_TEST", "LIMIT_OF_TEST", "NODES_OF_TEST"
 ABOVE, UNTIL = "ABOVE_OF_TEST", "UNTIL_OF_TEST"

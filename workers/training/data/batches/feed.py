@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from workers.training.data.batches.ahead import Ahead
+from workers.training.data.batches.batch import Batch, BatchReader
 from workers.training.data.batches.order import Rows
 from workers.training.data.batches.positions import Positions, Skipped, SkippedSteps
 from workers.training.data.batches.transfer import Arrival, Reader
 from workers.training.mesh import BatchShare
-from workers.training.recipes import Batch, Task
 
 DEPTH = 2  # batches that are ready before they are asked for
 WORTH_A_THREAD_S = 200e-6  # below it a batch is read sooner than two threads have taken turns
@@ -32,7 +32,9 @@ class Feed:
     ``restart`` says where a training goes on, whose batch may have had another size until then.
     """
 
-    def __init__(self, task: Task, batch_size: int, share: BatchShare, device: torch.device | None = None) -> None:
+    def __init__(
+        self, task: BatchReader, batch_size: int, share: BatchShare, device: torch.device | None = None
+    ) -> None:
         self._read = task.train_batch
         self._device = device or torch.device("cpu")
         self._positions = Positions(batch_size)

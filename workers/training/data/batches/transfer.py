@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workers.training.recipes import Batch
+from workers.training.data.batches.batch import Batch
 
 Read = Callable[[slice], Batch]
 Arrival = Callable[[], Batch]  # called by the thread that computes, just before it uses the batch

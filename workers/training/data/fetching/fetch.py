@@ -48,34 +48,35 @@ def fetched(location: str, suffixes: Sequence[str], *, local: Callable[[str], Pa
     Raises DataProblem, in one sentence, for whatever keeps them from being fetched.
     """
     if inner := archive_of(location):
-        return _fetched(location, inner.path, suffixes, inner.protocol, {"fo": str(local(inner.archive))})
-    return _fetched(location, location, suffixes, location.partition("://")[0].lower(), {})
+        return _fetched(location, inner.path, suffixes, inner.protocol, str(local(inner.archive)))
+    return _fetched(location, location, suffixes, location.partition("://")[0].lower())
 
 
 def fetched_file(location: str) -> Path:
     """Return the one file in the cache that a URL names, also where it is an archive."""
-    path = _fetched(location, location, (), location.partition("://")[0].lower(), {})
+    path = _fetched(location, location, (), location.partition("://")[0].lower())
     if path.is_dir():
         raise DataProblem(f"task.data.location names {shown(location)}, which is a folder and no archive")
     return path
 
 
-def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, options: dict[str, Any]) -> Path:
+def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, archive: str = "") -> Path:
+    """``archive`` is the file of this machine that ``path`` lies in; empty where it is in none."""
     with _in_words(location):
-        store = open_store(protocol, path, options)
+        store = open_store(protocol, path, archive)
         entries = entries_of(store, protocol, path, suffixes)
     if not entries:
         ends = f" that ends in {' or '.join(suffixes)}" if suffixes else ""
         raise DataProblem(f"task.data.location is {shown(location)}, where there is no file{ends}")
     # Of a local archive the path holds its own state; a store without versions is asked anew by each attempt.
     state = "\n".join(f"{entry.name}\0{entry.size}\0{entry.version}" for entry in entries)
-    source = f"{location}\0{_state(options['fo'])}" if options else location
-    if not options and not all(entry.version for entry in entries):
+    source = f"{location}\0{_state(archive)}" if archive else location
+    if not archive and not all(entry.version for entry in entries):
         source += os.environ.get("TRAINYARD_ATTEMPT", "")
 
     def build(folder: Path) -> None:
         with _in_words(location):
-            _download(store, entries, folder / "files", location, num_threads=1 if options else NUM_FETCHING_THREADS)
+            _download(store, entries, folder / "files", location, num_threads=1 if archive else NUM_FETCHING_THREADS)
 
     size = sum(entry.size or 0 for entry in entries)
     what = hashlib.sha256(f"{source} {state}".encode(errors="surrogateescape")).hexdigest()  # a key is shown

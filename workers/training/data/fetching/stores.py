@@ -68,8 +68,9 @@ def archive_of(location: str) -> Inside | None:
     return Inside("zip" if name.endswith(".zip") else "tar", "", location)
 
 
-def open_store(protocol: str, location: str, options: dict[str, Any]) -> Any:
-    """Return fsspec's file system of ``protocol``, with what ``location`` says of it, such as a host.
+def open_store(protocol: str, location: str, archive: str = "") -> Any:
+    """Return fsspec's file system of ``protocol``, with what ``location`` says of it, such as a host; for an archive,
+    the one in that file.
 
     Raises DataProblem for one that we do not know or have not.
     """
@@ -83,7 +84,9 @@ def open_store(protocol: str, location: str, options: dict[str, Any]) -> Any:
             os.environ["HF_HUB_DISABLE_XET"] = "1"  # it connects past Python, where no address is checked
         if package:
             importlib.import_module(package)
-        given = fsspec.get_filesystem_class(protocol)._get_kwargs_from_urls(location) | _options(protocol) | options
+        given = fsspec.get_filesystem_class(protocol)._get_kwargs_from_urls(location) | _options(protocol)
+        if archive:
+            given["fo"] = archive
         return fsspec.filesystem(protocol, skip_instance_cache=protocol != "memory", **given)
     except ImportError:
         raise DataProblem(

@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
+from trainyard.contract.base import JsonObject
 from workers.training.data.problems import DataProblem
 from workers.training.files import sync
 
@@ -33,7 +33,7 @@ MAX_TRIES = 10  # between a build and the use of it another process may evict it
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Build = Callable[[Path], None]
-Facts = dict[str, Any]  # what is known of an entry, as JSON: each kind of entry has facts of its own
+Facts = JsonObject  # what is known of an entry, as JSON: each kind of entry has facts of its own
 
 # The locks on what this process uses, by the entry's path: descriptors that are open until it ends.
 _held: dict[Path, int] = {}

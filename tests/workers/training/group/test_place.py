@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import free_port
-from workers.training.startup.place import Place, choose_device, num_threads, read_place
-from workers.training.startup.process_group import MasterNotReached, wait_for_master
+from workers.training.group.place import Place, choose_device, num_threads, read_place
+from workers.training.group.process_group import MasterNotReached, wait_for_master
 
 
 def test_torchruns_variables_name_the_place() -> None:

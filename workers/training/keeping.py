@@ -12,14 +12,14 @@ from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
 from workers.training.changing import change_for
 from workers.training.checkpoints import retention
-from workers.training.checkpoints.agreement import gather_all, why_not_shared
 from workers.training.checkpoints.pieces import piece_of, share_writing
 from workers.training.checkpoints.restoring import Found, Refused, choose
-from workers.training.checkpoints.saving import MAX_WHY, Facts, Record, Saver, record_of
+from workers.training.checkpoints.saving import Facts, Saver, off_record, record_of
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
 from workers.training.files import sync
-from workers.training.loop import Metrics
+from workers.training.group.agreement import gather_all, why_not_shared
+from workers.training.metrics import Metrics
 from workers.training.replicas.finding import Search, search
 from workers.training.replicas.taking import Replicas, open_replicas
 
@@ -66,9 +66,9 @@ class DiskCheckpoints:
                     f"checkpoint.restore is {self._restore_point}, which cannot be restored: {reasons(refused)}"
                 )
             if (refused or in_memory.refused) and training.mesh.rank == 0:
-                own = record_of("anew", self._store.run, Mark(self._store.fence, 0))
-                self._metrics.note({**own, "why": "none of the checkpoints that were offered can be used"})
-                print("starts anew at step 0: none of the checkpoints that were offered can be used", flush=True)
+                why = "none of the checkpoints that were offered can be used"
+                self._metrics.report(record_of("anew", self._store.run, Mark(self._store.fence, 0), why=why))
+                print(f"starts anew at step 0: {why}", flush=True)
             training.feed.skip(self._store.skips_after(None))
             return 0
         return self._go_on(training, found, (), started)
@@ -80,9 +80,10 @@ class DiskCheckpoints:
         training.feed.skip(self._store.skips_after(found.candidate))
         if training.mesh.rank == 0:
             mark, run = found.candidate.mark, found.candidate.run
-            record = record_of("restored", run, mark, found.manifest)
             memory = named(nodes)
-            self._metrics.note({**record, "took_s": time.perf_counter() - started, "memory": memory})
+            record = record_of("restored", run, mark, found.manifest, memory=memory)
+            record.took_s = time.perf_counter() - started
+            self._metrics.report(record)
             source = f"the memory of {memory}" if memory else f"checkpoint {mark.name} of run {run}"
             print(f"goes on behind step {mark.step}, from {source}", flush=True)
         return found.manifest.step
@@ -98,8 +99,7 @@ class DiskCheckpoints:
         result = search(self._plan, self._store, training, self._parameters, self._kind, not_before=newest)
         for one in result.refused if training.mesh.rank == 0 else ():
             print(f"state {one.mark.name} in the memory of {named(one.nodes)} is not used: {one.why}", flush=True)
-            record = record_of("invalid", run, one.mark)
-            self._metrics.note({**record, "why": one.why[:MAX_WHY], "memory": named(one.nodes)})
+            self._metrics.report(record_of("invalid", run, one.mark, why=one.why, memory=named(one.nodes)))
         return result
 
     def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
@@ -174,14 +174,13 @@ class DiskCheckpoints:
         sync(facts.folder.parent)  # the folder may be new, and what is in it is on the disk only when its name is
         retention.sweep(facts.folder, Mark(facts.fence, 0))
         for mark in retention.retired(facts.folder):
-            self._metrics.note(record_of("deleted", facts.run, mark))
+            self._metrics.report(record_of("deleted", facts.run, mark))
             retention.remove(facts.folder / mark.deleted_name)
 
     def _report_off(self, rank: int, trouble: str) -> None:
         if rank == 0:
             print(f"no checkpoints are kept, training goes on without: {trouble}", flush=True)
-            record: Record = {"t": "checkpoint", "state": "off", "run": self._store.run, "at": time.time()}
-            self._metrics.note({**record, "fence": self._store.fence, "why": trouble[:MAX_WHY]})
+            self._metrics.report(off_record(self._store.run, self._store.fence, trouble))
 
     def _report_refused(self, training: Training, refused: Sequence[Refused]) -> None:
         for one in refused:
@@ -192,8 +191,9 @@ class DiskCheckpoints:
                 print(f"checkpoint {candidate.mark.name} of run {candidate.run} is damaged: {one.why}", flush=True)
                 # What is only not here may lie on the disk of the node that took it: it is not damaged for all.
                 is_missing = not candidate.folder.is_dir()
-                record = record_of("invalid", candidate.run, candidate.mark)
-                self._metrics.note({**record, "why": one.why, "missing": is_missing})
+                record = record_of("invalid", candidate.run, candidate.mark, why=one.why)
+                record.missing = is_missing
+                self._metrics.report(record)
 
 
 def named(nodes: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
-from workers.training.startup.place import Place
+from workers.training.group.place import Place
 
 FORM_TIMEOUT_S = 120.0
 POLL_S = 0.005

@@ -1,0 +1,52 @@
+"""Schemas of answers, made of the types that the server and its clients share: ``trainyard.contract.answers``."""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from operator import or_
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from msgspec import Meta
+from ninja import Schema
+from pydantic import Field, create_model
+
+
+@cache
+def schema_of(document: type[Any]) -> type[Schema]:
+    """Return the schema of a TypedDict: each field is required, and described as its ``Meta`` says."""
+    fields: dict[str, Any] = {}
+    for name, hint in get_type_hints(document, include_extras=True).items():
+        fields[name] = (_shape(hint), Field(description=_description(hint)))
+    return create_model(f"{document.__name__}Out", __base__=Schema, __doc__=document.__doc__, **fields)
+
+
+def _shape(hint: Any) -> Any:
+    """Return the type with a schema in the place of each TypedDict."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (NotRequired, Required, Annotated):
+        return _shape(arguments[0])
+    if origin in (Union, UnionType):
+        return reduce(or_, (_shape(one) for one in arguments))
+    if origin is not None:
+        return origin[tuple(_shape(one) for one in arguments)]
+    return schema_of(hint) if is_typeddict(hint) else hint
+
+
+def _description(hint: Any) -> str | None:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (NotRequired, Required):
+        return _description(arguments[0])
+    if origin is not Annotated:
+        return None
+    return next((one.description for one in arguments[1:] if isinstance(one, Meta)), None)

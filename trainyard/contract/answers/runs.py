@@ -1,0 +1,136 @@
+"""What the REST API answers about runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from trainyard.contract.base import JsonObject
+from trainyard.contract.facts import TimeDocument
+
+
+class Reason(TypedDict):
+    code: str
+    sentence: str
+    evidence: NotRequired[JsonObject]
+
+
+class Lamp(TypedDict):
+    name: NotRequired[str]
+    colour: Annotated[str, Meta(description="green, amber, red or grey")]
+    sentence: str
+
+
+class Lamps(TypedDict):
+    process: Lamp
+    progress: Lamp
+    telemetry: Lamp
+
+
+class Trouble(TypedDict):
+    code: str
+    count: int
+    sentence: str
+
+
+class Throughput(TypedDict):
+    """Medians over the newest attempt without its first tenth; None: the run does not log it."""
+
+    value: float | None
+    unit: Annotated[str, Meta(description="`tok/s` or `samples/s`")]
+    mfu: Annotated[
+        float | None, Meta(description="Model FLOPs utilisation: a share of what the devices can do at best")
+    ]
+
+
+class SeriesSummary(TypedDict):
+    """What tables show of one series; ``last`` may be the word of a value that is not finite."""
+
+    last: float | str | None
+    min: float | None
+    max: float | None
+    count: int
+
+
+class LeftOutNode(TypedDict):
+    """A node that the run is kept away from for a while."""
+
+    node: str
+    why: str
+    until: str
+    is_excluded: Annotated[bool, Meta(description="False: it is taken where there is no other")]
+
+
+class Restarts(TypedDict):
+    """How often the run was started again by itself."""
+
+    max: Annotated[int, Meta(description="`restarts.max` of its spec")]
+    used: Annotated[int, Meta(description="restarts in a row that counted at the last failure")]
+    total: Annotated[int, Meta(description="all since a person started it")]
+    due_at: NotRequired[
+        Annotated[str | None, Meta(description="when the next attempt may begin; None: none is waited for")]
+    ]
+    left_out: list[LeftOutNode]
+    source: NotRequired[
+        Annotated[
+            str,
+            Meta(description="what the last restart went on from: `storage`, `the memory of` nodes; `memory`: not yet"),
+        ]
+    ]
+    from_step: NotRequired[Annotated[int | None, Meta(description="the step of that state")]]
+    steps_lost: NotRequired[Annotated[int | None, Meta(description="steps that the last restart trains again")]]
+
+
+class Rewind(TypedDict):
+    """A decision to go back to `to_step`, and to leave out the batches of the steps `first` to `last`."""
+
+    to_step: int
+    first: int
+    last: int
+    at: str
+    by: Annotated[str, Meta(description="empty: a rule of `watch`")]
+    rule: Annotated[str, Meta(description="the metric of that rule")]
+
+
+class Run(TypedDict):
+    """What the terminal and the SDK read of a run."""
+
+    id: str
+    name: str
+    project: str
+    cluster: Annotated[str | None, Meta(description="None: it was logged outside of Trainyard and sent here")]
+    status: str
+    reason: Reason
+    lamps: Lamps
+    step: int | None
+    steps: int | None
+    progress: float | None
+    attempt: int | None
+    restarts: NotRequired[Restarts]
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    troubles: Annotated[list[Trouble], Meta(description="what went wrong with its records on their way, worst first")]
+    throughput: NotRequired[Throughput]
+    time: NotRequired[Annotated[TimeDocument | None, Meta(description="None: it was logged outside of Trainyard")]]
+    summary: dict[str, SeriesSummary]
+
+
+class RunDocument(Run):
+    """All of a run."""
+
+    job: str | None
+    parent: str | None
+    tags: list[str]
+    notes: str
+    rewinds: list[Rewind]
+    created_by: str | None
+    archived_at: str | None
+    spec: JsonObject
+
+
+def lamps_of(run: Run) -> list[tuple[str, Lamp]]:
+    """Return the three lamps with their names."""
+    lamps = run["lamps"]
+    return [("process", lamps["process"]), ("progress", lamps["progress"]), ("telemetry", lamps["telemetry"])]

@@ -1,0 +1,167 @@
+"""How the client speaks to the server: its token, tries again, errors, and answers that are checked."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar, cast
+
+import httpx
+
+from trainyard.contract.base import BadDocument, convert
+from trainyard.rest import answers
+from trainyard.spec.problems import Problem
+
+RETRY_AFTER_S = (0.2, 0.8)
+QueryValue = str | int | float | bool | Sequence[str] | None
+
+T = TypeVar("T")
+
+
+class ApiError(RuntimeError):
+    """The server said no. ``detail`` is its sentence, ``errors`` has the problems of a spec."""
+
+    def __init__(self, status: int, detail: str, errors: list[Problem]) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = errors
+
+
+class Unreachable(RuntimeError):
+    """No answer from the server."""
+
+
+class Bearer(httpx.Auth):
+    """Sends the token, and its successor where there is one: `up` renews that of its machine every hour."""
+
+    def __init__(self, token: str, renew: Callable[[], str] | None) -> None:
+        self._token = token
+        self._renew = renew
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        response = yield request
+        if response.status_code == 401 and self._renew is not None and (token := self._renew()) != self._token:
+            self._token = token
+            request.headers["Authorization"] = f"Bearer {token}"
+            yield request
+
+
+class Connection:
+    """Asks one server as the owner of one token. Raises ApiError and Unreachable."""
+
+    def __init__(
+        self, url: str, token: str, *, timeout_s: float = 30.0, renew: Callable[[], str] | None = None
+    ) -> None:
+        """``renew`` returns the token as it is now: asked once where the server does not take ours any more."""
+        self.url = url.rstrip("/")
+        try:
+            self._http = httpx.Client(
+                base_url=f"{self.url}/api/v1/",
+                headers={"Accept": "application/json"},
+                auth=Bearer(token, renew),
+                timeout=timeout_s,
+            )
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise Unreachable(f"{url} is no address of a server: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def call(self, method: str, path: str, kind: type[T], **request: Any) -> T:
+        """Send a request of a family of calls that has a module of its own, and return the checked answer."""
+        return self._json(method, path, kind, **request)
+
+    @contextmanager
+    def open(self, place: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+        """Open an answer that is read while it comes."""
+        try:
+            with self._http.stream("GET", place, headers=headers) as response:
+                if response.is_error or response.is_redirect:
+                    response.read()
+                    raise error_of(response)
+                yield response
+        except httpx.TransportError as error:
+            raise Unreachable(f"cannot read from {self.url}: {error}") from None
+
+    def _pages(self, path: str, filters: Mapping[str, QueryValue], kind: type[T]) -> Iterator[T]:
+        query = given(filters)
+        while True:
+            page = self._json("GET", path, answers.Page[kind], params=query)  # type: ignore[valid-type]
+            yield from page["items"]
+            following = page.get("next")
+            if not following:
+                return
+            query["cursor"] = following
+
+    def _texts(self, path: str, query: Mapping[str, QueryValue]) -> Iterator[str]:
+        try:
+            with self._http.stream("GET", path, params=given(query)) as response:
+                if response.is_error or response.is_redirect:
+                    response.read()
+                    raise error_of(response)
+                yield from response.iter_text()
+        except httpx.TransportError as error:
+            raise Unreachable(f"cannot read from {self.url}: {error}") from None
+
+    def _json(self, method: str, path: str, kind: type[T], **request: Any) -> T:
+        headers = dict(request.pop("headers", {}))
+        if not request.pop("is_numbered", False) and method == "POST":
+            headers["Idempotency-Key"] = uuid.uuid4().hex  # the server does it once, however often we ask
+        response = self._answer(method, path, headers=headers, **request)
+        if response.is_error or response.is_redirect:
+            raise error_of(response)
+        try:
+            return _checked(response.json() if response.content else {}, kind)
+        except ValueError as error:
+            why = f": {error}" if isinstance(error, BadDocument) else ""
+            raise ApiError(response.status_code, f"{self.url} does not answer as Trainyard does{why}", []) from None
+
+    def _answer(self, method: str, path: str, **request: Any) -> httpx.Response:
+        for wait_s in (*RETRY_AFTER_S, None):
+            try:
+                response = self._http.request(method, path, **request)
+                if response.status_code not in (502, 503, 504) or wait_s is None:
+                    return response
+            except (httpx.TransportError, httpx.InvalidURL) as error:
+                # Nobody listens: a second try finds the same, unless a server is just being restarted.
+                if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
+                    raise Unreachable(f"cannot reach {self.url}: {error}") from None
+            time.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+
+def _checked(found: Any, kind: type[T]) -> T:
+    """Return the answer itself, with the fields that the type does not name, once it has those that the type names.
+    Raises BadDocument."""
+    convert(found, kind)
+    return cast(T, found)
+
+
+def given(query: Mapping[str, QueryValue]) -> dict[str, QueryValue]:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def error_of(response: httpx.Response) -> ApiError:
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        problem = {}
+    errors = [
+        Problem(str(one.get("path", "")), str(one.get("message", "")))
+        for one in problem.get("errors") or []
+        if isinstance(one, dict)
+    ]
+    detail = problem.get("detail") or problem.get("title") or f"the server answers {response.status_code}"
+    return ApiError(response.status_code, str(detail), errors)
