@@ -1,11 +1,17 @@
 // A field that finds runs by name, tag or id, and hands over the one that is chosen.
+import { all, around, need } from "../shared/dom.js";
+
 const WAIT_MS = 120;
+
+/** @typedef {{id: string, name: string, words: string}} Offer */
+/** @typedef {{url: string, isHere: (id: string) => boolean, onAdd: (id: string) => void}} AddingOptions */
 
 // `host` has an input and a list; `url` knows which runs there are; `isHere(id)` those that are not offered;
 // `onAdd(id)` takes one.
+/** @param {HTMLElement} host @param {AddingOptions} options */
 export function startAdding(host, { url, isHere, onAdd }) {
-  const input = host.querySelector("input");
-  const list = host.querySelector("[role=listbox]");
+  const input = /** @type {HTMLInputElement} */ (need(host, "input"));
+  const list = need(host, "[role=listbox]");
   let timer = 0;
   let asked = 0;
   let drawn = ""; // the words that the list is for
@@ -17,22 +23,24 @@ export function startAdding(host, { url, isHere, onAdd }) {
     const found = words ? (await find(url, words)).filter(({ id }) => !isHere(id)) : [];
     if (mine === asked) draw(found, words);
   }
+  /** @param {Offer[]} found @param {string} words */
   function draw(found, words) {
     drawn = words;
     list.replaceChildren(...found.map(lineOf));
     list.hidden = !words;
-    input.setAttribute("aria-expanded", !list.hidden);
+    input.setAttribute("aria-expanded", String(!list.hidden));
     if (words && !found.length) list.append(nothing(words));
     select(0);
   }
+  /** @param {number} index */
   function select(index) {
-    const all = options();
-    all.forEach((line, at) => line.setAttribute("aria-selected", at === index));
-    all[index]?.scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", all[index]?.id ?? "");
+    const lines = options();
+    lines.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
+    lines[index]?.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", lines[index]?.id ?? "");
   }
   function options() {
-    return [...list.querySelectorAll("[data-id]")];
+    return all(list, "[data-id]");
   }
   function close() {
     asked += 1;
@@ -43,8 +51,9 @@ export function startAdding(host, { url, isHere, onAdd }) {
     asked += 1;
     draw([], ""); // what was typed stays
   }
+  /** @param {HTMLElement | null | undefined} line */
   function add(line) {
-    if (!line) return;
+    if (!line?.dataset.id) return;
     close();
     onAdd(line.dataset.id);
   }
@@ -52,11 +61,12 @@ export function startAdding(host, { url, isHere, onAdd }) {
     if (input.value.trim() !== drawn) await ask(); // the list is still that of other words
     if (input.value.trim() === drawn) add(options().find((line) => line.getAttribute("aria-selected") === "true"));
   }
+  /** @param {KeyboardEvent} event */
   function onKey(event) {
-    const all = options();
-    const at = all.findIndex((line) => line.getAttribute("aria-selected") === "true");
-    if (event.key === "ArrowDown" && all.length) select((at + 1) % all.length);
-    else if (event.key === "ArrowUp" && all.length) select((at - 1 + all.length) % all.length);
+    const lines = options();
+    const at = lines.findIndex((line) => line.getAttribute("aria-selected") === "true");
+    if (event.key === "ArrowDown" && lines.length) select((at + 1) % lines.length);
+    else if (event.key === "ArrowUp" && lines.length) select((at - 1 + lines.length) % lines.length);
     else if (event.key === "Enter") addChosen();
     else if (event.key === "Escape" && !list.hidden) close();
     else return;
@@ -70,21 +80,24 @@ export function startAdding(host, { url, isHere, onAdd }) {
   input.addEventListener("blur", leave);
   input.addEventListener("focus", () => input.value && ask());
   list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
-  list.addEventListener("click", (event) => add(event.target.closest("[data-id]")));
+  list.addEventListener("click", (event) => add(around(event, "[data-id]")));
   return () => clearTimeout(timer);
 }
 
+/** @param {string} url @param {string} words @returns {Promise<Offer[]>} */
 async function find(url, words) {
   const answer = await fetch(`${url}?q=${encodeURIComponent(words)}`, {
     headers: { "X-Requested-With": "fetch" },
   }).catch(() => null);
   if (!answer?.ok) return [];
+  /** @type {{items: {kind: string, url: string, label: string}[]}} */
   const { items } = await answer.json();
   return items
     .filter(({ kind }) => kind !== "page")
-    .map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2), name: label, words: kind }));
+    .map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2) ?? "", name: label, words: kind }));
 }
 
+/** @param {Offer} offer @param {number} index */
 function lineOf({ id, name, words }, index) {
   const line = document.createElement("li");
   line.id = `add-run-${index}`;
@@ -102,6 +115,7 @@ function lineOf({ id, name, words }, index) {
   return line;
 }
 
+/** @param {string} words */
 function nothing(words) {
   const line = document.createElement("li");
   line.className = "muted small";

@@ -2,6 +2,7 @@
 
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
+import { all, around, need, seek } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { startAdding } from "./adding.js";
 import { colourOf, knownRuns, lineAt, paint, toggled, withGone } from "./list.js";
@@ -12,29 +13,38 @@ const MIN_MS = 1500; // between two looks at how the runs are
 const QUIET_MS = 9000;
 const ASKED = ["metric", "statistic", "sort"]; // selects of the list that are parameters of its address
 
+/** @typedef {import("./list.js").ChartState} ChartState */
+/** @typedef {import("./list.js").ListedRun} ListedRun */
+
+/** @param {HTMLElement} element */
 export function mount(element) {
-  const list = element.querySelector('[data-part="list"]');
-  const specs = element.querySelector('[data-part="specs"]');
-  const charts = element.querySelector("[data-module=charts]");
-  const folder = element.querySelector("[data-fold]");
+  const list = need(element, '[data-part="list"]');
+  const specs = need(element, '[data-part="specs"]');
+  const charts = seek(element, "[data-module=charts]");
+  const folder = seek(element, "[data-fold]");
+  /** @type {ChartState} */
   let state = { hidden: [], colours: {}, group: null };
+  /** @type {ListedRun[]} */
   let known = []; // the runs as the charts have them
   let timer = 0;
   let lastAt = Date.now();
   const asked = { list: 0, specs: 0 };
   const taken = { list: 0, specs: 0 };
 
+  /** @param {object} detail */
   const send = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
-  const openSwatches = startSwatches(element.querySelector("#swatches"), (button, index) => {
-    send({ colours: { ...state.colours, [button.closest("[data-run]").dataset.run]: index } });
+  const openSwatches = startSwatches(need(element, "#swatches"), (button, index) => {
+    const row = /** @type {HTMLElement | null} */ (button.closest("[data-run]"));
+    if (row?.dataset.run) send({ colours: { ...state.colours, [row.dataset.run]: index } });
   });
-  const stopAdding = startAdding(element.querySelector("[data-add]"), {
-    url: element.dataset.jump,
+  const stopAdding = startAdding(need(element, "[data-add]"), {
+    url: element.dataset.jump ?? "",
     isHere: (id) => runsIn().includes(id),
     onAdd: add,
   });
 
   // The newest part; null where it did not come, or behind one that was asked for later.
+  /** @param {"list" | "specs"} name */
   async function fetchPart(name) {
     const mine = (asked[name] += 1);
     const query = withQuery(location.search, {
@@ -66,7 +76,7 @@ export function mount(element) {
     known = knownRuns(list, before, runsIn());
     paint(element, known, state);
     if (before.length && JSON.stringify(before) !== JSON.stringify(known)) send({ runs: known });
-    element.querySelector("[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
+    need(element, "[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
   }
   async function refreshSpecs() {
     const html = await fetchPart("specs");
@@ -77,28 +87,38 @@ export function mount(element) {
   function soon() {
     if (!timer && !document.hidden && charts) timer = setTimeout(refresh, Math.max(0, lastAt + MIN_MS - Date.now()));
   }
+  /** @param {Event} event */
   function onWorkspace(event) {
     const before = state.group;
-    state = event.detail;
+    state = /** @type {CustomEvent<ChartState>} */ (event).detail;
     if (state.group && !isGroupable(state.group.by)) return send({ group: null });
     paint(element, known, state);
     if (before?.by !== state.group?.by || before?.band !== state.group?.band) refresh();
   }
   // What was kept for other runs may be the same in all of these.
+  /** @param {string} by */
   function isGroupable(by) {
-    const known = [...list.querySelectorAll("[name=group]")].map((box) => box.value);
-    return by.split(",").every((path) => known.includes(path));
+    const paths = boxes("[name=group]").map((box) => box.value);
+    return by.split(",").every((path) => paths.includes(path));
   }
+  /** @param {string} selector */
+  function boxes(selector) {
+    return /** @type {HTMLInputElement[]} */ (all(list, selector));
+  }
+  /** @param {Event} event */
   function onClick(event) {
-    const row = event.target.closest("[data-run]");
-    if (event.target.closest("[data-fold]")) return fold(element.dataset.list !== "closed");
-    if (event.target.closest("[data-eye]")) return send({ hidden: toggled(state.hidden, [row.dataset.run]) });
-    if (event.target.closest("[data-eyes]")) return send({ hidden: toggled(state.hidden, runsIn()) });
-    if (event.target.closest("[data-pick]")) return openSwatches(event.target, colourOf(row, state));
-    if (event.target.closest("[data-close]")) takeOut(row);
+    const row = around(event, "[data-run]");
+    if (around(event, "[data-fold]")) return fold(element.dataset.list !== "closed");
+    if (around(event, "[data-eyes]")) return send({ hidden: toggled(state.hidden, runsIn()) });
+    if (!row?.dataset.run) return;
+    if (around(event, "[data-eye]")) return send({ hidden: toggled(state.hidden, [row.dataset.run]) });
+    const pick = around(event, "[data-pick]");
+    if (pick) return openSwatches(pick, colourOf(row, state));
+    if (around(event, "[data-close]")) takeOut(row);
   }
+  /** @param {{target: EventTarget | null}} event */
   function onChange(event) {
-    const { name, value, checked } = event.target;
+    const { name, value, checked } = /** @type {HTMLInputElement} */ (event.target);
     if (ASKED.includes(name)) {
       change({ [name]: value });
       refresh();
@@ -111,27 +131,32 @@ export function mount(element) {
     }
     if (name === "band") return send({ group: { ...state.group, band: value } });
     if (name !== "group") return;
-    const by = [...list.querySelectorAll("[name=group]:checked")].map((box) => box.value).join();
+    const by = boxes("[name=group]:checked")
+      .map((box) => box.value)
+      .join();
     send({ group: by ? { by, band: state.group?.band ?? "minmax" } : null });
   }
+  /** @param {string} id */
   async function add(id) {
     change({ run: [...runsIn(), id] });
     if (!charts) return location.reload(); // the first one: there is nothing here yet that it could join
     await Promise.all([refresh(), refreshSpecs()]);
-    list.querySelector(`[data-run="${CSS.escape(id)}"] [data-eye]`)?.focus();
+    seek(list, `[data-run="${CSS.escape(id)}"] [data-eye]`)?.focus();
   }
+  /** @param {HTMLElement} row */
   async function takeOut(row) {
-    const buttons = [...list.querySelectorAll("[data-close]")];
-    const at = buttons.indexOf(row.querySelector("[data-close]"));
+    const buttons = all(list, "[data-close]");
+    const at = buttons.indexOf(need(row, "[data-close]"));
     change({ run: runsIn().filter((id) => id !== row.dataset.run) });
     if (!runsIn().length) return location.reload();
     (buttons[at + 1] ?? buttons[at - 1])?.focus();
     row.remove();
     await Promise.all([refresh(), refreshSpecs()]);
   }
+  /** @param {boolean} isClosed */
   function fold(isClosed) {
     element.dataset.list = isClosed ? "closed" : "open";
-    folder?.setAttribute("aria-expanded", !isClosed); // only where there are runs to fold
+    folder?.setAttribute("aria-expanded", String(!isClosed)); // only where there are runs to fold
   }
 
   const narrow = matchMedia("(max-width: 900px)");
@@ -150,7 +175,7 @@ export function mount(element) {
   ];
   if (charts) show();
   send({});
-  for (const control of element.querySelectorAll("[data-part] :is(input, select)"))
+  for (const control of all(element, "[data-part] :is(input, select)"))
     if (isTouched(control)) onChange({ target: control });
   return () => {
     clearTimeout(timer);
@@ -161,8 +186,9 @@ export function mount(element) {
 }
 
 // Whether the page was used before this script ran.
+/** @param {HTMLElement} control */
 function isTouched(control) {
-  if (control.matches("select"))
+  if (control instanceof HTMLSelectElement)
     return (
       control.selectedIndex !==
       Math.max(
@@ -170,7 +196,6 @@ function isTouched(control) {
         [...control.options].findIndex((one) => one.defaultSelected),
       )
     );
-  return control.type === "radio"
-    ? control.checked && !control.defaultChecked
-    : control.checked !== control.defaultChecked;
+  const box = /** @type {HTMLInputElement} */ (control);
+  return box.type === "radio" ? box.checked && !box.defaultChecked : box.checked !== box.defaultChecked;
 }

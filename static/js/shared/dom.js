@@ -1,0 +1,24 @@
+// Elements with their types: what a template has for certain, what it may have, and what an event is about.
+
+/** The element that the template has there. @param {ParentNode} root @param {string} selector */
+export function need(root, selector) {
+  const found = /** @type {HTMLElement | null} */ (root.querySelector(selector));
+  if (!found) throw new Error(`the page has no ${selector}`);
+  return found;
+}
+
+/** The element, null where there is none. @param {ParentNode} root @param {string} selector */
+export function seek(root, selector) {
+  return /** @type {HTMLElement | null} */ (root.querySelector(selector));
+}
+
+/** @param {ParentNode} root @param {string} selector */
+export function all(root, selector) {
+  return /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
+}
+
+/** The nearest element around the event's target, null where there is none. @param {Event} event @param {string} selector */
+export function around(event, selector) {
+  const target = /** @type {Element} */ (event.target);
+  return /** @type {HTMLElement | null} */ (target.closest(selector));
+}
