@@ -79,6 +79,7 @@ check: ## format, lint, types, migrations, import rules, Django's own checks
 	$(BIN)/python manage.py check --fail-level WARNING
 	$(BIN)/python -m dashboard.setup.javascript biome check --error-on-warnings static
 	$(BIN)/python -m dashboard.setup.javascript tsc
+	$(BIN)/python -m dashboard.setup.javascript tsc -p tsconfig.all.json
 
 bench: ## measure against other trackers and against limits, into benchmarks/RESULTS.md (ARGS="name" for one)
 	@$(SETUP) --for bench -- $(BIN)/python -m benchmarks $(ARGS)

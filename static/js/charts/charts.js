@@ -142,6 +142,7 @@ class Charts {
     this.showToolbar();
   }
 
+  /** @param {(name: string) => boolean} [isIt] */
   redraw(isIt = () => true) {
     this.painter.now([...this.deck.shown, this.fullscreen.name].filter((name) => name && isIt(name)));
   }

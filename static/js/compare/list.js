@@ -75,7 +75,8 @@ export function paint(element, runs, state) {
 /** @param {Event} event @returns {Line | null} */
 export function lineAt(event) {
   const isOut = event.type.endsWith("out");
-  const at = /** @type {HTMLElement | null} */ (isOut ? /** @type {MouseEvent} */ (event).relatedTarget : event.target); // within a row nothing changes
+  const target = isOut ? /** @type {MouseEvent} */ (event).relatedTarget : event.target; // within a row nothing changes
+  const at = /** @type {HTMLElement | null} */ (target);
   const list = /** @type {Element} */ (event.currentTarget);
   const row = list.contains(at) ? /** @type {HTMLElement | null} */ (at?.closest("[data-run], [data-group]")) : null;
   if (!row) return null;
@@ -105,5 +106,6 @@ function press(row, isShown) {
 function tint(dot, index, isGroups = false) {
   for (const name of [...dot.classList]) if (name.startsWith("series-")) dot.classList.remove(name);
   dot.classList.add(`series-${index + 1}`);
-  if (dot.dataset.pick !== undefined) /** @type {HTMLButtonElement} */ (dot).disabled = isGroups; // a line of a group has the group's colour
+  if (dot.dataset.pick === undefined) return;
+  /** @type {HTMLButtonElement} */ (dot).disabled = isGroups; // a line of a group has the colour of the group
 }

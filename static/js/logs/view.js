@@ -13,17 +13,15 @@ export const MARGIN = 20; // lines fetched beyond those in view while the log gr
 export class View {
   // state: what the address says; onChange(what): something to show has changed, "lines" | "state" | "trouble"
   constructor({ lines, base, start, state, onChange }) {
-    Object.assign(this, {
-      lines,
-      start,
-      state,
-      onChange,
-      isFollowing: !state.line,
-      isInPlace: Boolean(state.line),
-      numNew: 0,
-      going: 0,
-      whole: new Map(),
-    });
+    this.lines = lines;
+    this.start = start;
+    this.state = state;
+    this.onChange = onChange;
+    this.isFollowing = !state.line;
+    this.isInPlace = Boolean(state.line);
+    this.numNew = 0;
+    this.going = 0;
+    this.whole = new Map();
     this.api = new Api(
       base,
       () => filters(this.state),

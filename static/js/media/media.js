@@ -20,6 +20,8 @@ export function mount(element) {
   const sections = new Sections(find("sections"), template("section"));
   const full = new Fullscreen(element.querySelector("dialog"));
   const cards = new Map(); // key -> Card
+  /** @type {WeakMap<Element, Card>} */
+  const cardOf = new WeakMap();
   const linked = new Linked(form, onLinked);
   const context = {
     media,
@@ -33,7 +35,11 @@ export function mount(element) {
   };
   const watcher = new IntersectionObserver(
     (entries) =>
-      entries.forEach(({ target, isIntersecting }) => (isIntersecting ? target.media.show() : target.media.hide())),
+      entries.forEach(({ target, isIntersecting }) => {
+        const card = cardOf.get(target);
+        if (isIntersecting) card?.show();
+        else card?.hide();
+      }),
     { rootMargin: "240px" },
   );
   let timer = 0;
@@ -71,7 +77,7 @@ export function mount(element) {
   }
   function add(key, item) {
     const card = new Card(item, context);
-    card.element.media = card;
+    cardOf.set(card.element, card);
     cards.set(key, card);
     watcher.observe(card.element);
   }

@@ -17,7 +17,9 @@ export function byPlace(a, b) {
 
 export class Sections {
   constructor(host, template) {
-    Object.assign(this, { host, template, all: new Map() });
+    this.host = host;
+    this.template = template;
+    this.all = new Map();
   }
 
   // cards: [{name, key, element}] in their order.

@@ -24,7 +24,13 @@ export function mount(element) {
 
 class RankHeat {
   constructor(element) {
-    Object.assign(this, { element, grid: null, cell: null, chosen: null, timer: 0, asked: 0, lastAt: 0 });
+    this.element = element;
+    this.grid = null;
+    this.cell = null;
+    this.chosen = null;
+    this.timer = 0;
+    this.asked = 0;
+    this.lastAt = 0;
     this.range = keptZoom(element.dataset.run);
     this.host = element.querySelector("[data-plot]");
     this.said = element.querySelector("[data-said]");
@@ -100,10 +106,10 @@ class RankHeat {
       40,
       Math.min(MOST_COLUMNS, Math.floor(this.plot.width || this.element.clientWidth || 600)),
     );
-    const query = new URLSearchParams({ phase: this.phase.value, columns });
+    const query = new URLSearchParams({ phase: this.phase.value, columns: String(columns) });
     if (this.range) {
-      query.set("from", Math.floor(this.range[0]));
-      query.set("to", Math.ceil(this.range[1]));
+      query.set("from", String(Math.floor(this.range[0])));
+      query.set("to", String(Math.ceil(this.range[1])));
     }
     const { signal } = this.over;
     const answer = await fetch(`${this.element.dataset.api}?${query}`, {

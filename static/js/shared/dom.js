@@ -17,7 +17,8 @@ export function all(root, selector) {
   return /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
 }
 
-/** The nearest element around the event's target, null where there is none. @param {Event} event @param {string} selector */
+// The nearest element around the target of the event, null where there is none.
+/** @param {Event} event @param {string} selector */
 export function around(event, selector) {
   const target = /** @type {Element} */ (event.target);
   return /** @type {HTMLElement | null} */ (target.closest(selector));

@@ -27,7 +27,7 @@ export function mountAll(root) {
 
 /** @param {Module} module @param {HTMLElement} element @returns {Unmount} */
 function begin(module, element) {
-  return module.mount(element) ?? (() => {});
+  return /** @type {Unmount} */ (module.mount(element) ?? (() => {}));
 }
 
 /** @param {Load} load @param {HTMLElement} element @returns {Unmount} */

@@ -14,7 +14,13 @@ const STILL_PX = 0.5;
 export class Card {
   // context: what the page lends its charts. isLarge: the one of the full screen.
   constructor(name, context, { isLarge = false } = {}) {
-    Object.assign(this, { name, context, isLarge, format: formatOf(name), built: null, twin: null, plot: null });
+    this.name = name;
+    this.context = context;
+    this.isLarge = isLarge;
+    this.format = formatOf(name);
+    this.built = null;
+    this.twin = null;
+    this.plot = null;
     this.settings = context.settings(name);
     this.element = context.template.content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", name);

@@ -30,7 +30,7 @@ export class Legend {
       cell.scope = "col";
       cell.append(button);
       head.append(cell);
-      return [by, cell];
+      return /** @type {[string, HTMLTableCellElement]} */ ([by, cell]);
     });
     this.body = table.createTBody();
     this.more = document.createElement("p");
@@ -95,7 +95,7 @@ export function sorted(rows, { by, isDescending }) {
   const isNumber = (row) => by === "name" || Number.isFinite(row.order[by]);
   return rows.toSorted(
     (a, b) =>
-      isNumber(b) - isNumber(a) ||
+      Number(isNumber(b)) - Number(isNumber(a)) ||
       (by === "name"
         ? sign * compare(a.order.name, b.order.name)
         : isNumber(a)

@@ -14,12 +14,10 @@ export class Reader {
     this.x = null; // of the crosshair
     this.reading = null;
     const part = (selector) => card.element.querySelector(selector);
-    [this.value, this.spread, this.nothing, this.legendHost] = [
-      ".chart-value",
-      ".chart-spread",
-      ".chart-nothing",
-      ".chart-legend",
-    ].map(part);
+    this.value = part(".chart-value");
+    this.spread = part(".chart-spread");
+    this.nothing = part(".chart-nothing");
+    this.legendHost = part(".chart-legend");
     this.legend = new Legend(this.legendHost, {
       sort: (by) => this.sortBy(by),
       light: (line) => card.context.crosshair.light(line),

@@ -11,7 +11,9 @@ const AXES = ["step", "relative", "time"];
 export class Windows {
   // onData(name): its window arrived or went; axisFor(name): the axis that its chart has.
   constructor(store, onData, axisFor = (name) => axisOf(name, "step")) {
-    Object.assign(this, { store, onData, axisFor });
+    this.store = store;
+    this.onData = onData;
+    this.axisFor = axisFor;
     this.ranges = new Map(); // axis -> [from, to], as the plots have it
     // name -> {axis, from, to, orders: Map(run -> of the store's answer), origins: {run: its start}, parts: Map("line
     // attempt" -> points)}
@@ -110,7 +112,9 @@ export class Windows {
     });
   }
 
+  /** @param {Batch} batch @param {SeriesAnswer} answer */
   take({ runs, names, window }, { series, origins = {} }) {
+    if (!window) return;
     const range = this.range(window.axis);
     if (!range || !covers(window, range)) return; // somebody looks elsewhere by now
     for (const name of names) {

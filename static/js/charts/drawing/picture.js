@@ -50,6 +50,13 @@ function legend(ctx, rows, { top, right, more }) {
   if (more > 0) text(ctx, `and ${more} more`, MARGIN + 16, top, { paint: "muted" });
 }
 
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {string} words
+ * @param {number} left
+ * @param {number} top
+ * @param {{align?: CanvasTextAlign, paint?: string, font?: string, room?: number}} [look]
+ */
 function text(
   ctx,
   words,

@@ -26,13 +26,13 @@ export class Fullscreen {
     this.dialog.replaceChildren(this.card.element);
     this.dialog.setAttribute("aria-label", name);
     this.card.show();
-    this.addNeighbours(small);
+    this.addNeighbours();
     this.card.element.querySelector('[data-tool="expand"]').focus({ focusVisible: false });
     this.onOpen(name);
   }
 
   raise() {
-    this.cameFrom = document.activeElement;
+    this.cameFrom = /** @type {HTMLElement | null} */ (document.activeElement);
     this.dialog = document.createElement("dialog");
     this.dialog.className = "chart-full";
     this.dialog.addEventListener("keydown", (event) => this.onKey(event));

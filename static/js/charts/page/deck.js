@@ -9,7 +9,13 @@ export class Deck {
   // host: where the sections lie; template: of a light card; make(name) -> card; isHeld(name): somebody looks at it
   // elsewhere; sizeOf(name) -> {columns, height}; titleOf(name) -> text
   constructor(host, { template, make, store, isHeld, sizeOf, titleOf }) {
-    Object.assign(this, { host, template, make, store, isHeld, sizeOf, titleOf });
+    this.host = host;
+    this.template = template;
+    this.make = make;
+    this.store = store;
+    this.isHeld = isHeld;
+    this.sizeOf = sizeOf;
+    this.titleOf = titleOf;
     this.places = new Map(); // name -> element
     this.cards = new Map(); // those that were in view
     this.shown = new Set(); // names

@@ -7,8 +7,10 @@ const FRAME_MS = 12; // what one frame may take; the rest is drawn in the next
 
 export class Painter {
   // draw(name); isCalm(name): whether what comes new to it is less than a pixel
+  /** @param {(name: string) => void} draw @param {(name: string) => boolean} [isCalm] */
   constructor(draw, isCalm = () => false) {
-    Object.assign(this, { draw, isCalm });
+    this.draw = draw;
+    this.isCalm = isCalm;
     this.dirty = new Set();
     this.urgent = new Set(); // of these: what a person changed
     this.drawnAt = new Map();

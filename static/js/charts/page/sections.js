@@ -51,7 +51,8 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
   }
   for (const section of old.values()) section.remove();
   // A card that moved takes the focus along; the page follows only those who use keys.
-  if (focused?.isConnected && document.activeElement !== focused) focused.focus({ preventScroll: !isByKeys });
+  if (focused?.isConnected && document.activeElement !== focused)
+    /** @type {HTMLElement} */ (focused).focus({ preventScroll: !isByKeys });
 }
 
 function fill(grid, elements) {

@@ -34,7 +34,7 @@ export class Saving {
     try {
       const headers = {
         "Content-Type": "application/json",
-        "X-CSRFToken": document.querySelector("meta[name=csrf-token]").content,
+        "X-CSRFToken": /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=csrf-token]")).content,
       };
       const answer = await fetch(this.url, { method: "PUT", headers, body: `{"state":${wanted}}`, ...options });
       if (!answer.ok) return this.report("failed", answer.status === 422 ? "too much to keep" : "not kept");

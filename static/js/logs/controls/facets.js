@@ -9,7 +9,8 @@ const LEVELS = ["error", "warning", "info", "debug"];
 export class Facets {
   // onChange(kind, values)
   constructor(element, onChange) {
-    Object.assign(this, { element, onChange });
+    this.element = element;
+    this.onChange = onChange;
     this.buttons = new Map(); // "kind value" -> button
     this.numbers = new Map(); // fence of an attempt -> its number, as people count
     element.addEventListener("click", (event) => this.onClick(event.target.closest("button")));

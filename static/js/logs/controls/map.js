@@ -24,7 +24,8 @@ export class LogMap {
     return Math.max(0, Math.min(1, (event.clientY - box.top) / box.height));
   }
   show(marks, total) {
-    Object.assign(this, { marks, total });
+    this.marks = marks;
+    this.total = total;
     this.draw();
   }
   // The lines that the search found so far: [{index}].

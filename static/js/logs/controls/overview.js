@@ -5,7 +5,12 @@ const PAUSE_MS = 3000; // between two while the log grows
 
 export class Overview {
   constructor({ element, view, panel, facets, map }) {
-    Object.assign(this, { view, panel, facets, map, number: 0, timer: 0 });
+    this.view = view;
+    this.panel = panel;
+    this.facets = facets;
+    this.map = map;
+    this.number = 0;
+    this.timer = 0;
     const attempts = JSON.parse(element.querySelector("#log-attempts").textContent);
     facets.numbers = new Map(attempts.map(({ fence, number }) => [String(fence), number]));
   }

@@ -9,16 +9,14 @@ const TROUBLES = {
 export class Panel {
   constructor(element) {
     const of = (name) => element.querySelector(`[data-${name}]`);
-    Object.assign(this, {
-      element,
-      found: of("found"),
-      steps: of("steps"),
-      errors: of("errors"),
-      trouble: of("trouble"),
-      note: of("note"),
-      more: of("new"),
-      download: of("download"),
-    });
+    this.element = element;
+    this.found = of("found");
+    this.steps = of("steps");
+    this.errors = of("errors");
+    this.trouble = of("trouble");
+    this.note = of("note");
+    this.more = of("new");
+    this.download = of("download");
     this.form = element.querySelector("form");
   }
   show(view) {

@@ -2,7 +2,10 @@
 export class Api {
   // onTrouble("" | "away" | "gone" | a sentence)
   constructor(base, filters, onTrouble) {
-    Object.assign(this, { base, filters, onTrouble, trouble: "" });
+    this.base = base;
+    this.filters = filters;
+    this.onTrouble = onTrouble;
+    this.trouble = "";
   }
   url(path, parameters = {}) {
     const query = new URLSearchParams(this.filters());
@@ -12,6 +15,7 @@ export class Api {
   }
   // The answer, or null: it was given up, or refused, or did not come. `missing` is what a 404 stands for where it is
   // no trouble.
+  /** @param {string} path @param {object} [parameters] @param {{signal?: AbortSignal, missing?: any}} [options] */
   async get(path, parameters, { signal, missing } = {}) {
     if (this.trouble === "gone") return null;
     const answer = await fetch(this.url(path, parameters), { signal }).catch(() => null);

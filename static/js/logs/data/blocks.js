@@ -8,7 +8,9 @@ const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
 export class Blocks {
   // onData(from, to): lines came. Until the first answer `total` is 0 and `isKnown` false.
   constructor(api, onData) {
-    Object.assign(this, { api, onData, isFollowing: false });
+    this.api = api;
+    this.onData = onData;
+    this.isFollowing = false;
     this.flights = new Map(); // block -> {flight: AbortController, isAhead}
     this.clear();
   }
@@ -19,7 +21,13 @@ export class Blocks {
     this.blocks = new Map(); // block -> {lines: [line | undefined], isStale}; the least used first
     this.places = new Map(); // id -> index
     this.wanted = [];
-    Object.assign(this, { total: 0, isKnown: false, numFailed: 0, lastFrom: 0, timer: 0, view: [0, 0], numInView: 0 });
+    this.total = 0;
+    this.isKnown = false;
+    this.numFailed = 0;
+    this.lastFrom = 0;
+    this.timer = 0;
+    this.view = [0, 0];
+    this.numInView = 0;
   }
   get(index) {
     return this.blocks.get(Math.floor(index / SIZE))?.lines[index % SIZE];

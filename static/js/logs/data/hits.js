@@ -9,24 +9,24 @@ const RETRY_MS = 3000;
 export class Hits {
   // onData(): hits came, or the search has gone on
   constructor(api, onData) {
-    Object.assign(this, { api, onData, number: 0 });
+    this.api = api;
+    this.onData = onData;
+    this.number = 0;
     this.clear();
   }
   clear() {
     this.flight?.abort();
     clearTimeout(this.timer);
     this.number += 1;
-    Object.assign(this, {
-      items: [],
-      spans: new Map(),
-      next: "",
-      numScanned: 0,
-      numLines: 0,
-      isOver: false,
-      isBusy: false,
-      problem: "",
-      limit: MOST,
-    });
+    this.items = [];
+    this.spans = new Map();
+    this.next = "";
+    this.numScanned = 0;
+    this.numLines = 0;
+    this.isOver = false;
+    this.isBusy = false;
+    this.problem = "";
+    this.limit = MOST;
   }
   get total() {
     return this.items.length;

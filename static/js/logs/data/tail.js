@@ -7,7 +7,10 @@ const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
 export class Tail {
   // range() -> {start, limit} to ask for; onPage(page) takes the answer
   constructor({ api, range, isFollowing, onPage }) {
-    Object.assign(this, { api, range, isFollowing, onPage });
+    this.api = api;
+    this.range = range;
+    this.isFollowing = isFollowing;
+    this.onPage = onPage;
     this.timer = 0;
     this.number = 0;
     this.numFailed = 0;

@@ -67,6 +67,7 @@ function marked(text) {
 }
 
 function styled(text, style) {
+  /** @type {{classes: string[], color?: string, background?: string}} */
   const { classes, color, background } = look(style);
   if (!classes.length && !color) return document.createTextNode(text);
   const span = element("span", classes.join(" "));

@@ -3,8 +3,11 @@ import { ROW } from "./scale.js";
 
 export class Rows {
   constructor(view, rowOf) {
-    Object.assign(this, { view, rowOf, isWrapped: false });
-    [this.layer, this.rows] = [".log-layer", ".log-rows"].map((name) => view.querySelector(name));
+    this.view = view;
+    this.rowOf = rowOf;
+    this.isWrapped = false;
+    this.layer = view.querySelector(".log-layer");
+    this.rows = view.querySelector(".log-rows");
     this.drawn = new Map(); // index -> {row, line}
     this.clear();
     this.narrow();

@@ -11,7 +11,15 @@ export class Scroller {
   // source: {total, get(index), want(from, to)}; rowOf(index) -> element; onDraw() after each drawing; onScroll(): by
   // hand
   constructor(view, { source, rowOf, onDraw, onScroll }) {
-    Object.assign(this, { view, source, onDraw, onScroll, top: 0, bar: 0, missing: 0, isEnd: false, isLast: false });
+    this.view = view;
+    this.source = source;
+    this.onDraw = onDraw;
+    this.onScroll = onScroll;
+    this.top = 0;
+    this.bar = 0;
+    this.missing = 0;
+    this.isEnd = false;
+    this.isLast = false;
     this.filler = view.querySelector(".log-filler");
     this.rows = new Rows(view, rowOf);
     this.handle = () => this.onBar();

@@ -3,7 +3,8 @@
 export class Caption {
   constructor(element, body) {
     this.body = body;
-    [this.theirs, this.ours] = element.children;
+    this.theirs = element.children[0];
+    this.ours = element.children[1];
     this.words = {};
   }
 

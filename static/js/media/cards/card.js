@@ -12,7 +12,14 @@ export class Card {
   // context: {media, template, attempts() -> newest or all, step() -> of all cards (null: the newest) or undefined,
   // onStep(step, card), onSteps(), onOpen(card), onGone()}
   constructor(item, context) {
-    Object.assign(this, { item, context, entries: [], index: -1, chosen: null, view: null, asked: 0, timer: 0 });
+    this.item = item;
+    this.context = context;
+    this.entries = [];
+    this.index = -1;
+    this.chosen = null;
+    this.view = null;
+    this.asked = 0;
+    this.timer = 0;
     this.kept = {}; // how a person set the view, while it is out of sight
     this.label = [item.name.slice(0, 80), ...Object.values(item.labels)].join(" ");
     this.element = context.template.content.firstElementChild.cloneNode(true);

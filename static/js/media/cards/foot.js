@@ -4,7 +4,8 @@ import { age, count } from "../../shared/format.js";
 export class Foot {
   // onGo(index)
   constructor(card, label, onGo) {
-    Object.assign(this, { entries: [], index: -1 });
+    this.entries = [];
+    this.index = -1;
     this.slider = card.querySelector(".media-foot input");
     this.words = card.querySelector(".media-at");
     this.buttons = new Map(

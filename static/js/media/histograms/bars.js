@@ -9,7 +9,9 @@ const AMOUNTS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }
 
 export class Bars {
   constructor(host, { label, onRead }) {
-    Object.assign(this, { data: null, at: null, onRead });
+    this.data = null;
+    this.at = null;
+    this.onRead = onRead;
     this.plot = new Plot(host, {
       label: `Histogram of ${label}; the arrow keys read it`,
       tickX: tick,

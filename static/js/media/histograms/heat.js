@@ -18,7 +18,11 @@ const AMOUNTS = {
 export class Heat {
   // options: {label, onRead(text), onPick(step)}
   constructor(host, { label, onRead, onPick }) {
-    Object.assign(this, { data: null, at: null, chosen: null, onRead, onPick });
+    this.data = null;
+    this.at = null;
+    this.chosen = null;
+    this.onRead = onRead;
+    this.onPick = onPick;
     this.plot = new Plot(host, {
       label: `Heat map of ${label} over steps; the arrow keys read it, Enter goes to the step`,
       tickX: (value) => (Number.isInteger(value) ? count(value) : ""),
@@ -38,7 +42,9 @@ export class Heat {
     if (this.at && data.steps[this.at[0]] !== this.data.steps[this.at[0]]) this.at = null;
     this.data = data;
     this.stretches = stretches(steps);
-    Object.assign(this, shares(data.counts));
+    const found = shares(data.counts);
+    this.shares = found.shares;
+    this.most = found.most;
     this.plot.show(steps.length ? [this.stretches[0][0], this.stretches.at(-1)[1]] : [0, 1], [edges[0], edges.at(-1)]);
   }
 

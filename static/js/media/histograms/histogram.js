@@ -11,7 +11,11 @@ const COLUMNS = 200; // of the heat map
 export class HistogramView {
   // context: {label, media, item, switches, kept, onRead(text), onPick(step)}
   constructor(host, context) {
-    Object.assign(this, { host, context, drawing: null, entry: null, whole: null });
+    this.host = host;
+    this.context = context;
+    this.drawing = null;
+    this.entry = null;
+    this.whole = null;
     this.mode = context.kept.mode ?? (context.item.count > 1 ? "steps" : "one");
     this.onSwitch = (event) => event.target.dataset.view && this.turn((context.kept.mode = event.target.dataset.view));
     context.switches.hidden = false;
@@ -30,8 +34,9 @@ export class HistogramView {
   }
 
   show(entry, whole) {
-    Object.assign(this, { entry, whole });
-    if (this.mode === "steps") this.drawing.choose(entry.step);
+    this.entry = entry;
+    this.whole = whole;
+    if (this.drawing instanceof Heat) this.drawing.choose(entry.step);
     else this.drawing.show(whole.histogram);
     return { ours: summary(whole.histogram, whole.meta) };
   }

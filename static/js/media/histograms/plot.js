@@ -10,7 +10,10 @@ export class Plot {
   // onPick(), tickX(value), tickY(value)}
   constructor(host, options) {
     this.options = options;
-    this.x = this.y = [0, 1]; // from the lowest to the highest value in view
+    /** @type {Span} from the lowest to the highest value in view */
+    this.x = [0, 1];
+    /** @type {Span} */
+    this.y = [0, 1];
     this.canvas = document.createElement("canvas");
     this.canvas.className = "media-plot";
     this.canvas.tabIndex = 0;
@@ -43,8 +46,10 @@ export class Plot {
   }
 
   // From the lowest to the highest value on each axis.
+  /** @param {Span} x @param {Span} y */
   show(x, y) {
-    Object.assign(this, { x, y });
+    this.x = x;
+    this.y = y;
     this.canvas.removeAttribute("aria-busy");
     this.draw();
   }

@@ -1,4 +1,5 @@
 // A table whose columns sort it; only so many rows are drawn, and it says how many there are.
+import { all, around } from "../../shared/dom.js";
 import { count, number } from "../../shared/format.js";
 import { csv, sorted } from "./rows.js";
 import { fileName, saveText } from "./save.js";
@@ -15,7 +16,7 @@ export class TableView {
     this.element.tabIndex = 0;
     this.element.setAttribute("role", "region");
     this.element.setAttribute("aria-label", `Rows of ${label}`);
-    this.element.addEventListener("click", (event) => this.onHead(event.target.closest("button")));
+    this.element.addEventListener("click", (event) => this.onHead(around(event, "button")));
     host.append(this.element);
   }
 
@@ -67,7 +68,7 @@ export class TableView {
     const { order } = this.kept;
     this.kept.order = { column, isDescending: order?.column === column && !order.isDescending };
     this.draw();
-    this.element.querySelectorAll("th button")[at].focus();
+    all(this.element, "th button")[at].focus();
   }
 
   download(name, entry, { table }) {

@@ -3,7 +3,9 @@ const MOST = 40;
 
 export class Zoom {
   constructor(frame, element, isOn) {
-    Object.assign(this, { frame, element, isOn });
+    this.frame = frame;
+    this.element = element;
+    this.isOn = isOn;
     this.reset();
     frame.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
     frame.addEventListener("pointerdown", (event) => this.onDown(event));
