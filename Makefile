@@ -61,7 +61,7 @@ kubernetes: ## run in pods that are processes of this machine, beside a stand-in
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s tests/whole/test_kubernetes.py $(ARGS)
 
-sweeps: ## a sweep whose control is killed, and a population of which a member is killed, on two nodes
+sweeps: ## sweeps whose control and ingest are killed, and a population of which a member is killed, on two nodes
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/test_sweeps.py tests/whole/test_population.py)
 

@@ -57,3 +57,4 @@ GOODPUT_TEN_MINUTES = Goal(AT_LEAST, 97)
 SWEEP_OVERHEAD = Goal(AT_LEAST, 5, of="ratio")  # a trial's time beside its steps, against Optuna with a process each
 SWEEP_SEARCH = Goal(AT_LEAST, 3, of="ratio")  # steps until near the best known, against random search
 SWEEP_SUGGESTION = Goal(AT_MOST, 200)  # milliseconds, after 10,000 trials
+SWEEP_POPULATION = Goal(AT_LEAST, 1, of="ratio")  # its loss against the best member with a constant rate

@@ -11,21 +11,24 @@ import numpy as np
 
 from benchmarks import goals
 from benchmarks.stack import running
-from benchmarks.sweeping import curves, overhead
+from benchmarks.sweeping import curves, overhead, population
 from benchmarks.table import Row, middle, scaled, spread_of
+from runs.sweeps.search.covariance import GENERATION
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, Question
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
+from trainyard.spec.sweeps.models import SamplerName
 
 TRIALS = 24
 SEEDS = 10
+POPULATION_SEEDS = 5
 WHOLE_TRIALS = 60
 MANY = 10_000
 
 
 def rows() -> list[Row]:
-    return [overhead_row(), search_row(), suggestion_row()]
+    return [overhead_row(), search_row(), population_row(), suggestion_row("tpe"), suggestion_row("cmaes")]
 
 
 def overhead_row() -> Row:
@@ -74,20 +77,40 @@ def search_row() -> Row:
     )
 
 
-def suggestion_row() -> Row:
+def population_row() -> Row:
+    seeds = range(scaled(POPULATION_SEEDS, least=1))
+    ours = [population.population(seed) for seed in seeds]
+    kept = [population.constant(seed) for seed in seeds]
+    wins = sum(one <= other for one, other in zip(ours, kept, strict=True))
+    return Row(
+        f"loss of the language model after {population.STEPS} steps of a population of {population.SIZE}",
+        middle(ours),
+        "nats",
+        middle(kept),
+        "its best member with a constant rate",
+        goal=goals.SWEEP_POPULATION,
+        spread=spread_of(ours),
+        note=f"{len(seeds)} seeds, no worse in {wins} of them; the members begin alike and train as many steps, "
+        f"and are compared every {population.INTERVAL}",
+    )
+
+
+def suggestion_row(sampler: SamplerName) -> Row:
     many = scaled(MANY, least=1_000)
     times = []
     few, lot = past_trials(100), past_trials(many)
-    spec = space()
+    spec = space(sampler)
     suggest(Question(spec, 100, 100, few, {}))  # what is imported lazily
-    for place in range(5):
+    first = suggest(Question(spec, many, many, lot, {}))
+    state = (first.study_state if first is not None else None) or {}  # as it is kept with the sweep
+    for place in range(1, 6):
         started = time.perf_counter()
-        suggest(Question(spec, many + place, many + place, lot, {}))
+        suggest(Question(spec, many + place, many + place, lot, state))
         times.append(1e3 * (time.perf_counter() - started))
     started = time.perf_counter()
     suggest(Question(spec, 100, 100, few, {}))
     return Row(
-        f"a suggestion of TPE after {many:,} trials of 6 fields",
+        f"a suggestion of {sampler} after {many:,} trials of 6 fields",
         middle(times),
         "ms",
         1e3 * (time.perf_counter() - started),
@@ -97,7 +120,7 @@ def suggestion_row() -> Row:
     )
 
 
-def space() -> SweepSpec:
+def space(sampler: SamplerName) -> SweepSpec:
     return parse_sweep(
         {
             "name": "many",
@@ -105,6 +128,7 @@ def space() -> SweepSpec:
             "space": {f"task.environment.X{place}": {"low": 0.0, "high": 1.0} for place in range(6)},
             "objective": {"metric": "val/loss"},
             "budget": {"trials": 2 * MANY},
+            "sampler": sampler,
         }
     )
 
@@ -119,6 +143,7 @@ def past_trials(count: int) -> list[PastTrial]:
             {f"task.environment.X{place}": float(unit) for place, unit in enumerate(row)},
             (float(((row - 0.3) ** 2).sum()),),
             100,
+            {GENERATION: number // 9},  # of CMA-ES, whose generations of 6 fields are so large
         )
         for number, row in enumerate(units)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ STEPS = 40
 PARALLEL = 2
 LIMIT_S = 300.0
 PEERS = Path(__file__).parents[2] / ".venv-peers" / "bin" / "python"
+PACKAGES = sysconfig.get_path("purelib")
 
 Span = tuple[float, float]  # when the first and the last step of a trial ended
 
@@ -100,7 +102,7 @@ def ray_tune(trials: int, folder: Path) -> list[Span] | None:
         return None
     script = Path(__file__).with_name("ray_tune.py")
     answer = folder / "ray.json"
-    words = [str(PEERS), str(script), str(TRIAL), str(trials), str(PARALLEL), str(STEPS), str(answer)]
+    words = [str(PEERS), str(script), str(TRIAL), str(trials), str(PARALLEL), str(STEPS), str(answer), PACKAGES]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S)
     if done.returncode:
         print(done.stderr[-2_000:], file=sys.stderr)

@@ -1,4 +1,8 @@
-"""In the peers' interpreter: trials by Ray Tune. ``python ray_tune.py TRIAL.py COUNT PARALLEL STEPS ANSWER``."""
+"""In the peers' interpreter: trials by Ray Tune.
+
+``python ray_tune.py TRIAL.py COUNT PARALLEL STEPS ANSWER PACKAGES``; the trial finds torch in the folder PACKAGES,
+behind the peers' own packages.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,13 @@ def main() -> None:
     import ray
     from ray import tune
 
-    path, count, parallel, steps, answer = sys.argv[1:]
+    path, count, parallel, steps, answer, packages = sys.argv[1:]
     spans = Path(answer).with_suffix(".spans")
     spans.mkdir()
 
     def trainable(config: dict[str, Any]) -> None:
+        if packages not in sys.path:
+            sys.path.append(packages)
         spec = importlib.util.spec_from_file_location("trial", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)

@@ -8,7 +8,7 @@ import sys
 from .packages import LOCKS, Installer
 from .steps import ROOT, SetupError, last_lines, run, say, step
 
-NAMES = ("trackio", "tensorboard", "mlflow", "wandb")
+NAMES = ("trackio", "tensorboard", "mlflow", "wandb", "ray[tune]")
 FOLDER = ROOT / ".venv-peers"
 PYTHON = FOLDER / "bin" / "python"
 LOCK = LOCKS / "peers.lock"

@@ -158,15 +158,18 @@ class Placement(models.Model):
 
 
 class HeldSlot(models.Model):
-    """A slot of a node that a placement holds. The unique index is what keeps it from being held twice."""
+    """A slot of a node that a placement holds, or its share of one that is divided. The unique index is what keeps it
+    from being held twice. Of one slot there are either whole holders or shares: placing has a lock on the cluster."""
 
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="held_slots")
     index = models.PositiveIntegerField()
+    share = models.PositiveSmallIntegerField(default=0)
+    num_shares = models.PositiveSmallIntegerField(default=1)
     placement = models.ForeignKey(Placement, on_delete=models.CASCADE, related_name="held_slots")
 
     class Meta:
         ordering = ("index",)
-        constraints = (models.UniqueConstraint(fields=("node", "index"), name="a_slot_is_held_once"),)
+        constraints = (models.UniqueConstraint(fields=("node", "index", "share"), name="a_slot_is_held_once"),)
 
     def __str__(self) -> str:
         return f"slot {self.index} of {self.node}"

@@ -26,6 +26,7 @@ from runs.models.recoveries import Recovery
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 from trainyard.spec import PRIORITIES, read_spec, usable_nodes
+from trainyard.spec.sections.resources import shares_of
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
@@ -58,6 +59,7 @@ class Size(TypedDict, total=False):
 
     num_nodes: int  # of an elastic run: the least
     slots_per_node: int
+    slot_shares: int  # into which a slot is divided, of which the run takes one
     accelerator: str
     node_counts: list[int] | None  # of an elastic run: all on which it trains, the least first
     priority: int
@@ -71,6 +73,7 @@ def size_of(spec: SpecDocument) -> Size:
     return {
         "num_nodes": counts[0] if counts else int(resources["nodes"]),
         "slots_per_node": int(resources.get("processes_per_node", 1)),
+        "slot_shares": shares_of(resources.get("slots_per_process", 1)),
         "accelerator": str(resources.get("accelerator", "auto")),
         "node_counts": counts,
         "priority": PRIORITIES.index(spec.get("priority") or "normal") - 1,
@@ -129,6 +132,7 @@ class Run(models.Model):
     # What the spec asks a cluster for, beside it: a long queue is placed without reading every spec.
     num_nodes = models.PositiveIntegerField(null=True, blank=True, editable=False)
     slots_per_node = models.PositiveIntegerField(null=True, blank=True, editable=False)
+    slot_shares = models.PositiveSmallIntegerField(default=1, editable=False)
     accelerator = models.CharField(max_length=8, blank=True, editable=False)
     # Of an elastic run: the numbers of nodes on which it trains, the least first. And the most that a person wants.
     node_counts = models.JSONField(null=True, blank=True, editable=False)

@@ -29,11 +29,11 @@ def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     """What the runs ask for, in their order, without their specs: a queue may be long."""
     columns = waiting.values_list(
-        "pk", "num_nodes", "slots_per_node", "accelerator", "node_counts", "node_limit", "priority"
+        "pk", "num_nodes", "slots_per_node", "slot_shares", "accelerator", "node_counts", "node_limit", "priority"
     )
     requests = {}
     unknown = []
-    for run_id, num_nodes, slots_per_node, accelerator, counts, limit, priority in columns:
+    for run_id, num_nodes, slots_per_node, shares, accelerator, counts, limit, priority in columns:
         if num_nodes is None:  # submitted before runs had these columns
             unknown.append(run_id)
         requests[run_id] = Request(
@@ -43,6 +43,7 @@ def requests_of(waiting: QuerySet[Run]) -> list[Request]:
             accelerator,
             node_counts=counts_up_to(counts, limit),
             priority=priority,
+            num_shares=shares,
         )
     for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
         requests[run_id] = request_of(run_id, spec)
@@ -69,6 +70,7 @@ def request_of(run_id: str, spec: SpecDocument) -> Request:
         size["accelerator"],
         node_counts=tuple(size["node_counts"] or ()),
         priority=size["priority"],
+        num_shares=size["slot_shares"],
     )
 
 

@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from runs.models import HeldSlot, Node
-from runs.placing.scheduling import Room
+from runs.placing.scheduling import DividedSlot, Room
 
 
 def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
     held: dict[str, set[int]] = defaultdict(set)
-    for node_id, index in HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index"):
+    shares: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    sizes: dict[tuple[str, int], int] = {}
+    columns = HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index", "share", "num_shares")
+    for node_id, index, share, num_shares in columns:
         held[node_id].add(index)
+        if num_shares > 1:
+            shares[node_id][index].add(share)
+            sizes[node_id, index] = num_shares
     return [
         Room(
             node=node.pk,
@@ -23,6 +29,11 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
             accelerator=node.accelerator,
             is_in_contact=node.is_in_contact(now),
             is_draining=node.is_draining,
+            divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},
         )
         for node in nodes
     ]
+
+
+def _divided(num_shares: int, taken: set[int]) -> DividedSlot:
+    return DividedSlot(num_shares, tuple(share for share in range(num_shares) if share not in taken))

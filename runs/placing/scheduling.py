@@ -8,8 +8,8 @@ number of nodes; what nobody waits for then is given to such runs, in their orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from trainyard.formats.words import listed
 
@@ -33,6 +33,7 @@ class Request:
     avoided: frozenset[str] = frozenset()  # nodes that it gets only where there is no other
     node_counts: tuple[int, ...] = ()  # of an elastic run: all on which it trains, the least first
     priority: int = 0
+    num_shares: int = 1  # into which a slot is divided, of which a run of one rank takes one
 
     @property
     def num_slots(self) -> int:
@@ -44,8 +45,16 @@ class Request:
 
 
 @dataclass(frozen=True)
+class DividedSlot:
+    """A slot of which runs hold shares, and the shares that nobody holds."""
+
+    num_shares: int
+    free: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Room:
-    """A registered node and the slots of it that nobody holds."""
+    """A registered node and the slots of it of which nobody holds anything."""
 
     node: str
     name: str
@@ -55,6 +64,7 @@ class Room:
     is_in_contact: bool = True
     is_draining: bool = False
     trouble: str = ""  # a sentence: why an engine cannot free its machine now
+    divided: Mapping[int, DividedSlot] = field(default_factory=dict)  # by the number of the slot
 
     @property
     def is_usable(self) -> bool:
@@ -63,10 +73,13 @@ class Room:
 
 @dataclass(frozen=True)
 class Part:
-    """One node's part of a placement; the order of the parts is the order of the node ranks."""
+    """One node's part of a placement; the order of the parts is the order of the node ranks. Of a divided slot it has
+    the ``share`` of that number."""
 
     node: str
     slots: tuple[int, ...]
+    share: int = 0
+    num_shares: int = 1
 
 
 @dataclass(frozen=True)
@@ -91,15 +104,18 @@ Answer = Placed | Waiting
 def place(cluster: str, requests: Sequence[Request], rooms: Sequence[Room]) -> list[Answer]:
     """Return a placement or the reason to wait for each request, which come oldest first. ``cluster`` is its name."""
     free = {room.node: room.free for room in rooms}
+    divided = {room.node: dict(room.divided) for room in rooms}
     unfit: dict[Shape, str] = {}  # why none of a shape can ever start, or "": a long queue asks for few shapes
     answers: list[Answer] = []
     first: Request | None = None  # of those that keep the others waiting
     num_ahead = 0
     for request in requests:
-        placed = None if first else _fit(request, rooms, free)
+        placed = None if first else _fit_any(request, rooms, free, divided)
         if placed is not None:
             for part in placed.parts:
                 free[part.node] = tuple(slot for slot in free[part.node] if slot not in part.slots)
+                if part.num_shares > 1:
+                    _take_share(divided[part.node], part)
             answers.append(placed)
             continue
         if request.shape not in unfit:
@@ -119,7 +135,7 @@ def _widened(
     requests: Sequence[Request], rooms: Sequence[Room], free: dict[str, tuple[int, ...]], answers: Sequence[Answer]
 ) -> list[Answer]:
     """Return the answers with what is left in ``free`` given to elastic runs, in their order."""
-    elastic = {request.run: request for request in requests if request.node_counts}
+    elastic = {request.run: request for request in requests if request.node_counts and request.num_shares == 1}
     return [
         _wider(elastic[answer.run], rooms, free, answer)
         if isinstance(answer, Placed) and answer.run in elastic
@@ -139,6 +155,34 @@ def _wider(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, .
                 free[node] = tuple(slot for slot in slots if slot not in taken)
             return placed
     return least
+
+
+def _fit_any(
+    request: Request,
+    rooms: Sequence[Room],
+    free: dict[str, tuple[int, ...]],
+    divided: Mapping[str, Mapping[int, DividedSlot]],
+) -> Placed | None:
+    """Place a run; one that takes a share of a slot into a slot that is divided alike, else into one that is free."""
+    if request.num_shares == 1:
+        return _fit(request, rooms, free)
+    for kind in _kinds(request):
+        for room in sorted(rooms, key=lambda room: (room.node in request.avoided, room.name)):
+            if room.accelerator != kind or not _is_usable(room, request):
+                continue
+            for slot, one in sorted(divided[room.node].items()):
+                if one.num_shares == request.num_shares and one.free:
+                    return Placed(request.run, kind, (Part(room.node, (slot,), one.free[0], one.num_shares),))
+    placed = _fit(request, rooms, free)
+    if placed is None:
+        return None
+    return replace(placed, parts=tuple(replace(one, num_shares=request.num_shares) for one in placed.parts))
+
+
+def _take_share(divided: dict[int, DividedSlot], part: Part) -> None:
+    (slot,) = part.slots
+    before = divided.get(slot, DividedSlot(part.num_shares, tuple(range(part.num_shares))))
+    divided[slot] = replace(before, free=tuple(one for one in before.free if one != part.share))
 
 
 def _fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...]]) -> Placed | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,18 +21,31 @@ from trainyard.spec.sweeps.models import Sampler
 Space = Mapping[str, Dimension]
 
 
-def verdicts(
-    settings: Sampler, space: Space, members: Sequence[Member], *, seed: int, last_step: int, room: int
-) -> list[Verdict]:
+@dataclass(frozen=True, slots=True)
+class Population:
+    """What one round of decisions is about: the members as they are, and the settings of their sweep. Behind
+    ``last_step`` nobody goes on."""
+
+    settings: Sampler
+    space: Space
+    members: Sequence[Member]
+    seed: int
+    last_step: int
+
+    def rng(self, member: Member, step: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, member.number, step])
+
+
+def verdicts(population: Population, room: int) -> list[Verdict]:
     """Return what is decided now, at most ``room`` successors among it. The same members and seed give the same.
 
     A member that cannot be judged yet has no verdict: too few others have been as far, or no checkpoint of a good one
-    is there yet. Behind ``last_step`` nobody goes on.
+    is there yet.
     """
     found: list[Verdict] = []
     made: list[Successor] = []
-    for member in sorted(members, key=lambda one: one.number):
-        verdict = _verdict(settings, space, members, member, made, seed=seed, last_step=last_step)
+    for member in sorted(population.members, key=lambda one: one.number):
+        verdict = _verdict(population, member, made)
         if verdict is None:
             continue
         if verdict.successor is not None:
@@ -42,50 +56,32 @@ def verdicts(
     return found
 
 
-def _verdict(
-    settings: Sampler,
-    space: Space,
-    members: Sequence[Member],
-    member: Member,
-    made: Sequence[Successor],
-    *,
-    seed: int,
-    last_step: int,
-) -> Verdict | None:
+def _verdict(population: Population, member: Member, made: Sequence[Successor]) -> Verdict | None:
     if member.has_failed:
-        return _replaced(settings, space, members, member, made, seed=seed, last_step=last_step)
-    step = newest_boundary(member, last_step)
+        return _replaced(population, member, made)
+    step = newest_boundary(member, population.last_step)
     if not member.is_training or step is None:
         return None
-    peers = at_boundary(members, step)
-    if len(peers) < quorum(settings.size):
+    peers = at_boundary(population.members, step)
+    if len(peers) < quorum(population.settings.size):
         return None
-    best, worst = quantiles(peers, settings.quantile)
+    best, worst = quantiles(peers, population.settings.quantile)
     if member not in worst:
         return Verdict(member.number, step)
-    successor = _successor(settings, space, members, best, made, step=step, rng=_rng(seed, member, step))
+    successor = _successor(population, best, made, step=step, rng=population.rng(member, step))
     return None if successor is None else Verdict(member.number, step, successor)
 
 
-def _replaced(
-    settings: Sampler,
-    space: Space,
-    members: Sequence[Member],
-    member: Member,
-    made: Sequence[Successor],
-    *,
-    seed: int,
-    last_step: int,
-) -> Verdict:
+def _replaced(population: Population, member: Member, made: Sequence[Successor]) -> Verdict:
     """One that has failed for good is replaced by one of the best of the last boundary that anybody has reached."""
-    others = [one for one in members if one.number != member.number and not one.has_failed]
-    steps = sorted({step for one in others for step in one.scores if step < last_step}, reverse=True)
+    others = [one for one in population.members if one.number != member.number and not one.has_failed]
+    steps = sorted({step for one in others for step in one.scores if step < population.last_step}, reverse=True)
     for step in steps:
-        best, _ = quantiles(at_boundary(others, step), settings.quantile)
-        rng = _rng(seed, member, step)
-        if successor := _successor(settings, space, members, best, made, step=step, rng=rng):
+        best, _ = quantiles(at_boundary(others, step), population.settings.quantile)
+        rng = population.rng(member, step)
+        if successor := _successor(population, best, made, step=step, rng=rng):
             return Verdict(member.number, step, successor)
-    parameters = anew(space, _rng(seed, member, 0))
+    parameters = anew(population.space, population.rng(member, 0))
     return Verdict(member.number, member.judged, Successor(None, None, parameters))
 
 
@@ -115,9 +111,7 @@ def quantiles(ranked: Sequence[Member], quantile: float) -> tuple[Sequence[Membe
 
 
 def _successor(
-    settings: Sampler,
-    space: Space,
-    members: Sequence[Member],
+    population: Population,
     best: Sequence[Member],
     made: Sequence[Successor],
     *,
@@ -128,9 +122,10 @@ def _successor(
     sources = [(one, found) for one in best if (found := source_step(one, step)) is not None]
     if not sources or not math.isfinite(sources[0][0].scores[step]):
         return None
+    settings, space = population.settings, population.space
     parent, at = sources[int(rng.integers(len(sources)))]
     if settings.explore == "pb2":
-        parameters = bandit(settings, space, members, parent, at, made, rng)
+        parameters = bandit(settings, space, population.members, parent, at, made, rng)
     else:
         parameters = explored(settings, space, parent.parameters, rng)
     return Successor(parent.number, at, parameters)
@@ -139,7 +134,3 @@ def _successor(
 def source_step(parent: Member, step: int) -> int | None:
     """Return the step of the checkpoint to go on from: that of the boundary, where it is kept, else the next."""
     return min((one for one in parent.checkpoints if one >= step), default=None)
-
-
-def _rng(seed: int, member: Member, step: int) -> np.random.Generator:
-    return np.random.default_rng([seed, member.number, step])

@@ -143,8 +143,9 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     _notify(attempt)
     if attempt.ended_at is not None:
         free_slots(listener)
-        if attempt.run.cluster_id is not None:
-            schedule(attempt.run.cluster_id, now)
+    has_left = attempt.ended_at is not None or attempt.settling_at is not None
+    if has_left and attempt.run.cluster_id is not None:  # its slots may be free while its last records are on their way
+        schedule(attempt.run.cluster_id, now)
 
 
 def _waits_for_records(attempt: Attempt) -> bool:

@@ -17,6 +17,7 @@ from runs.access import users_who_may_run_on
 from runs.engines import engine_of
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Project, Run
 from runs.models.runs import StaleStatus
+from runs.placing.ahead import held_back
 from runs.placing.queue import requests_of, waiting_runs
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import Placed, Waiting, place
@@ -70,9 +71,11 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     may_run = Q(project__in=list(cluster.projects.values_list("pk", flat=True)))
     if people := list(users_who_may_run_on(cluster).values_list("pk", flat=True)):
         may_run |= Q(created_by__in=people)
-    waiting = waiting_runs(cluster)
+    early = held_back(cluster)
+    waiting = waiting_runs(cluster).exclude(pk__in=[one.run for one in early])
     sentence = f"Its project may not use cluster {cluster.name} any more."
     shut_out: list[Placed | Waiting] = [
+        *early,
         Waiting(run_id, sentence)
         for runs in (recovering_runs(cluster), waiting)
         for run_id in runs.exclude(may_run).values_list("pk", flat=True)
@@ -155,7 +158,14 @@ def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
             num_ranks=len(part.slots),
         )
         HeldSlot.objects.bulk_create(
-            HeldSlot(node=nodes[part.node], index=index, placement=placement) for index in part.slots
+            HeldSlot(
+                node=nodes[part.node],
+                index=index,
+                share=part.share,
+                num_shares=part.num_shares,
+                placement=placement,
+            )
+            for index in part.slots
         )
         first_rank += len(part.slots)
         placements.append(placement)

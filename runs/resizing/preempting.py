@@ -71,8 +71,14 @@ def _training(cluster: Cluster) -> QuerySet[Attempt]:
 
 
 def _attempts(cluster: Cluster) -> list[Attempt]:
-    """Return the attempts that may be asked: what they have done so far is not lost by it."""
-    found = _training(cluster).select_related("run__cluster").prefetch_related("placements__held_slots")
+    """Return the attempts that may be asked: what they have done so far is not lost by it. One with a share of a slot
+    is not: the others of that slot would still hold it."""
+    found = (
+        _training(cluster)
+        .filter(run__slot_shares=1)
+        .select_related("run__cluster")
+        .prefetch_related("placements__held_slots")
+    )
     return [one for one in found.order_by("run__created_at", "run") if _keeps_its_state(one.run)]
 
 

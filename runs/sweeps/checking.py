@@ -108,7 +108,9 @@ def preview(actor: User, document: object) -> Preview:
         refused=refused[:MOST_NAMED],
         trial_s=trial_s,
         total_s=None if trial_s is None else trial_s * rounds * checked.spec.seeds,
-        slot_hours=None if trial_s is None else trial_s * runs * slots / 3600.0,
+        slot_hours=None
+        if trial_s is None
+        else trial_s * runs * slots * first.spec.resources.slots_per_process / 3600.0,
         slots_per_trial=slots,
     )
 

@@ -64,10 +64,10 @@ def outcome_of(sweep: Sweep) -> tuple[SweepStatus, str, str]:
 def slot_hours(sweep: Sweep, now: datetime) -> float:
     """Return the hours that runs of its trials have held, times their slots."""
     total = 0.0
-    columns = ("run__started_at", "run__ended_at", "run__num_nodes", "run__slots_per_node")
+    columns = ("run__started_at", "run__ended_at", "run__num_nodes", "run__slots_per_node", "run__slot_shares")
     further = ("further_runs__run__" + one.removeprefix("run__") for one in columns)
     for names in (columns, tuple(further)):
         rows = Trial.objects.filter(sweep=sweep).exclude(**{names[0]: None}).values_list(*names)
-        for started_at, ended_at, nodes, slots in rows:
-            total += ((ended_at or now) - started_at).total_seconds() * (nodes or 1) * (slots or 1)
+        for started_at, ended_at, nodes, slots, shares in rows:
+            total += ((ended_at or now) - started_at).total_seconds() * (nodes or 1) * (slots or 1) / shares
     return total / 3600.0

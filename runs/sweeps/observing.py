@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from runs.metrics.progress import cursors_of
 from runs.models import Sweep, Trial, TrialReport
 from runs.sweeps.ending import prune
+from runs.sweeps.measuring import reached_by
 from runs.sweeps.objective import reports_of
 from runs.sweeps.pruning import Report, bracket_of, judge
 from runs.sweeps.search.trials import PastTrial
 from trainyard.contract.statuses import TrialState
+from trainyard.spec.sweeps import SweepSpec
 
 MOST_REPORTS = 100  # of a trial, evenly over its steps: what comes between is in the series
 RUNGS = "rungs"
@@ -84,7 +87,7 @@ def _judge(
         one for number, one in rungs.items() if number != trial.number and bracket_of(spec.pruner, number) == bracket
     ]
     passed = rungs_in(trial.system_attributes)
-    reports = [by_step[step] for step in sorted(by_step)]
+    reports = measured(trial, spec, [by_step[step] for step in sorted(by_step)])
     last_step = trial.run.steps if trial.run is not None else None
     verdict = judge(spec.pruner, spec.objectives[0], trial.number, reports, passed, others, last_step)
     if verdict.rungs == passed and verdict.pruned_at is None:
@@ -98,6 +101,15 @@ def _judge(
     value = by_step[verdict.pruned_at].value
     finite = value if math.isfinite(value) else None
     return prune(trial, at_step=verdict.pruned_at, value=finite, sentence=verdict.sentence, now=now)
+
+
+def measured(trial: Trial, spec: SweepSpec, reports: Sequence[Report]) -> list[Report]:
+    """Return the reports with how far the trial was, those of which that is known."""
+    if spec.pruner.by == "steps":
+        return list(reports)
+    reached = reached_by(str(trial.run_id), spec.pruner.by, spec.objectives[0].metric)
+    found = [replace(one, reached=reached(one.step)) for one in reports]
+    return [one for one in found if one.reached is not None]
 
 
 def rungs_in(attributes: object) -> dict[int, float]:

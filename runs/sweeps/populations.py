@@ -18,7 +18,7 @@ from runs.access import require
 from runs.actions.runs import submit_run
 from runs.metrics.models import Checkpoint
 from runs.models import Role, Run, Sweep, Trial, TrialReport, User
-from runs.populations.deciding import verdicts
+from runs.populations.deciding import Population, verdicts
 from runs.populations.lineage import Branch, line_of, replay, tree
 from runs.populations.members import Member, Verdict, boundary_scores
 from runs.refused import Refused
@@ -41,8 +41,8 @@ def step_population(sweep: Sweep, now: datetime) -> int:
     by_number = {row.number: row for row in rows}
     scores = {one.number: one.scores for one in members}
     launched = 0
-    found = verdicts(spec.sampler, spec.space, members, seed=spec.seed, last_step=last_step_of(sweep), room=room)
-    for verdict in found:
+    population = Population(spec.sampler, spec.space, members, spec.seed, last_step_of(sweep))
+    for verdict in verdicts(population, room):
         launched += _act(sweep, by_number, verdict, scores[verdict.number].get(verdict.step), now)
     return launched
 

@@ -1,7 +1,8 @@
 """Which trials are stopped early. Pure: reports in, verdict out.
 
-A pruner looks at a trial when it reaches one of its steps ("rungs"), once: what it had there is kept with the trial, so
-that whoever repeats the question after a restart gets the same answer from the same rows.
+A pruner looks at a trial when it reaches one of its rungs, once. Rungs are steps, seconds of training or tokens. What
+the trial had there is kept with it, so that whoever repeats the question after a restart gets the same answer from the
+same rows.
 
 - median: stopped where its best value so far is worse than the median of what the others had (Golovin et al. 2017).
 - asha: goes on where it is among the best 1/factor of those that reached the rung so far (Li et al. 2020).
@@ -19,15 +20,21 @@ from trainyard.spec.sweeps import Objective, Pruner
 
 GROWTH = 1.25  # of the steps between two looks of `median`
 
-Rungs = Mapping[int, float]  # by step, what a trial had there
+Rungs = Mapping[int, float]  # by rung, what a trial had there
 
 
 @dataclass(frozen=True)
 class Report:
-    """A value of the objective. It may be NaN or infinite."""
+    """A value of the objective. It may be NaN or infinite. ``reached`` is how far the trial was, in what its pruner
+    counts; None: it counts steps."""
 
     step: int
     value: float
+    reached: float | None = None
+
+    @property
+    def progress(self) -> float:
+        return self.step if self.reached is None else self.reached
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,8 @@ def bracket_of(pruner: Pruner, number: int) -> int:
     return number % num_brackets
 
 
-def rungs_of(pruner: Pruner, number: int, up_to: int) -> Iterator[int]:
-    """Yield the steps at which the trial is looked at, up to the one that it has reached."""
+def rungs_of(pruner: Pruner, number: int, up_to: float) -> Iterator[int]:
+    """Yield the rungs at which the trial is looked at, up to what it has reached."""
     last = up_to if pruner.max is None else min(up_to, pruner.max - 1)
     step = pruner.min * pruner.factor ** bracket_of(pruner, number)
     while step <= last:
@@ -72,22 +79,26 @@ def judge(
     if pruner.name == "none" or not reports:
         return Verdict(rungs)
     sign = objective.sign
-    reached = reports[-1].step
-    if last_step is not None and reached >= last_step:
+    if last_step is not None and reports[-1].step >= last_step:
         return Verdict(rungs)
-    for rung in rungs_of(pruner, number, reached):
+    for rung in rungs_of(pruner, number, reports[-1].progress):
         if rung in rungs:
             continue
-        at = next(one for one in reports if one.step >= rung)
+        at = next(one for one in reports if one.progress >= rung)
         if not math.isfinite(at.value):
-            return Verdict(rungs, at.step, f"Stopped at step {at.step:,}: {objective.metric} was {at.value}.")
+            return Verdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {objective.metric} was {at.value}.")
         so_far = [one.value for one in reports if one.step <= at.step and math.isfinite(one.value)]
         rungs[rung] = sign * min(sign * value for value in so_far) if pruner.name == "median" else at.value
         known = [one[rung] for one in others if rung in one]
         sentence = _why_not(pruner, objective, rungs[rung], known)
         if sentence:
-            return Verdict(rungs, at.step, f"Stopped at step {at.step:,}: {sentence}")
+            return Verdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {sentence}")
     return Verdict(rungs)
+
+
+def _place(pruner: Pruner, at: Report) -> str:
+    words = {"steps": "", "time": f", after {at.progress:,.1f} s", "tokens": f", after {at.progress:,.0f} tokens"}
+    return f"step {at.step:,}{words[pruner.by]}"
 
 
 def _why_not(pruner: Pruner, objective: Objective, value: float, others: Sequence[float]) -> str:

@@ -144,7 +144,7 @@ def _best(trial: Trial | None) -> BestTrial | None:
 COLUMNS = (
     "number", "run_id", "state", "value", "values", "parameters", "started_at", "ended_at", "steps", "pruned_at_step",
     "parent__number", "parent_step", "by_hand", "reason", "run__name", "run__status", "run__started_at",
-    "run__ended_at", "run__num_nodes", "run__slots_per_node",
+    "run__ended_at", "run__num_nodes", "run__slots_per_node", "run__slot_shares",
 )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def _further_runs(sweep: Sweep) -> dict[int, tuple[str, ...]]:
 def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[str, ...]]) -> TrialRow:
     (
         number, run, state, value, values, parameters, started_at, ended_at, steps, pruned_at_step, parent, parent_step,
-        by_hand, reason, run_name, run_status, run_started, run_ended, num_nodes, slots,
+        by_hand, reason, run_name, run_status, run_started, run_ended, num_nodes, slots, shares,
     ) = row  # fmt: skip
     spent_s = ((run_ended or now) - run_started).total_seconds() if run_started is not None else 0.0
     return TrialRow(
@@ -183,7 +183,7 @@ def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[st
         parent=parent,
         parent_step=parent_step,
         by_hand=by_hand,
-        rank_seconds=max(0.0, spent_s) * (num_nodes or 1) * (slots or 1),
+        rank_seconds=max(0.0, spent_s) * (num_nodes or 1) * (slots or 1) / (shares or 1),
         reason=reason,
         run_name=run_name or "",
         run_status=run_status or "",

@@ -85,17 +85,18 @@ class Stepper:
         return True
 
     def _launch(self, sweep: Sweep, now: datetime) -> bool:
-        """Launch trials until as many are live as may be. Return whether one was."""
-        budget = sweep.parsed.budget
+        """Launch trials until as many are live as may be, and as many more as wait for their place. Return whether one
+        was."""
+        limit = sweep.parsed.budget.parallel + sweep.parsed.ahead
         started, began = 0, time.monotonic()
         if sweep.parsed.sampler.name == "population":
             started += step_population(sweep, now)
         for trial in sweep.trials.filter(state=TrialState.WAITING).select_related("sweep").order_by("number"):
-            if sweep.trials.filter(state=TrialState.RUNNING).count() >= budget.parallel:
+            if sweep.trials.filter(state=TrialState.RUNNING).count() >= limit:
                 return bool(started)
             started += launch_waiting(sweep, trial, now)
         while time.monotonic() - began < LAUNCH_S:
-            if sweep.live_trials().count() >= budget.parallel or _has_no_more(sweep):
+            if sweep.live_trials().count() >= limit or _has_no_more(sweep):
                 break
             if not self._launch_next(sweep, self.history.of(sweep), now):
                 break

@@ -22,7 +22,6 @@ class Yard:
     """A running Trainyard, through its API."""
 
     patience_s = 120.0
-    _killed_control = 0
 
     def __init__(self, up: Up) -> None:
         self.up = up
@@ -30,6 +29,7 @@ class Yard:
         headers = {"Authorization": f"Bearer {up.token}"}
         self.http = httpx.Client(base_url=f"{up.url}/api/v1", headers=headers, timeout=30, transport=transport)
         self._submitted: list[str] = []
+        self._killed: dict[str, int] = {}  # by name, the last process that was killed
 
     def __enter__(self) -> Yard:
         return self
@@ -143,15 +143,18 @@ class Yard:
         return {str(sorted(series["labels"].items())): series["step"] for series in data["series"]}
 
     def kill_control(self) -> None:
-        """SIGKILL control. One that was killed before is waited for: `up` starts it again after a moment."""
+        self.kill_process("control")
+
+    def kill_process(self, process: str) -> None:
+        """SIGKILL control or ingest. One that was killed before is waited for: `up` starts it again after a moment."""
         found: list[int] = []
 
         def runs() -> bool:
-            found[:] = [pid for name, pid in self.up.processes().items() if name == "control"]
-            return bool(found) and found[0] != self._killed_control
+            found[:] = [pid for name, pid in self.up.processes().items() if name == process]
+            return bool(found) and found[0] != self._killed.get(process)
 
-        self.wait_for(runs, "control was not started again")
-        self._killed_control = found[0]
+        self.wait_for(runs, f"{process} was not started again")
+        self._killed[process] = found[0]
         os.kill(found[0], signal.SIGKILL)
 
 

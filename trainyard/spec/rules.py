@@ -24,6 +24,7 @@ from trainyard.spec.values.variables import OF_RANKS, names_in
 def broken_rules(spec: Spec) -> Iterator[Problem]:
     """Yield what is wrong across the fields of a spec that asks for one number of nodes."""
     yield from _secret_problems(spec)
+    yield from _share_problems(spec)
     if isinstance(spec, RecipeSpec):
         yield from _training_problems(spec)
     elif isinstance(task := getattr(spec, "task", None), CommunicationTask):
@@ -40,6 +41,14 @@ def _secret_problems(spec: Spec) -> Iterator[Problem]:
         variable = read_reference(text).variable
         if variable in getattr(task, "environment", {}):
             yield Problem(f"task.secrets.{index}", f"{show(text)} sets {variable}, which task.environment sets, too")
+
+
+def _share_problems(spec: Spec) -> Iterator[Problem]:
+    resources = spec.resources
+    if resources.slot_shares > 1 and (resources.most_nodes, resources.processes_per_node) != (1, 1):
+        ranks = f"{resources.most_nodes} x {resources.processes_per_node}"
+        words = f"{resources.slots_per_process:g} is for a run of one rank, and this one has {ranks}; accepted here: 1"
+        yield Problem("resources.slots_per_process", words)
 
 
 def divides(spec: RecipeSpec) -> bool:
@@ -159,6 +168,8 @@ def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
     elif isinstance(model, GPTModel | ImageModel):
         yield from _head_problems(model, is_turned=isinstance(model, GPTModel))
         yield from _patch_problems(spec)
+    if isinstance(model, GPTModel) and model.base_width and spec.train.optimizer == "muon":
+        yield Problem("task.model.base_width", "carries the rates of adamw and sgd to another width, not those of muon")
 
 
 def _head_problems(model: GPTModel | ImageModel, *, is_turned: bool) -> Iterator[Problem]:

@@ -233,5 +233,9 @@ def make_schedule(settings: Train) -> schedules.Schedule:
 def make_optimizer(assembly: Assembly) -> torch.optim.Optimizer:
     settings = assembly.settings
     return optimizers.make_optimizer(
-        settings.optimizer, assembly.parts, assembly.blocks, weight_decay=settings.weight_decay
+        settings.optimizer,
+        assembly.parts,
+        assembly.blocks,
+        weight_decay=settings.weight_decay,
+        rate_scale=lambda parameter: assembly.task.rate_scale(parameter, settings.optimizer),
     )

@@ -13,6 +13,7 @@ from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import Train
 from workers.training.build import Training, make_schedule
 from workers.training.mesh import share_batch
+from workers.training.optimizing.optimizers import set_weight_decay
 from workers.training.passes import PlainPasses
 
 
@@ -29,9 +30,7 @@ def change_for(training: Training, step: int) -> None:
     if settings.learning_rate != before.learning_rate:
         training.schedule = make_schedule(settings)
     if settings.weight_decay != before.weight_decay:
-        for group in training.optimizer.param_groups:
-            if group.get("decays", True):
-                group["weight_decay"] = settings.weight_decay
+        set_weight_decay(training.optimizer, settings.weight_decay)
     if settings.batch_size != before.batch_size:
         take_batch_size(training, settings, step)
 

@@ -23,6 +23,7 @@ from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
 from workers.training.measuring.progress import Progress
 from workers.training.measuring.tracing import read_tracing
 from workers.training.metrics import Metrics, facts_record
+from workers.training.optimizing.optimizers import set_rate
 from workers.training.stopping import Stopping
 from workers.training.validation import validation_means
 
@@ -143,8 +144,7 @@ def take_step(training: Training, step: int) -> StepResult:
     marker.own().begin_step(step)
     training.measures.begin()
     learning_rate = training.schedule(step)
-    for group in training.optimizer.param_groups:
-        group["lr"] = learning_rate
+    set_rate(training.optimizer, learning_rate)
     training.synchronization.begin(step)
     training.optimizer.zero_grad()
     passed = training.passes.train(step)
@@ -213,6 +213,7 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
     report_late_losses(late, metrics)
     task = training.task
     rate = training.settings.batch_size * task.units_per_row / result.step_time_s
+    samples = training.feed.samples_before(step + 1)
     metrics.log(
         {
             **shared,
@@ -221,7 +222,8 @@ def report(training: Training, step: int, result: StepResult, metrics: Metrics, 
             "train/step_time_s": result.step_time_s,
             f"train/{task.unit}_per_second": rate,
             **training.measures.shared(result.step_time_s, training.settings.batch_size),
-            "train/epoch": training.feed.samples_before(step + 1) / task.num_train_rows,
+            **({"train/tokens": samples * task.units_per_row} if task.unit == "tokens" else {}),
+            "train/epoch": samples / task.num_train_rows,
         },
         step=step,
     )

@@ -27,6 +27,7 @@ from runs.presenting.server_state import contact_time
 from runs.presenting.spares import num_ready
 from runs.time_use.sums import time_of_all
 from runs.watching.words import slow_sentences
+from trainyard.formats.words import listed
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted
 MAX_QUEUE = 100
@@ -122,10 +123,10 @@ def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:
 
 def boxes_of(user: Someone, nodes: Sequence[Node], now: datetime) -> list[NodeBox]:
     held = HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index", "placement__attempt__run_id")
-    by_node: dict[str, dict[int, str]] = {node.pk: {} for node in nodes}
+    by_node: dict[str, dict[int, list[str]]] = {node.pk: {} for node in nodes}
     for node_id, index, run_id in held:
-        by_node[node_id][index] = run_id
-    run_ids = {run_id for slots in by_node.values() for run_id in slots.values()}
+        by_node[node_id].setdefault(index, []).append(run_id)
+    run_ids = {run_id for _, _, run_id in held}
     runs = {run.pk: run for run in visible_runs(user).filter(pk__in=run_ids)}
     in_order = sorted(runs.values(), key=lambda run: (run.created_at, run.pk))
     colours = {run_id: colour + 1 for run_id, colour in colours_apart(user, in_order).items()}
@@ -146,7 +147,7 @@ def _slow(runs: Mapping[str, Run]) -> defaultdict[str, list[str]]:
 
 def _box(
     node: Node,
-    held: dict[int, str],
+    held: dict[int, list[str]],
     runs: dict[str, Run],
     colours: dict[str, int],
     slow: list[str],
@@ -154,11 +155,12 @@ def _box(
 ) -> NodeBox:
     slots = []
     for index in range(min(node.slots, MAX_SLOTS)):
-        run = runs.get(held.get(index, ""))
-        whose = run.name if run else "a run of another project"
-        words = f"slot {index}: {whose if index in held else 'free'}"
+        holding = [runs.get(run_id) for run_id in held.get(index, [])]
+        run = next((one for one in holding if one is not None), None)
+        names = dict.fromkeys(one.name if one else "a run of another project" for one in holding)
+        words = f"slot {index}: {listed(list(names)) if holding else 'free'}"
         slots.append(Slot(index, run, index in held, colours.get(run.pk, 0) if run else 0, words))
-    here = {run_id: runs[run_id] for run_id in held.values() if run_id in runs}
+    here = {run_id: runs[run_id] for holders in held.values() for run_id in holders if run_id in runs}
     return NodeBox(
         node=node,
         slots=slots,

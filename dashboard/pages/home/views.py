@@ -124,7 +124,7 @@ def _clusters(request: HttpRequest) -> list[ClusterLine]:
     for cluster in visible_clusters(request.user):
         nodes = list(Node.objects.present().filter(cluster=cluster))
         usable = [node for node in nodes if node.is_in_contact(heard_at) and not node.is_draining]
-        held = HeldSlot.objects.filter(node__cluster=cluster).count()
+        held = HeldSlot.objects.filter(node__cluster=cluster).values("node", "index").distinct().count()
         slots = sum(node.slots for node in nodes)
         made.append(
             ClusterLine(

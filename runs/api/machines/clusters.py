@@ -186,6 +186,6 @@ def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> Clus
         num_nodes=len(nodes),
         num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),
         num_slots=sum(node.slots for node in nodes),
-        num_free_slots=sum(max(0, node.slots - len(node.held_slots.all())) for node in usable),
+        num_free_slots=sum(max(0, node.slots - len({slot.index for slot in node.held_slots.all()})) for node in usable),
         num_queued=row.runs.filter(status=Status.QUEUED).count(),
     )

@@ -1,8 +1,10 @@
-"""CMA-ES (Hansen 2016) by the library cmaes. Its state is no stored object: it is built anew from the trials of each
-generation, which carry the generation that proposed them."""
+"""CMA-ES (Hansen 2016) by the library cmaes. Its state after each generation is kept with the sweep as plain numbers,
+in the transaction that writes the trial: whoever proposes next goes on from there, in whatever process. A generation is
+the trials that carry its number; those that end after it was complete do not change it."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Sequence
@@ -12,6 +14,7 @@ import numpy as np
 
 from runs.sweeps.search.plain import random
 from runs.sweeps.search.trials import PastTrial, Question, Suggestion
+from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
 from trainyard.spec.sweeps.units import unit_of, value_at
@@ -19,8 +22,21 @@ from trainyard.spec.sweeps.units import unit_of, value_at
 if TYPE_CHECKING:
     from cmaes import CMA
 
-GENERATION = "cma_generation"
+GENERATION = "cma_generation"  # with a trial: which generation proposed it
+STATE = "cma"  # with the sweep
 SIGMA = 1 / 6
+
+
+class State(WireStruct):
+    """The optimizer after ``generation`` generations. ``space`` is a digest of the space in whose units it is."""
+
+    space: str
+    generation: int
+    sigma: float
+    mean: list[float]
+    sigma_path: list[float]
+    covariance_path: list[float]
+    covariance: list[float]  # the upper triangle, by rows
 
 
 def covariance(question: Question) -> Suggestion:
@@ -28,16 +44,17 @@ def covariance(question: Question) -> Suggestion:
     if len(space) == 1:
         return random(question)  # the method is for two dimensions and more
     paths = ordered(space)
-    optimizer, generation = _replayed(question, paths)
+    optimizer, generation, changed = _advanced(question, paths)
     # The library draws from a generator of its own: here that of the trial.
     optimizer.reseed_rng(question.sampler_seed())
     units = optimizer.ask()
     parameters = {path: value_at(space[path], float(unit)) for path, unit in zip(paths, units, strict=True)}
-    return Suggestion(parameters, {GENERATION: generation})
+    return Suggestion(parameters, {GENERATION: generation}, {STATE: to_builtins(changed)} if changed else None)
 
 
-def _replayed(question: Question, paths: Sequence[str]) -> tuple[CMA, int]:
-    """Return the optimizer after all generations that are complete, and the number of the next."""
+def _advanced(question: Question, paths: Sequence[str]) -> tuple[CMA, int, State | None]:
+    """Return the optimizer after all generations that are complete, the number of the next, and its state where it
+    differs from the one that was kept. Where the space was widened since, all trials are replayed in its units."""
     from cmaes import CMA  # control alone needs it, and only for such a sweep
 
     size = question.spec.sampler.population or 4 + math.floor(3 * math.log(len(paths)))
@@ -45,17 +62,61 @@ def _replayed(question: Question, paths: Sequence[str]) -> tuple[CMA, int]:
         mean=np.full(len(paths), 0.5), sigma=SIGMA, bounds=np.tile([0.0, 1.0], (len(paths), 1)),
         seed=question.spec.seed, population_size=size,
     )  # fmt: skip
+    digest = _digest(question, paths)
+    kept = _kept(question, digest)
+    if kept is not None:
+        _restore(optimizer, kept)
+    generation = first = kept.generation if kept is not None else 0
     by_generation: dict[int, list[PastTrial]] = {}
     for trial in question.trials:
-        if GENERATION in trial.attributes:  # the space may be wider since, but no narrower
-            by_generation.setdefault(int(trial.attributes[GENERATION]), []).append(trial)
-    generation = 0
+        number = trial.attributes.get(GENERATION)
+        if number is not None and number >= first:
+            by_generation.setdefault(int(number), []).append(trial)
     while len(told := _solutions(question, paths, by_generation.get(generation, []))) >= size:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of generations in which all values are alike
             optimizer.tell(told[:size])
         generation += 1
-    return optimizer, generation
+    return optimizer, generation, _state_of(optimizer, digest) if generation > first else None
+
+
+def _digest(question: Question, paths: Sequence[str]) -> str:
+    dimensions = [path + question.spec.space[path].model_dump_json() for path in paths]
+    return hashlib.sha256("\n".join(dimensions).encode()).hexdigest()[:16]
+
+
+def _kept(question: Question, digest: str) -> State | None:
+    if STATE not in question.study_state:
+        return None
+    try:
+        kept = convert(question.study_state[STATE], State)
+    except BadDocument:  # of another version
+        return None
+    return kept if kept.space == digest else None
+
+
+def _state_of(optimizer: CMA, digest: str) -> State:
+    # The library makes the matrix symmetric like this before each use.
+    matrix = (optimizer._C + optimizer._C.T) / 2
+    return State(
+        space=digest,
+        generation=optimizer.generation,
+        sigma=float(optimizer._sigma),
+        mean=optimizer.mean.tolist(),
+        sigma_path=optimizer._p_sigma.tolist(),
+        covariance_path=optimizer._pc.tolist(),
+        covariance=matrix[np.triu_indices(len(matrix))].tolist(),
+    )
+
+
+def _restore(optimizer: CMA, kept: State) -> None:
+    upper = np.triu_indices(optimizer.dim)
+    matrix = np.zeros((optimizer.dim, optimizer.dim))
+    matrix[upper] = kept.covariance
+    optimizer._C = matrix + np.triu(matrix, 1).T
+    optimizer._sigma, optimizer._g = kept.sigma, kept.generation
+    optimizer._mean = np.array(kept.mean)
+    optimizer._p_sigma, optimizer._pc = np.array(kept.sigma_path), np.array(kept.covariance_path)
 
 
 def _solutions(question: Question, paths: Sequence[str], trials: Sequence[PastTrial]) -> list[tuple[Any, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runs.placing.scheduling import Part, Placed, Request, Room, Waiting, place
+from runs.placing.scheduling import DividedSlot, Part, Placed, Request, Room, Waiting, place
 
 
 def room(name: str, slots: int = 2, *, free: int | None = None, **changes: object) -> Room:
@@ -165,3 +165,18 @@ def test_who_waits_for_an_excluded_node_alone_keeps_nobody_from_the_others() -> 
     first, second = place("lab", requests, [room("x"), room("y")])
     assert sentence(first) == "Waiting for other nodes on cluster lab: x is left out, and the rest cannot hold it."
     assert isinstance(second, Placed)
+
+
+def test_small_runs_share_a_slot_and_others_take_whole_ones() -> None:
+    small = [Request(name, 1, 1, num_shares=2) for name in "abc"]
+    answers = place("lab", [*small, Request("d", 1, 1)], [room("x", 3)])
+    shares = [(one.slots, one.share, one.num_shares) for answer in answers for one in answer.parts]  # type: ignore[union-attr]
+    assert shares == [((0,), 0, 2), ((0,), 1, 2), ((1,), 0, 2), ((2,), 0, 1)]
+
+
+def test_a_divided_slot_takes_runs_with_the_same_share_alone() -> None:
+    half = room("x", 2, free=0, divided={0: DividedSlot(2, (1,)), 1: DividedSlot(4, ())})
+    answer = one(Request("a", 1, 1, num_shares=2), half)
+    assert answer == Placed("a", "cpu", (Part("x", (0,), 1, 2),))
+    assert sentence(one(Request("a", 1, 1, num_shares=4), half)).startswith("Waiting for 1 more CPU slot")
+    assert sentence(one(Request("a", 1, 1), half)).startswith("Waiting for 1 more CPU slot")

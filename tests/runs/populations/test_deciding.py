@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.populations.deciding import verdicts
+from runs.populations.deciding import Population, verdicts
 from runs.populations.members import Member, boundary_scores
 from trainyard.spec.sweeps.models import Dimension, Sampler
 
@@ -26,7 +26,8 @@ def member(number: int, score: float | None, **changes: Any) -> Member:
 
 
 def decided(members: list[Member], settings: Sampler = SETTINGS, **changes: Any) -> list[Any]:
-    return verdicts(settings, SPACE, members, **{"seed": 0, "last_step": 100, "room": 10, **changes})
+    room = changes.pop("room", 10)
+    return verdicts(Population(settings, SPACE, members, **{"seed": 0, "last_step": 100, **changes}), room)
 
 
 def test_the_worst_goes_on_from_the_best_with_other_hyperparameters() -> None:

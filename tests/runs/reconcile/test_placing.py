@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dashboard.pages.clusters.views import boxes_of
 from runs.models import Run
 from runs.models.runs import size_of
 from runs.reconcile import schedule
@@ -75,3 +76,20 @@ def test_a_run_without_its_size_beside_it_is_placed_by_its_spec(cast: Cast, make
     schedule(cast.cluster.pk, timezone.now())
     run.refresh_from_db()
     assert run.status == "SCHEDULED"
+
+
+def test_runs_with_a_share_hold_one_slot_together(cast: Cast, make_run: MakeRun, valkey: Valkey) -> None:
+    node = make_node(cast.cluster, slots=1)
+    document = spec(resources={"nodes": 1, "processes_per_node": 1, "slots_per_process": 0.5})
+    runs = [make_run(name=f"run-{number}", spec=document, **size_of(document)) for number in range(3)]
+    schedule(cast.cluster.pk, timezone.now())
+    held = node.held_slots.order_by("share")
+    assert [(one.index, one.share, one.placement.attempt.run_id) for one in held] == [
+        (0, 0, runs[0].pk),
+        (0, 1, runs[1].pk),
+    ]
+    assert "0 of 1 free" in Run.objects.get(pk=runs[2].pk).reason_sentence
+    assert boxes_of(cast.mate, [node], timezone.now())[0].num_held == 1
+    held[0].delete()
+    schedule(cast.cluster.pk, timezone.now())
+    assert {one.placement.attempt.run_id for one in node.held_slots.all()} == {runs[1].pk, runs[2].pk}

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from runs.points.read import Curve
+from runs.sweeps.measuring import seconds_trained
 from runs.sweeps.pruning import Report, bracket_of, judge, rungs_of
 from trainyard.spec.sweeps import Objective, Pruner
 
@@ -69,3 +73,25 @@ def test_a_trial_that_has_reached_its_last_step_is_not_pruned_there() -> None:
     others = [{10: 1.0, 20: 0.5}]
     assert judge(asha, LOSS, 1, reports(0.9, 0.8), {10: 0.9}, others).pruned_at == 20
     assert judge(asha, LOSS, 1, reports(0.9, 0.8), {10: 0.9}, others, last_step=20).pruned_at is None
+
+
+def test_a_slow_trial_is_compared_by_time_with_what_others_had_after_as_long() -> None:
+    by_time = pruner(name="asha", min=30, factor=2, by="time")
+    slow = [Report(10, 3.0, 20.0), Report(20, 2.0, 40.0)]
+    assert judge(by_time, LOSS, 1, slow[:1], {}, [{30: 1.0}]).rungs == {}, "30 s are not over"
+    verdict = judge(by_time, LOSS, 1, slow, {}, [{30: 1.0}])
+    assert verdict.pruned_at == 20 and verdict.rungs == {30: 2.0}
+    assert verdict.sentence.startswith("Stopped at step 20, after 40.0 s: loss 2 is not among the best of 2 trials")
+    tokens = pruner(name="median", min=1_000, startup_trials=1, by="tokens")
+    verdict = judge(tokens, LOSS, 1, [Report(10, 3.0, 1_280.0)], {}, [{1_000: 1.0}])
+    assert verdict.sentence.startswith("Stopped at step 10, after 1,280 tokens: loss 3 is worse than 1")
+
+
+def curve(fence: int, steps: list[int], times: list[float]) -> Curve:
+    columns = {"step": np.array(steps), "time": np.array(times), "value": np.zeros(len(steps))}
+    return Curve("r", "loss", {}, fence, "raw", columns)
+
+
+def test_time_between_attempts_and_steps_that_are_trained_again_do_not_count() -> None:
+    found = seconds_trained([curve(2, [30, 40], [1_010, 1_020]), curve(1, [10, 20], [110, 120])], {1: 100, 2: 1_000})
+    assert found == [(10, 10), (20, 20), (30, 30), (40, 40)]

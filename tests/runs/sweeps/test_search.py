@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from typing import Any
@@ -104,3 +105,32 @@ def test_of_ten_thousand_trials_a_suggestion_reads_the_best_and_the_newest() -> 
     began = time.process_time()
     assert suggest(Question(spec, 10_000, 10_000, past, {})) is not None
     assert time.process_time() - began < 1.0
+
+
+def test_cma_es_goes_on_from_its_kept_state_as_if_it_had_replayed_all_trials() -> None:
+    spec = spec_of("cmaes", population=5)
+    found = search(spec, 23)
+    replayed = suggest(Question(spec, 23, 23, found, {}))
+    assert replayed is not None and replayed.study_state is not None
+    kept = json.loads(json.dumps(replayed.study_state))  # as the column has it
+    assert kept["cma"]["generation"] == 4
+    again = suggest(Question(spec, 23, 23, found, kept))
+    assert again is not None and again.study_state is None, "nothing has changed since"
+    assert again.parameters == replayed.parameters
+    wider = parse_sweep({**spec.as_document(), "space": {**SPACE, "task.model.width": {"low": 8, "high": 64}}})
+    assert suggest(Question(wider, 23, 23, found, kept)) == suggest(Question(wider, 23, 23, found, {}))
+
+
+def test_of_ten_thousand_trials_cma_es_reads_those_of_its_generation() -> None:
+    spec = spec_of("cmaes", population=9)
+    rng = Question(spec, 0, 0, (), {}).rng()
+    past = []
+    for number in range(10_000):
+        parameters = {"train.learning_rate": 10 ** -(1 + 3 * rng.random()), "task.model.width": 8 * rng.integers(1, 5)}
+        values = (loss(parameters),)
+        past.append(PastTrial(number, TrialState.COMPLETE, parameters, values, 9, {"cma_generation": number // 9}))
+    kept = suggest(Question(spec, 10_000, 10_000, past, {}))
+    assert kept is not None and kept.study_state is not None
+    began = time.process_time()
+    suggest(Question(spec, 10_000, 10_000, past, kept.study_state))
+    assert time.process_time() - began < 0.1

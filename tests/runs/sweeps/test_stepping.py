@@ -13,22 +13,24 @@ from django.utils import timezone
 from runs.access import NotFound
 from runs.metrics.models import Telemetry
 from runs.models import Membership, Run, Sweep, Trial, TrialReport
+from runs.reconcile import schedule
 from runs.refused import Refused
 from runs.status import Status
 from runs.sweeps import actions, ending, launching, observing, stepping
 from runs.sweeps.checking import preview
 from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
 from runs.sweeps.stepping import Stepper
-from tests.cast import Cast, spec
+from tests.cast import Cast, make_node, spec
 from tests.series import write_series
 from trainyard.contract.statuses import SweepStatus, TrialState
 from trainyard.spec import SpecError
+from trainyard.spec.sweeps import parse_sweep
 
 BASE = spec(train={"steps": 100, "batch_size": 32}, checkpoint={"every_steps": 50})
 
 
 def document(**changes: Any) -> dict[str, Any]:
-    return {
+    found = {
         "name": "search",
         "base": BASE,
         "space": {"train.learning_rate": {"low": 1e-4, "high": 1e-1, "log": True}},
@@ -37,6 +39,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "sampler": "random",
         **changes,
     }
+    return {**found, "budget": {"ahead": 0, **found["budget"]}}
 
 
 @pytest.fixture(autouse=True)
@@ -361,3 +364,26 @@ def test_an_edited_job_does_not_change_its_sweep(cast: Cast) -> None:
     job.delete()
     sweep = step(sweep)
     assert trial(sweep, 0).run.spec["train"]["steps"] == 100  # type: ignore[union-attr]
+
+
+def test_trials_that_need_no_result_are_queued_ahead_and_wait_for_their_place(
+    cast: Cast, start: Callable[..., Sweep]
+) -> None:
+    node = make_node(cast.cluster, slots=4)
+    sweep = step(start(budget={"trials": 6, "parallel": 2, "ahead": None}))
+    assert [one.state for one in sweep.trials.all()] == [TrialState.RUNNING] * 4, "two for now, and the next two"
+    schedule(cast.cluster.pk, timezone.now())
+    runs = [one.run for one in sweep.trials.select_related("run").order_by("number") if one.run]
+    assert [run.status for run in runs] == [Status.SCHEDULED] * 2 + [Status.QUEUED] * 2
+    sentence = "Waiting for another trial of sweep search to end: 2 run at a time."
+    assert Run.objects.get(pk=runs[2].pk).reason_sentence == sentence
+    node.held_slots.filter(placement__attempt__run=runs[1]).delete()  # its ranks have ended; its records have not come
+    schedule(cast.cluster.pk, timezone.now())
+    assert Run.objects.get(pk=runs[2].pk).status == Status.SCHEDULED
+    assert Run.objects.get(pk=runs[3].pk).status == Status.QUEUED
+    actions.pause_sweep(actor=cast.mate, sweep=sweep)
+    node.held_slots.all().delete()
+    schedule(cast.cluster.pk, timezone.now())
+    assert Run.objects.get(pk=runs[3].pk).status == Status.QUEUED
+    learning = parse_sweep(document(sampler="tpe", budget={"trials": 6, "parallel": 2, "ahead": None}))
+    assert learning.ahead == 0, "its next trial would know less"

@@ -36,6 +36,7 @@ def test_the_shortest_recipe_is_filled_in() -> None:
         "heads": 4,
         "kv_heads": "auto",
         "context": 128,
+        "base_width": 0,
     }
     assert resolved["train"]["steps"] == 300 and resolved["parallel"]["data"] == "auto"
     assert json.loads(json.dumps(resolved)) == resolved

@@ -60,6 +60,12 @@ def test_it_accepts(changes: dict[str, Any]) -> None:
     ("changes", "path", "message"),
     [
         ({"task.model.heads": 3}, "task.model.heads", "3 heads do not divide the width 128"),
+        (
+            {"resources": {"processes_per_node": 2, "slots_per_process": 0.5}},
+            "resources.slots_per_process",
+            "0.5 is for a run of one rank, and this one has 1 x 2; accepted here: 1",
+        ),
+        ({"resources.slots_per_process": 0.7}, "resources.slots_per_process", "must be 1 over a whole number"),
         ({"task.model": {"width": 12, "heads": 4}}, "task.model.heads", "12 / 4 heads = 3 is odd"),
         (
             {"resources.nodes": 3, "parallel.tensor": 3},
@@ -296,6 +302,12 @@ FOLDER = {"source": "images", "location": "/data/cats", "image_size": 30}
             {},
             "task.model.kv_heads",
             "3 does not divide the 4 heads of task.model.heads",
+        ),
+        (
+            {"recipe": "language-model", "model": {"base_width": 64}},
+            {"train.optimizer": "muon"},
+            "task.model.base_width",
+            "adamw and sgd",
         ),
         ({"recipe": "tabular", "data": {"source": "csv"}}, {}, "task.data.location", "the source csv needs a file"),
         (

@@ -19,6 +19,7 @@ GLOBAL = {
     "train/gradient_norm",
     "train/learning_rate",
     "train/step_time_s",
+    "train/tokens",
     "train/tokens_per_second",
     "train/epoch",
     "train/mfu",

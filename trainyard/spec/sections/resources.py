@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from trainyard.spec.values.fields import NUMBER, RANGE, Part, field
+from trainyard.spec.problems import show
+from trainyard.spec.values.fields import NUMBER, RANGE, Number, Part, field
 
 MOST_NODES = 10_000
 MOST_NODES_OF_A_RANGE = 1_000
+MOST_SHARES = 16  # of a slot
+
+
+def shares_of(slots_per_process: float) -> int:
+    """Return into how many shares a slot is divided, of which a run takes one."""
+    return round(1 / slots_per_process)
+
+
+def _share(value: float) -> float:
+    if 0 < value <= 1 and abs(shares_of(value) * value - 1) > 0.02:  # 0.33 is a third
+        raise ValueError(f"must be 1 over a whole number, such as 0.5 or 0.25, not {show(value)}")
+    return value
 
 
 class NodeRange(Part):
@@ -47,9 +60,23 @@ class Resources(Part):
         minimum=1,
         maximum=1_024,
     )
+    slots_per_process: Annotated[Number, AfterValidator(_share)] = field(
+        1.0,
+        label="Slots per process",
+        help="0.5 shares a slot, a GPU or a CPU slot, between two runs of one rank; 0.25 between four. Its memory is "
+        "not divided.",
+        group="where",
+        advanced=True,
+        minimum=1 / MOST_SHARES,
+        maximum=1,
+    )
     accelerator: Literal["auto", "cpu", "gpu"] = field(
         "auto", label="Accelerator", help="auto takes GPUs where the nodes have them.", group="where"
     )
+
+    @property
+    def slot_shares(self) -> int:
+        return shares_of(self.slots_per_process)
 
     @property
     def is_elastic(self) -> bool:

@@ -94,6 +94,16 @@ class GPTModel(Model):
     context: int = field(
         128, label="Context", help="Tokens that the model sees at once.", group="what", minimum=1, maximum=1_048_576
     )
+    base_width: int = field(
+        0,
+        label="Base width",
+        help="The width at which the learning rate was found, with as many heads: muP carries it over to this width. "
+        "0 is off.",
+        group="what",
+        advanced=True,
+        minimum=0,
+        maximum=65_536,
+    )
 
 
 class ImageModel(Model):

@@ -19,6 +19,8 @@ SamplerName = Literal["tpe", "gp", "cmaes", "random", "quasi-random", "grid", "n
 PrunerName = Literal["none", "median", "asha", "hyperband"]
 Direction = Literal["minimize", "maximize"]
 Reduction = Literal["last", "best", "area"]
+Measure = Literal["steps", "time", "tokens"]
+WITHOUT_HISTORY: tuple[SamplerName, ...] = ("random", "quasi-random", "grid")  # they look at no trial before
 
 
 def _named(value: object) -> object:
@@ -76,10 +78,12 @@ class Objective(Part):
 
 
 class Budget(Part):
-    """How much a sweep may spend. It ends at whichever comes first; ``failures`` are trials in a row."""
+    """How much a sweep may spend. It ends at whichever comes first; ``failures`` are trials in a row. ``ahead`` trials
+    are proposed and queued before there is a place for them."""
 
     trials: int = Field(ge=1, le=MAX_TRIALS)
     parallel: int = Field(default=1, ge=1, le=1_000)
+    ahead: int | None = Field(default=None, ge=0, le=1_000)
     time: TimeLimit = ""
     gpu_hours: Annotated[Number, Field(gt=0)] | None = None
     failures: int = Field(default=5, ge=1, le=MAX_TRIALS)
@@ -100,10 +104,11 @@ class Sampler(Part):
 
 
 class Pruner(Part):
-    """Which trials are stopped early. ``min`` is the first step at which one may be; ``factor`` is that of halving."""
+    """Which trials are stopped early. ``min`` is the first step at which one may be, or the first second or token, as
+    ``by`` says; ``factor`` is that of halving."""
 
     name: PrunerName = "none"
-    by: Literal["steps"] = "steps"
+    by: Measure = "steps"
     min: int = Field(default=1, ge=1)
     max: int | None = Field(default=None, ge=1)
     factor: int = Field(default=3, ge=2, le=100)
@@ -131,6 +136,16 @@ class SweepSpec(Part):
     def is_multiple(self) -> bool:
         """Whether it has several objectives, so that there is a front and no best trial."""
         return len(self.objectives) > 1
+
+    @property
+    def ahead(self) -> int:
+        """How many trials wait for a place. A sampler that learns from trials would learn from fewer, so that one of
+        its trials waits only where somebody says so."""
+        if self.seeds > 1 or self.sampler.name == "population":
+            return 0
+        if self.budget.ahead is not None:
+            return self.budget.ahead
+        return self.budget.parallel if self.sampler.name in WITHOUT_HISTORY else 0
 
     @property
     def job(self) -> str:

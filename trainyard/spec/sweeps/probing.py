@@ -12,6 +12,7 @@ from trainyard.spec.sweeps.overlay import ARGUMENTS, ENVIRONMENT, SEED, trial_do
 from trainyard.spec.sweeps.space import active, allowed, ordered
 
 MOST_PROBES = 50  # values of one dimension
+COUNTING_SAMPLES = ("image-classifier", "tabular", "communication-benchmark")  # recipes without a language
 
 
 def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
@@ -31,6 +32,9 @@ def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
     task = base.get("task")
     if spec.seeds > 1 and not (isinstance(task, dict) and "recipe" in task):
         found.append(Problem("seeds", f"{spec.seeds} needs {SEED}, which a script has not; accepted: 1"))
+    if spec.pruner.by == "tokens" and isinstance(task, dict) and task.get("recipe") in COUNTING_SAMPLES:
+        words = f"{task['recipe']} has samples and no tokens; accepted here: steps, time"
+        found.append(Problem("pruner.by", words))
     for path, dimension in spec.space.items():
         found += _of_dimension(spec, base, path, dimension)
     return found

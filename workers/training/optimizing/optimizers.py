@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,37 +14,51 @@ SGD_MOMENTUM = 0.9
 NAMES = ("adamw", "sgd", "muon")
 
 Group = dict[str, Any]  # a parameter group of torch.optim
+RateScale = Callable[[str], float]  # by a parameter's name in the whole model: what its learning rate is multiplied by
+
+
+def one_rate(_: str) -> float:
+    return 1.0
 
 
 def make_optimizer(
-    name: str, parts: Sequence[nn.Module], blocks: Iterable[nn.Module], *, weight_decay: float
+    name: str,
+    parts: Sequence[nn.Module],
+    blocks: Iterable[nn.Module],
+    *,
+    weight_decay: float,
+    rate_scale: RateScale = one_rate,
 ) -> torch.optim.Optimizer:
-    """Return the optimizer over the parameters of ``parts``; the loop sets the learning rate before each step.
+    """Return the optimizer over the parameters of ``parts``; the loop sets the learning rate before each step, by
+    ``set_rate``.
 
     ``adamw`` is decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), ``sgd`` has momentum 0.9, ``muon`` is
     for the matrices of ``blocks``, beside adamw for the rest. Raises ValueError for another name, and for muon where
     torch has none.
     """
-    parameters = [p for part in parts for p in part.parameters() if p.requires_grad]
+    scales = {p: rate_scale(key) for part in parts for key, p in part.named_parameters() if p.requires_grad}
+    parameters = list(scales)
     # fused: one kernel over all parameters, a quarter of the time of the loop over tensors on a CPU.
     if name == "adamw":
-        return make_adamw(parameters, weight_decay)
+        return make_adamw(parameters, weight_decay, scales)
     if name == "sgd":
         # torch has no fused step of SGD over DTensors.
         is_spread = any(isinstance(parameter, DTensor) for parameter in parameters)
-        groups = decay_groups(parameters, weight_decay)
+        groups = decay_groups(parameters, weight_decay, scales)
         return torch.optim.SGD(groups, lr=0.0, momentum=SGD_MOMENTUM, fused=not is_spread, foreach=is_spread)
     if name == "muon":
-        return make_muon(parameters, blocks, weight_decay)
+        return make_muon(scales, blocks, weight_decay)
     raise ValueError(f"train.optimizer is {name!r}; accepted are {', '.join(NAMES)}")
 
 
-def make_adamw(parameters: Iterable[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(decay_groups(parameters, weight_decay), lr=0.0, betas=ADAM_BETAS, fused=True)
+def make_adamw(
+    parameters: Iterable[nn.Parameter], weight_decay: float, scales: Mapping[nn.Parameter, float]
+) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(decay_groups(parameters, weight_decay, scales), lr=0.0, betas=ADAM_BETAS, fused=True)
 
 
 def make_muon(
-    parameters: Sequence[nn.Parameter], blocks: Iterable[nn.Module], weight_decay: float
+    scales: Mapping[nn.Parameter, float], blocks: Iterable[nn.Module], weight_decay: float
 ) -> torch.optim.Optimizer:
     """Return Muon (Jordan et al. 2024) over the matrices of ``blocks`` and AdamW over embedding, head and gains, which
     are no linear maps between hidden states.
@@ -58,13 +72,13 @@ def make_muon(
             "accepted here are adamw, sgd"
         )
     in_blocks = {id(p) for block in blocks for p in block.parameters() if p.ndim == 2}
-    matrices = [p for p in parameters if id(p) in in_blocks]
-    others = [p for p in parameters if id(p) not in in_blocks]
+    matrices = [p for p in scales if id(p) in in_blocks]
+    others = [p for p in scales if id(p) not in in_blocks]
     members: list[torch.optim.Optimizer] = []
     if matrices:
         members.append(torch.optim.Muon(matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"))
     if others:
-        members.append(make_adamw(others, weight_decay))
+        members.append(make_adamw(others, weight_decay, scales))
     return Together(members)
 
 
@@ -88,14 +102,32 @@ class Together(torch.optim.Optimizer):
         return {**super().__getstate__(), "members": self.members}  # a copy must bring its members
 
 
-def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[Group]:
+def decay_groups(
+    parameters: Iterable[nn.Parameter], weight_decay: float, scales: Mapping[nn.Parameter, float]
+) -> list[Group]:
     """Return parameter groups: matrices, which decay, and gains and biases, which must be free to leave zero; each
-    apart by how its tensors are spread, for one kernel takes only tensors of one kind."""
-    groups: dict[tuple[bool, object], Group] = {}
+    apart by the scale of its rate, and by how its tensors are spread, for one kernel takes only tensors of one kind."""
+    groups: dict[tuple[bool, float, object], Group] = {}
     for parameter in parameters:
         decays = parameter.ndim >= 2
         spread = (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
-        empty: Group = {"params": [], "weight_decay": weight_decay if decays else 0.0, "decays": decays}
-        groups.setdefault((decays, spread), empty)["params"].append(parameter)
+        scale = scales[parameter]
+        empty: Group = {"params": [], "decays": decays, "rate_scale": scale, "weight_decay": 0.0}
+        if decays:
+            empty["weight_decay"] = weight_decay / scale
+        groups.setdefault((decays, scale, spread), empty)["params"].append(parameter)
     # Matrices first, whichever came first: a checkpoint's order and a reader's.
     return [groups[key] for key in sorted(groups, key=lambda key: not key[0])]
+
+
+def set_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate * group.get("rate_scale", 1.0)
+
+
+def set_weight_decay(optimizer: torch.optim.Optimizer, weight_decay: float) -> None:
+    """Set the decay of what decays. Its product with the learning rate is the same in all groups: how fast weights are
+    forgotten does not go with the width."""
+    for group in optimizer.param_groups:
+        if group.get("decays", True):
+            group["weight_decay"] = weight_decay / group.get("rate_scale", 1.0)

@@ -79,6 +79,9 @@ class Task(BatchReader, Protocol):
     def tensor_plan(self) -> dict[str, ParallelStyle]:
         """Return how tensor-parallel ranks cut the modules, by name, a star for any child; every parameter is in it."""
 
+    def rate_scale(self, parameter: str, optimizer: str) -> float:
+        """Return by what the learning rate of a parameter is multiplied, by its name in the whole model."""
+
     def describe(self) -> ModelDocument:
         """Return what ``model.json`` says beside the weights: enough to build the model again."""
 

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workers.training.recipes.width_transfer import score_scale
+
 ROTARY_BASE = 10_000.0
 MLP_RATIO = 2  # at a few hundred steps, 4 learns no better and takes a third more time
 
@@ -28,11 +30,14 @@ class Shape:
     context: int
     vocabulary: int
     kv_heads: int | None = None
+    base_width: int | None = None  # at which the learning rate was found: see ``width_transfer``
 
     def __post_init__(self) -> None:
         for name in ("layers", "width", "heads", "context"):
             if getattr(self, name) < 1:
                 raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+        if self.base_width is not None and self.base_width < 1:
+            raise ValueError(f"task.model.base_width is {self.base_width}; accepted are numbers from 1")
         if self.width % self.heads:
             raise ValueError(f"task.model.heads is {self.heads}, which does not divide task.model.width {self.width}")
         if self.head_width % 2:
@@ -52,6 +57,10 @@ class Shape:
     @property
     def num_kv_heads(self) -> int:
         return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def width_ratio(self) -> float:
+        return 1.0 if self.base_width is None else self.width / self.base_width
 
 
 class Norm(nn.LayerNorm):
@@ -73,6 +82,7 @@ class Attention(nn.Module):
         super().__init__()
         self.head_width = shape.head_width
         self.num_shared = shape.heads // shape.num_kv_heads
+        self.score_scale = score_scale(shape.width_ratio)
         self.query = nn.Linear(shape.width, shape.width, bias=False)
         self.key = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
         self.value = nn.Linear(shape.width, shape.num_kv_heads * shape.head_width, bias=False)
@@ -83,6 +93,8 @@ class Attention(nn.Module):
         query = rotate(self._heads(self.query(x)), turn)
         key = rotate(self._heads(self.key(x)), turn)
         value = self._heads(self.value(x))
+        if self.score_scale != 1.0:
+            query = query * self.score_scale
         output: torch.Tensor = self.output(self.attend(query, key, value).transpose(1, 2).flatten(2))
         return output
 

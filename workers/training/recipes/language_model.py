@@ -25,6 +25,7 @@ from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.gpt_plan import tensor_plan
 from workers.training.recipes.parts import keep_part
 from workers.training.recipes.split_loss import split_cross_entropy
+from workers.training.recipes.width_transfer import rate_scale
 
 VALIDATION_TOKENS = 8192
 DESCRIBED = {"source", "location", "tokens", "vocabulary"}  # of task.data, beside the weights
@@ -94,6 +95,9 @@ class LanguageModelTask:
     def tensor_plan(self) -> dict[str, ParallelStyle]:
         return tensor_plan()
 
+    def rate_scale(self, parameter: str, optimizer: str) -> float:
+        return rate_scale(parameter, self.shape.width_ratio, optimizer)
+
     def describe(self) -> ModelDocument:
         data = self.data.model_dump(include=DESCRIBED) | {"location": shown(self.data.location)}
         return {
@@ -145,5 +149,6 @@ def load(task: spec.LanguageModelTask, *, seed: int, device: torch.device) -> La
         context=model.context,
         vocabulary=corpus.vocabulary,
         kv_heads=None if model.kv_heads == "auto" else int(model.kv_heads),
+        base_width=model.base_width or None,
     )
     return LanguageModelTask(shape, corpus, task.data, seed, device)

@@ -75,6 +75,9 @@ class SampleTask:
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
         keep_part(model, index, num_parts)  # type: ignore[arg-type]
 
+    def rate_scale(self, parameter: str, optimizer: str) -> float:
+        return 1.0
+
     def blocks(self, model: nn.Module) -> list[nn.Module]:
         layers = model.layers
         assert isinstance(layers, nn.ModuleDict)

@@ -31,6 +31,7 @@ from torch import nn
 
 from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import waiting
+from workers.training.optimizing.optimizers import set_rate
 from workers.training.optimizing.schedules import Schedule
 from workers.training.strategies.synchronization.clocks import Clocks
 from workers.training.strategies.synchronization.flat import Flat, parameters_of
@@ -99,8 +100,7 @@ class Server:
         """Update the weights with the gradient of ``rank`` at its ``step``."""
         with self._lock:
             self._gradient.buffer.copy_(gradient)
-            for group in self._optimizer.param_groups:
-                group["lr"] = self._schedule(step) / len(self.clocks.living)
+            set_rate(self._optimizer, self._schedule(step) / len(self.clocks.living))
             self._optimizer.step()
         self.clocks.advance(rank, step, loss)
 
