@@ -24,8 +24,9 @@ def reached_by(run_id: str, measure: Measure, metric: str) -> Reached:
     if measure == "tokens":
         points = [pair for curve in found for pair in _pairs(curve)]
         return _interpolated([(0, 0.0), *(pair for pair in points if pair[0] > 0)] if points else [])
-    started = Attempt.objects.filter(run=run_id).exclude(go_at=None).values_list("fence", "go_at")
-    return _interpolated(seconds_trained(found, {fence: at.timestamp() for fence, at in started}))
+    rows = Attempt.objects.filter(run=run_id).values_list("fence", "go_at")
+    started = {fence: at.timestamp() for fence, at in rows if at is not None}
+    return _interpolated(seconds_trained(found, started))
 
 
 def seconds_trained(found: Iterable[Curve], started: Mapping[int, float]) -> list[tuple[int, float]]:
