@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0040_sign_in")]
+    dependencies = [("runs", "0043_privacy")]
 
     operations = [
         migrations.RemoveConstraint(model_name="heldslot", name="a_slot_is_held_once"),

@@ -74,8 +74,8 @@ def _answers(cluster: Cluster, now: datetime) -> Vetted:
     early = held_back(cluster)
     waiting = waiting_runs(cluster).exclude(pk__in=[one.run for one in early])
     sentence = f"Its project may not use cluster {cluster.name} any more."
-    shut_out: list[Placed | Waiting] = [
-        *early,
+    shut_out: list[Placed | Waiting] = [*early]
+    shut_out += [
         Waiting(run_id, sentence)
         for runs in (recovering_runs(cluster), waiting)
         for run_id in runs.exclude(may_run).values_list("pk", flat=True)
