@@ -59,11 +59,15 @@ def test_one_that_cannot_be_installed_is_named_and_the_others_are_there(
 
 def test_the_peers_are_those_of_the_project_file() -> None:
     groups = tomllib.loads((peers.ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    assert sorted(Requirement(text).name for text in groups["peers"]) == sorted(peers.NAMES)
+    wanted = [Requirement(text) for text in groups["peers"]]
+    assert sorted(f"{one.name}[{one.extras.pop()}]" if one.extras else one.name for one in wanted) == sorted(peers.NAMES)
 
 
 @pytest.mark.parametrize("name", peers.NAMES)
 def test_a_peer_is_pinned_and_not_in_our_own_environment(name: str) -> None:
+    name = Requirement(name).name
     assert f"\n{name}==" in "\n" + peers.LOCK.read_text()
+    if name == "ray":
+        return  # `make ray` installs it beside us
     with pytest.raises(importlib.metadata.PackageNotFoundError):
         importlib.metadata.version(name)
