@@ -60,7 +60,9 @@ def test_one_that_cannot_be_installed_is_named_and_the_others_are_there(
 def test_the_peers_are_those_of_the_project_file() -> None:
     groups = tomllib.loads((peers.ROOT / "pyproject.toml").read_text())["dependency-groups"]
     wanted = [Requirement(text) for text in groups["peers"]]
-    assert sorted(f"{one.name}[{one.extras.pop()}]" if one.extras else one.name for one in wanted) == sorted(peers.NAMES)
+    assert sorted(f"{one.name}[{one.extras.pop()}]" if one.extras else one.name for one in wanted) == sorted(
+        peers.NAMES
+    )
 
 
 @pytest.mark.parametrize("name", peers.NAMES)
