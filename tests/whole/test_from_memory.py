@@ -39,6 +39,7 @@ def memory_of(yard: Yard, node: str) -> MemoryFolder:
     return MemoryFolder(path, 1 << 30)
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 def test_killed_ranks_go_on_from_memory(yard: Yard, undisturbed: Losses) -> None:
     run = yard.submit(two_ranks("hurt", checkpoint=OFTEN))

@@ -31,6 +31,7 @@ def hung_event(yard: Yard, run: str) -> dict[str, Any] | None:
     return next((event for event in events if event["code"] == "hang-found"), None)
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_a_stopped_rank_of_a_training_on_two_nodes_is_named_and_ended(yard: Yard) -> None:
     spec = tiny("stands-still", steps=1_000_000, validate_every_steps=0) | {"resources": {"nodes": 2}}
@@ -109,6 +110,7 @@ def test_a_script_whose_rank_never_enters_a_collective_is_named_with_its_line(
     assert ended["reason"]["evidence"]["line"] == "train.py line 16"
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_a_script_whose_rank_evaluates_for_long_while_the_other_waits_is_let_be(yard: Yard, tmp_path: Path) -> None:
     run = yard.submit(script(yard, tmp_path, "evaluate"))
@@ -117,6 +119,7 @@ def test_a_script_whose_rank_evaluates_for_long_while_the_other_waits_is_let_be(
     assert hung_event(yard, run) is None
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_a_hung_training_is_restarted_and_one_that_is_only_reported_goes_on(yard: Yard) -> None:
     spec = tiny("hung", steps=1_000_000, validate_every_steps=0) | {"resources": {"nodes": 2}}

@@ -19,6 +19,7 @@ LEFT_OUT = ("/download", "/files/{path}", "/bundles", "/node/", "/nodes/join")
 METHODS = ("get", "post", "patch")
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_no_request_makes_the_server_fail_or_answer_what_is_not_documented(yard: Yard) -> None:
     schema = schemathesis.openapi.from_url(f"{yard.up.url}/api/v1/openapi.json")

@@ -32,6 +32,7 @@ sys.exit(1 if first == 0 else 0)
 """
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 def test_what_a_script_leaves_comes_from_every_node_and_a_restart_finds_its_snapshot(
     yard: Yard, tmp_path: Path

@@ -81,6 +81,7 @@ def paused_sweep(yard: Yard, sweep: Document) -> str:
     return sweep_id
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
 def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path, open_folder: Path) -> None:

@@ -40,6 +40,7 @@ def test_a_script_whose_loss_is_no_number_is_noticed_and_stopped_by_its_rule(yar
     assert [one["first_step"] for one in yard.get(f"/runs/{run}/alarms")["items"]] == [60, 100]
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 def test_two_runs_that_are_sent_back_at_different_moments_have_the_same_losses(yard: Yard, undisturbed: Losses) -> None:
     """One from the terminal, one over REST; a later restart leaves the batches out, too."""

@@ -65,6 +65,7 @@ def training(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
+@pytest.mark.extended
 def test_a_training_elsewhere_is_sent_once_though_sync_and_the_site_are_killed(
     running_trainyard: Up, yard: Yard, training: subprocess.Popen[str], tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def health(url: str) -> dict[str, Any]:
             return dict(json.load(error))
 
 
+@pytest.mark.extended
 def test_a_full_disk_ends_nothing_for_good(small_disk: Path) -> None:
     up = Up(new_home(small_disk), NODES="0")
     try:

@@ -60,6 +60,7 @@ def test_a_script_that_waits_for_ever_is_reported_with_its_line(
     assert report["ranks"][0]["was_ended"] and start_of(pid) is None
 
 
+@pytest.mark.extended
 def test_a_stopped_rank_is_reported_as_stopped_and_can_be_ended(bare_node: ControlledNode) -> None:
     order, pid = launched(bare_node)
     os.kill(pid, signal.SIGSTOP)

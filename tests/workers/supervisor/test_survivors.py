@@ -98,6 +98,7 @@ def test_a_death_that_others_would_wait_for_ends_them_all(
     assert [rank["signal"] for rank in calm_node.wait_for(order, "ended")["ranks"]] == [9, 9]
 
 
+@pytest.mark.extended
 def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(
     two_nodes: list[ControlledNode],
 ) -> None:

@@ -98,6 +98,7 @@ def test_the_example_of_tensorflow_finds_its_place_and_names_what_is_missing(ran
     assert done.returncode == 1 and "name it in environment.requirements" in done.stderr
 
 
+@pytest.mark.extended
 def test_the_example_of_media_logs_each_kind_and_its_pictures_come_closer(tmp_path: Path) -> None:
     environment = {**os.environ, "TRAINYARD_SPOOL": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(EXAMPLES / "media" / "train.py"), "--steps", "60", "--show-every", "20"]

@@ -114,6 +114,7 @@ def test_what_is_left_in_the_end_for_want_of_room_is_counted(tmp_path: Path, mon
     writer.abandon()
 
 
+@pytest.mark.extended
 def test_who_hangs_without_a_word_can_be_told_from_who_computes_in_silence(calm_node: ControlledNode) -> None:
     script = """
 import os, time
@@ -129,6 +130,9 @@ time.sleep(3600)
         ranks = (calm_node.report(order) or {}).get("ranks") or [{}]
         return [max(rank.get("printed_at") or 0.0, rank.get("computed_at") or 0.0) for rank in ranks]
 
-    until(lambda: (found := moved()) and min(found) and found[1] - found[0] >= 15)
+    until(
+        lambda: (found := moved()) and min(found) and found[1] - found[0] >= 15,
+        about=lambda: f"{calm_node.report(order)} {calm_node.log()[-6000:]}",
+    )
     calm_node.say(order, wanted="stop")
     calm_node.wait_for(order, "ended")

@@ -62,6 +62,7 @@ def test_only_rank_0_tells(points: list[Any]) -> None:
     assert points[1] == points[2] == []
 
 
+@pytest.mark.extended
 def test_one_rank_alone_measures_what_it_computes() -> None:
     (points,) = measure_on(1, spec(1, operations=["compute"]), setup=compute_little)
     told = facts(points, "rates")

@@ -29,7 +29,11 @@ def flip_a_bit(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"parallel": {"shard": 2}}, {"parallel": {"compression": "powersgd"}}],
+    [
+        pytest.param({}, marks=pytest.mark.extended),
+        {"parallel": {"shard": 2}},
+        pytest.param({"parallel": {"compression": "powersgd"}}, marks=pytest.mark.extended),
+    ],
     ids=["ddp", "shard", "powersgd"],
 )
 def test_a_training_goes_on_from_memory_bit_for_bit(changes: dict[str, object], yard: MemoryYard) -> None:
@@ -42,6 +46,7 @@ def test_a_training_goes_on_from_memory_bit_for_bit(changes: dict[str, object], 
     assert after(second, "train/loss", 0) == after(whole, "train/loss", 4)
 
 
+@pytest.mark.extended
 def test_one_whole_state_is_kept_and_that_of_the_attempt_before_goes(yard: MemoryYard) -> None:
     yard.go(steps=9, checkpoint=EVERY_2)
     assert yard.states("node-a") == yard.states("node-b") == [Mark(fence=1, step=8)]
@@ -74,7 +79,14 @@ def test_a_part_that_another_node_has_is_fetched(tmp_path: Path) -> None:
     assert yard.states("node-c")
 
 
-@pytest.mark.parametrize("harm", ["lost", "flipped", "short", "other version", "no manifest"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "lost",
+        "flipped",
+        *(pytest.param(one, marks=pytest.mark.extended) for one in ("short", "other version", "no manifest")),
+    ],
+)
 def test_what_is_not_whole_is_not_used(harm: str, yard: MemoryYard) -> None:
     yard.go(steps=5, checkpoint=WITH_OLDER)
     names = {"node-a": "rank-0.safetensors", "node-b": "rank-1.safetensors"}
@@ -111,6 +123,7 @@ def test_behind_a_pause_and_with_other_ranks_storage_is_read(yard: MemoryYard) -
     assert told(yard.go(steps=9, checkpoint=EVERY_2, restore=yard.offers())[0])[0] == ("restored", 7, "")
 
 
+@pytest.mark.extended
 def test_the_newer_of_memory_and_storage_counts(yard: MemoryYard) -> None:
     yard.go(steps=5, checkpoint={"every_steps": 3, "replicate_every_steps": 2})
     newest, older = yard.offers()

@@ -141,6 +141,7 @@ def fill_the_memory_of_rank_1() -> None:
     LanguageModelTask.loss = loss  # type: ignore[method-assign]
 
 
+@pytest.mark.extended
 def test_throughput_is_measured_on_all_ranks_and_the_slowest_counts() -> None:
     spec = tiny_spec(world=2, steps=2, find_batch_size="throughput", scale_learning_rate="linear")
     pair = train_on(2, spec, setup=let_rank_1_be_slow)

@@ -88,6 +88,7 @@ def test_in_bf16_weights_of_layers_travel_in_half_the_bytes_and_gradients_in_ful
     assert {message.dtype for message in sent if message.kind == "all_reduce"} == {"Float"}
 
 
+@pytest.mark.extended
 def test_bf16_is_that_of_one_process() -> None:
     found = distance(2, {"shard": 2}, steps=6, accumulate=2, precision="bf16")
     assert max(found) < ROUNDED, found

@@ -64,11 +64,13 @@ def test_two_ranks_learn_what_one_process_learns() -> None:
     assert max(found) < TOLERANCE, found
 
 
+@pytest.mark.extended
 def test_parity_goes_red_when_the_gains_of_the_norms_are_not_summed() -> None:
     found = distance(2, {"tensor": 2}, steps=6, accumulate=2, setup=leave_gains_unsummed)
     assert found.gradient > 0.1 and found.loss > 2 * TOLERANCE, found
 
 
+@pytest.mark.extended
 def test_parity_goes_red_when_the_loss_knows_its_own_classes_only() -> None:
     found = distance(2, {"tensor": 2}, steps=6, accumulate=2, setup=normalize_over_own_classes)
     assert found.gradient > 0.1 and found.loss > 0.01, found
