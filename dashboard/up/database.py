@@ -27,7 +27,7 @@ RENEW_EVERY_S, RENEW_AGAIN_S = 3600.0, 60.0
 THIS_MACHINE = "this machine"  # the name of its tokens
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_USER = "Scripts of runs are other Unix users here, and cannot read Trainyard's files."
-REACH = {  # by the level of isolation, docs/isolation.md
+REACH = {  # by the mechanism of isolation, docs/isolation.md
     "user and namespace": OTHER_USER,
     "user": OTHER_USER,
     "namespace": "Scripts of runs see a disk without Trainyard's files here. What else you may read, they can read.",
@@ -189,13 +189,14 @@ def _stored(node_home: Path) -> dict[str, object]:
 
 def isolation(home: Path) -> str:
     """Say what the scripts of runs can reach on this machine. Tried in a process of its own, as each node does."""
-    level = "none"
-    if os.environ.get("TRAINYARD_ISOLATION", "").lower() != "off":
-        command = [sys.executable, "-m", "workers.sandbox.node", str(home)]
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
+    found: dict[str, object] = {}
+    if os.environ.get("TRAINYARD_ISOLATION", "").lower() not in ("off", "0"):
+        command = [sys.executable, "-m", "workers.sandbox.probe", str(home)]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
             answer = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=20)
-            level = answer.stdout.decode().strip() or "none"
-    return REACH.get(level, REACH["none"])
+            found = json.loads(answer.stdout)
+    words = REACH.get(str(found.get("mechanism", "none")), REACH["none"])
+    return f"{words} (Sandbox level {found.get('level', 0)}.)"
 
 
 def nodes_in_contact(names: list[str]) -> list[str]:

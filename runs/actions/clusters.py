@@ -25,6 +25,7 @@ from runs.preflight.beforehand import idle_nodes
 from runs.refused import Refused
 from runs.tasks import schedule_soon
 from trainyard.contract.base import JsonObject
+from trainyard.contract.machines import sandbox_level
 from trainyard.spec.sections.log_rules import read_rules
 
 TOKEN_LIFE = timedelta(hours=24)
@@ -43,6 +44,7 @@ def create_cluster(
     log_rules: Sequence[object] = (),
     spares: int | None = None,
     interactive: bool = False,
+    isolation_minimum: int = 0,
 ) -> Cluster:
     """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
     that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is
@@ -53,6 +55,7 @@ def create_cluster(
     cluster.log_rules = read_rules(list(log_rules))
     cluster.spares = 1 if spares is None else spares
     cluster.interactive = interactive
+    cluster.isolation_minimum = _level(isolation_minimum)
     cluster.clean_fields()
     return _offering(_save(cluster, _projects(projects)))
 
@@ -71,13 +74,15 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, spares, interactive, the engine's settings, the rules of the log or the projects
-    (names or ids) that may use it: what trains there goes on as it started, and what waits is not placed. Raises
-    ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
+    """Change name, region, labels, spares, interactive, the least sandbox level, the engine's settings, the rules of
+    the log or the projects (names or ids) that may use it: what trains there goes on as it started, and what waits is
+    not placed. Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor, cluster)
     for field in ("name", "region", "labels", "spares", "interactive"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
+    if changes.get("isolation_minimum") is not None:
+        cluster.isolation_minimum = _level(changes["isolation_minimum"])
     if changes.get("settings") is not None:
         _set(cluster, changes["settings"])
     cluster.clean_fields()
@@ -111,6 +116,14 @@ def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
         cluster=cluster, digest=digest_of(secret), created_by=actor, expires_at=timezone.now() + TOKEN_LIFE
     )
     return token, secret
+
+
+def _level(number: int) -> int:
+    """Raises ValidationError."""
+    try:
+        return int(sandbox_level(str(number), "isolation_minimum"))
+    except ValueError as error:
+        raise ValidationError({"isolation_minimum": [str(error)]}) from error
 
 
 def _set(cluster: Cluster, document: JsonObject) -> None:

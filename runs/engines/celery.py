@@ -19,6 +19,7 @@ from trainyard.contract.desired import DesiredAttempt, Nudge
 from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.keys import INSPECT, NUDGE, node_queue
 from trainyard.contract.locks import lock
+from trainyard.contract.machines import NodeSandbox
 from trainyard.contract.seals import command_scope, question_scope, seal
 
 
@@ -27,7 +28,7 @@ class CeleryEngine:
     about = "Its nodes join once and stay."
 
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
-        return rooms_of(list(Node.objects.present().filter(cluster=cluster)), now)
+        return rooms_of(list(Node.objects.present().filter(cluster=cluster).select_related("cluster")), now)
 
     def start(self, placements: Sequence[Placement], wanted: WantedOfPlacements) -> None:
         for placement in placements:
@@ -56,6 +57,18 @@ class CeleryEngine:
             words = f"{node.name} at {node.address} is {'in contact' if is_here else 'out of contact'}."
             advice = "" if is_here else "Start `trainyard node` there; its own lines say what keeps it."
             yield Finding("node", is_here, words, advice)
+            yield _sandbox(node, cluster)
+
+
+def _sandbox(node: Node, cluster: Cluster) -> Finding:
+    """Return how far the node's ranks are kept apart, and what keeps it from more."""
+    level, known = node.sandbox_level or 0, node.machine.sandbox or NodeSandbox()
+    words = f"{node.name} has sandbox level {level}"
+    words += f", in control groups below {known.cgroup}." if known.cgroup else ", without control groups."
+    if level < cluster.isolation_minimum:
+        why = " ".join(known.missing) or "Start its node worker as root, where namespaces are allowed."
+        return Finding("sandbox", False, f"{words} The cluster asks for {cluster.isolation_minimum}.", why)
+    return Finding("sandbox", True, words)
 
 
 def _command(node: Node, task: str, document: WireStruct) -> None:

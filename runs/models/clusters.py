@@ -11,7 +11,7 @@ from runs.ids import new_id
 from runs.models.people import Project, User
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
-from trainyard.contract.machines import Health, Inventory, SelfCheck
+from trainyard.contract.machines import HIGHEST_LEVEL, Health, Inventory, SandboxLevel, SelfCheck
 
 MAX_SPARES = 10_000  # of one cluster
 
@@ -36,6 +36,8 @@ class Cluster(models.Model):
     spares = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(MAX_SPARES)])
     # Whether members of its projects may run commands beside the ranks of their runs: see runs.access.
     interactive = models.BooleanField(default=False)
+    # Nodes with a lower sandbox level get no runs: a `SandboxLevel`, see docs/isolation.md.
+    isolation_minimum = models.PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(int(HIGHEST_LEVEL))])
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -120,6 +122,17 @@ class Node(models.Model):
     def accelerator(self) -> str:
         """``gpu`` when the inventory has GPUs, else ``cpu``."""
         return "gpu" if self.machine.gpus else "cpu"
+
+    @property
+    def sandbox_level(self) -> int | None:
+        """How far its ranks are kept apart; None where nobody knows yet. A node of an earlier version counts as 0 or 1
+        by its mechanism."""
+        machine = self.machine
+        if machine.sandbox is not None:
+            return machine.sandbox.level
+        if machine.isolation is None:
+            return None if self.kind == Node.Kind.OFFERED else SandboxLevel.NONE
+        return SandboxLevel.NONE if machine.isolation == "none" else SandboxLevel.USER
 
     def least_slots(self) -> int:
         """Return how many slots it needs for the highest one that is held."""

@@ -10,6 +10,11 @@ from runs.models import HeldSlot, Node
 from runs.placing.scheduling import DividedSlot, Room
 
 
+def is_exposed(node: Node) -> bool:
+    """Whether its cluster asks for a higher sandbox level than it has."""
+    return (node.sandbox_level or 0) < node.cluster.isolation_minimum
+
+
 def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
     held: dict[str, set[int]] = defaultdict(set)
     shares: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
@@ -30,6 +35,7 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
             is_in_contact=node.is_in_contact(now),
             is_draining=node.is_draining,
             divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},
+            is_exposed=is_exposed(node),
         )
         for node in nodes
     ]

@@ -63,12 +63,13 @@ class Room:
     accelerator: str = CPU
     is_in_contact: bool = True
     is_draining: bool = False
+    is_exposed: bool = False  # its sandbox level is below what the cluster asks for
     trouble: str = ""  # a sentence: why an engine cannot free its machine now
     divided: Mapping[int, DividedSlot] = field(default_factory=dict)  # by the number of the slot
 
     @property
     def is_usable(self) -> bool:
-        return self.is_in_contact and not self.is_draining
+        return self.is_in_contact and not self.is_draining and not self.is_exposed
 
 
 @dataclass(frozen=True)
@@ -291,11 +292,14 @@ def _away(rooms: Sequence[Room], request: Request) -> str:
     left_out = [room.name for room in rooms if room.is_usable and room.node in request.excluded]
     offline = [room.name for room in rooms if not room.is_in_contact]
     draining = [room.name for room in rooms if room.is_in_contact and room.is_draining]
+    exposed = [room.name for room in rooms if room.is_in_contact and not room.is_draining and room.is_exposed]
     words = ""
     if offline:
         words += f"; {_names(offline)} out of contact"
     if draining:
         words += f"; {_names(draining)} draining"
+    if exposed:
+        words += f"; {_names(exposed)} below the sandbox level that the cluster asks for"
     if left_out:
         words += f"; {_names(left_out)} left out"
     return words

@@ -42,6 +42,7 @@ def order_for(placement: Placement) -> Order:
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
         replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
+        isolation_minimum=node.cluster.isolation_minimum,
         log_rules=log_rules_of(run),
     )
 

@@ -13,7 +13,7 @@ import pytest
 from tests.whole.runs import Yard
 from trainyard.bundle import pack
 from workers.sandbox.node import find_isolation
-from workers.sandbox.process import Level
+from workers.sandbox.process import Mechanism
 
 SCRIPT = """
 import json, os, signal, sys
@@ -58,7 +58,7 @@ Path(os.environ["TRAINYARD_OUTPUT"], "got.json").write_text(json.dumps(got))
 
 @pytest.fixture(autouse=True)
 def _is_isolated(yard: Yard) -> None:
-    if find_isolation(yard.up.home).level == Level.NONE:
+    if find_isolation(yard.up.home).mechanism == Mechanism.NONE:
         pytest.skip("this machine allows neither another user nor a namespace")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Annotated
 
 import msgspec
@@ -9,6 +10,41 @@ import msgspec
 from trainyard.contract.base import Id, Name, Seconds, Sentence, Whole, WireStruct
 
 MAX_PEERS = 32  # other nodes to which one node tries connections
+
+
+class SandboxLevel(IntEnum):
+    """How far a node keeps the ranks of a project from itself, from the server and from other runs."""
+
+    NONE = 0
+    USER = 1  # a Unix user for each project, or a view of the disk of its own
+    NAMESPACES = 2  # and namespaces for each attempt, with a filter of system calls
+    CONTAINER = 3  # not built
+
+
+HIGHEST_LEVEL = SandboxLevel.NAMESPACES
+
+
+def sandbox_level(text: str, field: str) -> SandboxLevel:
+    """Return the level of this number. Raises ValueError, which names ``field`` and the value."""
+    if text == str(SandboxLevel.CONTAINER):
+        raise ValueError(f"{field}: level 3 (a container) is not built. The highest is {HIGHEST_LEVEL}.")
+    if text not in {str(int(one)) for one in SandboxLevel}:
+        raise ValueError(f"{field}: {text[:20]!r} is no sandbox level. They are 0, 1 and 2.")
+    return SandboxLevel(int(text))
+
+
+class NodeSandbox(WireStruct, kw_only=True):
+    """What the node found out about sandboxes as it started, and what its ranks may take. A number of 0 is no limit."""
+
+    level: Whole = 0  # a SandboxLevel; a newer node may have others
+    setting: Name = "auto"
+    missing: list[Sentence] = []  # why the level is no higher
+    processes: Whole = 0  # of a project's ranks, threads counted
+    memory_bytes: Whole = 0  # of one rank
+    cpus: float = 0.0  # of one rank
+    cgroup: Sentence = ""  # the control group below which attempts have theirs
+    cgroup_problem: Sentence = ""  # why there is none
+    has_own_network: bool = False  # attempts of one node have a network of their own
 
 
 class Gpu(WireStruct):
@@ -37,7 +73,8 @@ class Inventory(WireStruct):
     slots: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None  # that the node was started with, if named
     gpus: list[Gpu] | None = None
     driver: Name | None = None  # version of NVIDIA's
-    isolation: Name | None = None  # level of what keeps scripts from the node's files
+    isolation: Name | None = None  # by which mechanism scripts are kept from the node's files
+    sandbox: NodeSandbox | None = None  # None: an older node
     memory_port: Whole | None = None  # where it receives parts of states of runs; None: it keeps none in memory
     memory_limit_bytes: Whole | None = None  # that these may take
     memory_problem: Name | None = None  # why it keeps none

@@ -56,6 +56,7 @@ class Order(WireStruct, kw_only=True):
     restart: int = 0  # how often ranks of the run were started before
     lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
     replica_key: str = ""  # of the attempt, for parts of states that its nodes send each other; empty: none are
+    isolation_minimum: int = 0  # sandbox level below which the cluster runs nothing
     log_rules: list[LogRule] = []  # of the cluster and of the run; the node adds those that ship with it
 
 

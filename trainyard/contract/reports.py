@@ -71,6 +71,7 @@ class RankReport(WireStruct, kw_only=True):
     computed_at: Seconds | None = None  # when it last used the processor, to within 15 s
     stall: RankStall | None = None  # it makes no progress
     oom_killed: bool = False  # the kernel counted a process that it killed for memory when this one ended
+    memory_limit_bytes: Whole | None = None  # of its control group, which was reached
     exit_hang: bool = False  # its script was over and its process did not exit: it was ended
 
     @property

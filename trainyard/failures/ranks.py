@@ -10,6 +10,7 @@ from typing import NamedTuple
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.reports import RankError, RankReport
 from trainyard.failures.signs import FoundSign, Standing, find_sign, shortened
+from trainyard.formats.figures import size
 
 DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
 MISSING_FILE = ("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
@@ -46,6 +47,11 @@ def explain_rank(rank: RankReport, node: str, *, stderr: Sequence[str] = (), is_
 def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
     if rank.oom_killed and rank.signal == signal.SIGKILL:
         sentence = f"{who} was killed by the kernel, since memory ran out (SIGKILL)."
+        if limit := rank.memory_limit_bytes:
+            sentence = (
+                f"{who} was killed by the kernel (SIGKILL): the ranks of this run there took all of the {size(limit)} "
+                "that their control group allows (memory.max)."
+            )
         return RankFailure(CauseClass.OUT_OF_MEMORY, sentence, Standing.OWN)
     if rank.signal:
         return _of_signal(rank.signal, who, stderr)

@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 
 from workers.interactive.request import RelayRequest
 from workers.machine.processes import die_with_parent, open_descriptors
+from workers.sandbox.namespaces import inside_of
 from workers.sandbox.process import enter
 
 NOT_FOUND, NOT_STARTED = 127, 126
@@ -31,7 +32,8 @@ class Child(NamedTuple):
 
 def start(request: RelayRequest) -> Child:
     """Start the command. Call it while this process has one thread and knows no key."""
-    return _start_in_terminal(request) if request.order.terminal else _start_with_pipes(request)
+    with inside_of(request.sandbox.holder):
+        return _start_in_terminal(request) if request.order.terminal else _start_with_pipes(request)
 
 
 def set_size(terminal: int, rows: int, columns: int) -> None:
@@ -56,7 +58,7 @@ def _replaced(word: str, environment: Mapping[str, str]) -> str:
 def _start_in_terminal(request: RelayRequest) -> Child:
     ours, theirs = os.openpty()
     set_size(ours, request.order.rows, request.order.columns)
-    if request.sandbox.level.is_other_user:
+    if request.sandbox.mechanism.is_other_user:
         os.fchown(theirs, request.sandbox.user, request.sandbox.user)
     parent = os.getpid()
     pid = os.fork()

@@ -47,7 +47,7 @@ def die_with_parent(number: signal.Signals, parent: int) -> None:
     The kernel watches the *thread* that forked, and does not hand the setting on to forked children: each asks itself.
     """
     _prctl(PR_SET_PDEATHSIG, number)
-    if os.getppid() != parent:
+    if os.getppid() not in (parent, 0):  # 0: it is outside of the PID namespace of this process
         os._exit(1)
 
 

@@ -38,7 +38,7 @@ from workers.node.preparation.interpreters import check_interpreter
 from workers.node.preparation.secrets import SecretSource, fetch_secrets
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
-from workers.sandbox.node import NO_ISOLATION, Isolation, user_of
+from workers.sandbox.node import NETWORK, NO_ISOLATION, Isolation, user_of
 from workers.supervisor.failure_sentences import NEWER_ATTEMPT, STOPPED_BEFORE_START
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import Request, send_request, socket_path
@@ -124,7 +124,7 @@ class Attempts:
         order = folder.order() if folder is not None and not folder.is_ended() else None
         if order is None or not order.replica_key:
             return None
-        is_other_user = self._isolation.level.is_other_user
+        is_other_user = self._isolation.is_other_user
         group = user_of(order.spec.get("project", "")) if is_other_user else -1
         return KnownAttempt(order.run, order.fence, order.replica_key, group)
 
@@ -215,6 +215,7 @@ class Attempts:
             return
         try:
             self._refuse_stale(order)
+            refuse_isolation(order, self._isolation)
             refuse_data(order, self._isolation)
             refuse_checkpoints(checkpoints_root(self._home))
             check_interpreter(order, self._isolation)
@@ -346,6 +347,22 @@ def _problem_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
     return str(error) or type(error).__name__
+
+
+def refuse_isolation(order: Order, isolation: Isolation) -> None:
+    """Raise Refusal where this node keeps ranks apart less well than the cluster asks for, or from each other."""
+    if isolation.level < order.isolation_minimum:
+        raise Refusal(
+            "isolation_too_low",
+            f"Node {order.node_name} has sandbox level {isolation.level}, and its cluster asks for "
+            f"{order.isolation_minimum}. {' '.join(isolation.missing)}".strip(),
+        )
+    if isolation.has_own_network and order.num_nodes > 1:
+        raise Refusal(
+            "network_closed",
+            f"On {order.node_name} ranks have a network of their own ({NETWORK}=own), and this run needs "
+            f"{order.num_nodes} nodes.",
+        )
 
 
 def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:

@@ -28,7 +28,7 @@ from workers.node.logs import configure_logs
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.replicas.folders import memory_path
-from workers.sandbox.node import Isolation, find_isolation
+from workers.sandbox.node import CannotIsolate, Isolation, find_isolation
 from workers.transport.celery_app import make_app
 from workers.transport.commands import CommandReader, register
 from workers.transport.node_config import (
@@ -65,10 +65,10 @@ def main(argv: list[str] | None = None) -> int:
         config = find_config(options, name, home)
         check_redis_url(config.redis_url)
         address = options.address or address_towards(config.server)
-    except CannotStart as error:
+        isolation = find_isolation(options.home, checkpoints_root(home), memory_path(home, os.environ))
+    except (CannotStart, CannotIsolate) as error:
         print(error, file=sys.stderr)
         return 1
-    isolation = find_isolation(options.home, checkpoints_root(home), memory_path(home, os.environ))
     os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
     return serve(
         config,

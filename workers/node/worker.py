@@ -73,7 +73,7 @@ class NodeWorker:
         self._address = address
         self._client = connect(config.redis_url)
         self._inventory = take_inventory(home, slots)
-        self._inventory.isolation = isolation.level.value
+        self._inventory.isolation, self._inventory.sandbox = isolation.mechanism.value, isolation.described()
         self._environments = Environments(home, isolation)
         self._inventory.tools = self._environments.tools.capabilities()
         self._health = HealthReader(home)

@@ -1,26 +1,31 @@
-"""What a node can do to keep scripts from its own files, found out once, and the sandboxes that follow from it.
-
-``python -m workers.sandbox.node HOME`` tries it and prints the level.
-"""
+"""What a node can do to keep scripts from its own files, and the sandboxes that follow from it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from workers.sandbox.process import ROOT, Level, Sandbox, enter, our_programs
+from trainyard.contract.base import BadDocument, decode
+from trainyard.contract.machines import NodeSandbox, SandboxLevel, sandbox_level
+from workers.sandbox import cgroups
+from workers.sandbox.process import ROOT, Mechanism, Sandbox, our_programs
 
 SETTING = "TRAINYARD_ISOLATION"
-OFF = "off"
+OFF, AUTO = "off", "auto"
 PROCESSES = "TRAINYARD_RANK_PROCESSES"
+MEMORY, CPUS, NETWORK = "TRAINYARD_RANK_MEMORY", "TRAINYARD_RANK_CPUS", "TRAINYARD_RANK_NETWORK"
+NETWORKS = {"": False, "host": False, "own": True}
+BYTES = re.compile(r"(\d{1,15})(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
+POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 MOST_PROCESSES = 16_384
 PID_MAX = Path("/proc/sys/kernel/pid_max")
 PROBE_LIMIT_S = 20.0
@@ -30,37 +35,81 @@ USERS, FEWER_USERS = (1_900_000_000, 100_000_000), (20_000, 40_000)
 GPU_DEVICES = (Path("/dev/kfd"), Path("/dev/dri/renderD128"))  # which a group may use; NVIDIA's are everybody's
 
 
-class Isolation(msgspec.Struct, frozen=True):
-    """``hidden``: folders of the server and the node, which are Trainyard's home and those of sockets. ``processes``:
-    those and threads that the ranks of one project may have; 0: no limit."""
+class CannotIsolate(ValueError):
+    """A setting that is none, or asks for a level that this machine does not allow."""
 
-    level: Level = Level.NONE
+
+class Probe(msgspec.Struct, frozen=True):
+    """What this machine allows. ``missing``: why no higher level."""
+
+    mechanism: Mechanism = Mechanism.NONE
+    level: SandboxLevel = SandboxLevel.NONE
+    missing: tuple[str, ...] = ()
+
+
+class Isolation(msgspec.Struct, frozen=True):
+    """``hidden``: folders of the server and the node, which are Trainyard's home and those of sockets."""
+
+    mechanism: Mechanism = Mechanism.NONE
     hidden: tuple[str, ...] = ()
-    processes: int = 0
+    processes: int = 0  # and threads that the ranks of one project may have; 0: no limit
+    level: SandboxLevel = SandboxLevel.NONE
+    missing: tuple[str, ...] = ()
+    setting: str = AUTO
+    memory_bytes: int = 0  # of one rank; 0: no limit
+    cpus: float = 0.0  # of one rank; 0: no limit
+    cgroup: str = ""  # below which attempts have theirs
+    cgroup_problem: str = ""
+    has_own_network: bool = False  # attempts that have no other node
+
+    @property
+    def is_other_user(self) -> bool:
+        return self.mechanism.is_other_user
+
+    def described(self) -> NodeSandbox:
+        return NodeSandbox(
+            level=int(self.level),
+            setting=self.setting,
+            missing=list(self.missing),
+            processes=self.processes,
+            memory_bytes=self.memory_bytes,
+            cpus=self.cpus,
+            cgroup=self.cgroup,
+            cgroup_problem=self.cgroup_problem,
+            has_own_network=self.has_own_network,
+        )
 
     def sandbox(self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = ()) -> Sandbox:
         """Return the sandbox of a process of ``project``; ``own`` folders are made and handed over to its user."""
         owned = [os.fspath(one) for one in own]
-        if self.level == Level.NONE:
+        if self.mechanism == Mechanism.NONE:
             return Sandbox()
-        user = user_of(project) if self.level.is_other_user else -1
+        user = user_of(project) if self.is_other_user else -1
         groups: tuple[int, ...] = ()
-        if self.level.is_other_user:
+        if self.is_other_user:
             for place in owned:
                 hand_over(Path(place), user)
             groups = _device_groups()
         hidden = [one for one in self.hidden if Path(one).is_dir()]
         places = [os.fspath(one) for one in shown if one.exists()]
-        if self.level == Level.USER:
+        if self.mechanism == Mechanism.USER:
             for place in (*owned, *places):
                 _open_folders_to(Path(place), hidden)
-        processes = self.processes if self.level.is_other_user else 0
-        return Sandbox(self.level, user, groups, tuple(hidden), tuple(places), tuple(owned), processes)
+        return Sandbox(
+            mechanism=self.mechanism,
+            user=user,
+            groups=groups,
+            hidden=tuple(hidden),
+            shown=tuple(places),
+            own=tuple(owned),
+            processes=self.processes if self.is_other_user else 0,
+            is_filtered=self.level >= SandboxLevel.NAMESPACES,
+        )
 
     def problem_of(self, location: str) -> str:
         """Return why the user of a project's ranks may not read a path of this machine; empty where they may, where
         nothing is there, and of a URL."""
-        if not self.level.is_other_user or not location.startswith("/"):
+        if not self.is_other_user or not location.startswith("/"):
             return ""
         closed = closed_to_others(Path(location))
         return (
@@ -90,19 +139,78 @@ def closed_to_others(path: Path) -> Path | None:
     return None
 
 
-def find_isolation(home: Path, *others: Path) -> Isolation:
-    """Try what this machine allows, in a process of its own. ``home`` is Trainyard's."""
+def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.environ) -> Isolation:
+    """Try what this machine allows, in a process of its own. ``home`` is Trainyard's. Raises CannotIsolate for a
+    setting that is none, and for a level that the settings ask for and the machine does not allow."""
     hidden = tuple(dict.fromkeys(os.fspath(one) for one in (home.resolve(), *_socket_folders(), *others)))
-    if os.environ.get(SETTING, "").lower() == OFF or sys.platform != "linux":
-        return Isolation(Level.NONE, hidden)
+    setting = environ.get(SETTING, "").strip().lower() or AUTO
+    wanted = wanted_level(setting)
+    cgroup, problem = cgroups.find_group(environ)
+    own_network = NETWORKS.get(environ.get(NETWORK, "").lower())
+    if own_network is None:
+        raise CannotIsolate(f"{NETWORK}: {environ[NETWORK][:40]!r} is neither host nor own.")
+    found = Probe() if wanted == SandboxLevel.NONE else probed(home)
+    if wanted is not None and found.level < wanted:
+        raise CannotIsolate(
+            f"{SETTING}={setting}: this machine allows level {found.level} only. {' '.join(found.missing)}"
+        )
+    level = found.level if wanted is None else wanted
+    if own_network and level < SandboxLevel.NAMESPACES:
+        raise CannotIsolate(f"{NETWORK}=own needs sandbox level 2, and this node has level {level}.")
+    return Isolation(
+        mechanism=found.mechanism,
+        hidden=hidden,
+        processes=most_processes(),
+        level=level,
+        missing=found.missing if level == found.level else (f"{SETTING}={setting}",),
+        setting=setting,
+        memory_bytes=_bytes(MEMORY, environ.get(MEMORY, "")),
+        cpus=_cores(CPUS, environ.get(CPUS, "")),
+        cgroup=cgroup,
+        cgroup_problem=problem,
+        has_own_network=own_network,
+    )
+
+
+def wanted_level(setting: str) -> SandboxLevel | None:
+    """Return the level that the setting names, None for the highest that the machine allows. Raises CannotIsolate."""
+    if setting == AUTO:
+        return None
+    try:
+        return SandboxLevel.NONE if setting == OFF else sandbox_level(setting, SETTING)
+    except ValueError as error:
+        raise CannotIsolate(str(error)) from error
+
+
+def probed(home: Path) -> Probe:
+    """Try it in a program of its own: it changes its user, and forks."""
+    if sys.platform != "linux":
+        return Probe(missing=("Sandboxes are Linux's.",))
     try:
         answer = subprocess.run(
-            [sys.executable, "-m", "workers.sandbox.node", os.fspath(home.resolve())],
+            [sys.executable, "-m", "workers.sandbox.probe", os.fspath(home.resolve())],
             cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_LIMIT_S, check=True,
         )  # fmt: skip
-        return Isolation(Level(answer.stdout.decode().strip()), hidden, most_processes())
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return Isolation(Level.NONE, hidden)
+        return decode(answer.stdout.decode(), Probe)
+    except (OSError, subprocess.SubprocessError, BadDocument) as error:
+        return Probe(missing=(f"The probe of sandboxes failed: {error}"[:300],))
+
+
+def _bytes(name: str, text: str) -> int:
+    found = BYTES.fullmatch(text.strip())
+    if text and not found:
+        raise CannotIsolate(f"{name}: {text[:40]!r} is no number of bytes, such as 512M or 16G.")
+    return int(found[1]) * 1024 ** POWERS[(found[2] or "").upper()] if found else 0
+
+
+def _cores(name: str, text: str) -> float:
+    try:
+        cores = float(text or 0)
+    except ValueError:
+        cores = -1.0
+    if not 0 <= cores < 100_000:
+        raise CannotIsolate(f"{name}: {text[:40]!r} is no number of cores, such as 4 or 0.5.")
+    return cores
 
 
 def most_processes() -> int:
@@ -157,43 +265,3 @@ def _has_user(number: int) -> bool:
     """Whether this machine, or the container that looks like one, has so many users."""
     rows = [list(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
     return any(first <= number < first + length for first, _, length in rows)
-
-
-def _probe(home: Path) -> Level:
-    as_root = (Level.USER_AND_NAMESPACE, Level.USER)
-    for level in as_root if os.geteuid() == 0 else (Level.NAMESPACE,):
-        if _works(level, home):
-            return level
-    return Level.NONE
-
-
-def _works(level: Level, home: Path) -> bool:
-    with tempfile.TemporaryDirectory(prefix=".probe-", dir=home) as folder:
-        secret, own = Path(folder) / "secret", Path(folder) / "own"
-        secret.write_text("x")
-        secret.chmod(0o600)
-        own.mkdir()
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                enter(Isolation(level, (os.fspath(home),)).sandbox("probe", own=[own]))
-                code = 0 if _is_kept_in(secret, own) else 1
-            finally:
-                os._exit(code)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def _is_kept_in(secret: Path, own: Path) -> bool:
-    (own / "written").write_text("x")
-    for program in (ROOT / "workers" / "__init__.py", Path(os.__file__), Path(sys.executable)):
-        program.read_bytes()
-    try:
-        secret.read_text()
-    except OSError:
-        return True
-    return False
-
-
-if __name__ == "__main__":
-    print(_probe(Path(sys.argv[1])).value)

@@ -10,7 +10,6 @@ service: it runs in a fork of the warm process, within milliseconds.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import stat
@@ -22,30 +21,29 @@ from pathlib import Path
 
 import msgspec
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
-MS_REMOUNT, MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC = 32, 1024, 2048, 4096, 16384
-MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
-# Flags of a mount as statvfs reports them, and those that keep them: a remount in a user namespace may drop none.
-KEPT_FLAGS = (
-    (os.ST_NOSUID, MS_NOSUID),
-    (os.ST_NODEV, MS_NODEV),
-    (os.ST_NOEXEC, MS_NOEXEC),
-    (os.ST_NOATIME, MS_NOATIME),
-    (os.ST_NODIRATIME, MS_NODIRATIME),
-    (os.ST_RELATIME, MS_RELATIME),
+from workers.sandbox import cgroups, kernel, seccomp
+from workers.sandbox.kernel import (
+    CLONE_NEWNS,
+    CLONE_NEWUSER,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    MS_SLAVE,
+    PR_SET_DUMPABLE,
+    PR_SET_NO_NEW_PRIVS,
+    bind,
+    mount,
 )
-PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
-CAPABILITY_VERSION_3 = 0x20080522
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SANDBOX = "TRAINYARD_SANDBOX"  # the variable in which a program that is started gets its sandbox
 
-# Loaded once and before any fork: dlopen in a forked child may meet a lock that a thread of the parent held.
-_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
-
-class Level(StrEnum):
+class Mechanism(StrEnum):
     """What keeps a script from the server's files, the strongest first."""
 
     USER_AND_NAMESPACE = "user and namespace"
@@ -55,63 +53,78 @@ class Level(StrEnum):
 
     @property
     def is_other_user(self) -> bool:
-        return self in (Level.USER, Level.USER_AND_NAMESPACE)
+        return self in (Mechanism.USER, Mechanism.USER_AND_NAMESPACE)
 
     @property
     def has_namespace(self) -> bool:
-        return self in (Level.NAMESPACE, Level.USER_AND_NAMESPACE)
+        return self in (Mechanism.NAMESPACE, Mechanism.USER_AND_NAMESPACE)
 
 
 class Sandbox(msgspec.Struct, frozen=True):
     """What one process may reach. Paths are absolute; those of ``shown`` and ``own`` exist already.
 
     ``hidden`` folders are empty for it, except for what ``shown`` (to read) and ``own`` (to write) name inside them.
-    ``user`` is its user's and its group's number where the level has another user.
+    ``user`` is its user's and its group's number where the mechanism has another user.
     """
 
-    level: Level = Level.NONE
+    mechanism: Mechanism = Mechanism.NONE
     user: int = -1
     groups: tuple[int, ...] = ()
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
     processes: int = 0  # that the user may have at most, threads counted; 0: as many as the machine allows
+    is_filtered: bool = False  # the kernel refuses it the calls of workers.sandbox.seccomp
+    holder: int = 0  # the process that holds the namespaces of its attempt, 0: it has none of its own
+    has_own_network: bool = False  # of the holder
+    cgroup: str = ""  # folder of the control group that it joins
+    data_bytes: int = 0  # of memory that the process may take, where no control group limits it; 0: no limit
 
 
 def enter(sandbox: Sandbox) -> None:
     """Confine this process, for good. Raises OSError; then it must not go on, since it may be confined only in part.
 
-    The parent-death signal is lost where the user changes: ask for it again.
+    With a ``holder`` it must have been forked into the holder's PID namespace. The parent-death signal is lost where
+    the user changes: ask for it again.
     """
-    if sandbox.level == Level.NONE:
+    if sandbox.cgroup:
+        cgroups.join(Path(sandbox.cgroup))
+    if sandbox.data_bytes:
+        resource.setrlimit(resource.RLIMIT_DATA, (sandbox.data_bytes, sandbox.data_bytes))
+    if sandbox.mechanism == Mechanism.NONE:
         return
-    if sandbox.level.has_namespace:
+    if sandbox.holder:
+        for kind in ("ipc", "net") if sandbox.has_own_network else ("ipc",):
+            kernel.join(sandbox.holder, kind)
+    if sandbox.mechanism.has_namespace:
         _hide_folders(sandbox)
-    if sandbox.level.is_other_user:
+    if sandbox.mechanism.is_other_user:
         _change_user(sandbox)
-    _drop_capabilities()
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(PR_SET_DUMPABLE, 1)  # a change of user forbade core dumps and debuggers of one's own
+    kernel.drop_capabilities()  # a user namespace gave us all of them, over the view that we just built
+    kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
+    kernel.prctl(PR_SET_DUMPABLE, 1)  # a change of user forbade core dumps and debuggers of one's own
+    if sandbox.is_filtered:
+        seccomp.filter_calls()
 
 
 def _hide_folders(sandbox: Sandbox) -> None:
     """Build this process's own view of the disk."""
-    if sandbox.level == Level.NAMESPACE:
+    if sandbox.mechanism == Mechanism.NAMESPACE:
         _own_user_namespace()
     else:
-        _call("unshare", CLONE_NEWNS)
-    _mount(None, "/", None, MS_REC | MS_SLAVE)  # nothing of what follows is seen outside
+        kernel.unshare(CLONE_NEWNS)
+    mount(None, "/", None, MS_REC | MS_SLAVE)  # nothing of what follows is seen outside
     covered = {folder for folder in sandbox.hidden if Path(folder).is_dir()}
-    if sandbox.level.is_other_user:
+    if sandbox.mechanism.is_other_user:
         covered |= _closed_folders({*our_programs(), *sandbox.own, *sandbox.shown})
     programs = {place for place in our_programs() if any(Path(place).is_relative_to(one) for one in covered)}
     shown = {*sandbox.shown, *programs}
     # Opened before anything is covered: afterwards their paths lead nowhere.
     umask = os.umask(0o022)  # what is made to lead there is for its user to pass
     with _opened([*shown, *sandbox.own]) as descriptors:
-        if sandbox.level == Level.NAMESPACE:
+        if sandbox.mechanism == Mechanism.NAMESPACE:
             for program in _own_programs():
-                _bind(program, program, is_writable=False)
+                bind(program, program, is_writable=False)
         for place in sorted({*covered, *descriptors}, key=len):  # what holds others comes first
             if place in covered:
                 _cover(place)
@@ -119,6 +132,8 @@ def _hide_folders(sandbox: Sandbox) -> None:
                 _show(descriptors[place], place, is_writable=place in sandbox.own)
     for folder in covered:
         _close(folder)
+    if sandbox.holder:  # lists the processes of its own PID namespace alone
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     os.umask(umask)
     os.chdir("/")  # a working folder of before would still lead to what is covered now
 
@@ -126,7 +141,7 @@ def _hide_folders(sandbox: Sandbox) -> None:
 def _own_user_namespace() -> None:
     """An unprivileged way to mounts of one's own: in it we have the user that we had, and no other."""
     user, group = os.getuid(), os.getgid()
-    _call("unshare", CLONE_NEWUSER | CLONE_NEWNS)
+    kernel.unshare(CLONE_NEWUSER | CLONE_NEWNS)
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
@@ -162,13 +177,6 @@ def _change_user(sandbox: Sandbox) -> None:
     os.setresuid(sandbox.user, sandbox.user, sandbox.user)
 
 
-def _drop_capabilities() -> None:
-    """A user namespace gave us all of them, over the view that we just built."""
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    nothing = (ctypes.c_uint32 * 6)()
-    _call("capset", header, nothing)
-
-
 @contextmanager
 def _opened(places: Iterable[str]) -> Iterator[dict[str, int]]:
     descriptors: dict[str, int] = {}
@@ -183,41 +191,16 @@ def _opened(places: Iterable[str]) -> Iterator[dict[str, int]]:
 
 def _cover(folder: str) -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)  # inside of another that is covered it is not there any more
-    _mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+    mount("tmpfs", folder, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
 
 
 def _close(folder: str) -> None:
-    _mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+    mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
 
 
 def _show(descriptor: int, place: str, *, is_writable: bool) -> None:
     Path(place).mkdir(parents=True, exist_ok=True)
-    _bind(f"/proc/self/fd/{descriptor}", place, is_writable=is_writable)
-
-
-def _bind(source: str, place: str, *, is_writable: bool) -> None:
-    _mount(source, place, None, MS_BIND | MS_REC)
-    if not is_writable:
-        flags = os.statvfs(place).f_flag
-        kept = sum(flag for reported, flag in KEPT_FLAGS if flags & reported)
-        _mount(None, place, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
-
-
-def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
-    _call("mount", words[0], words[1], words[2], ctypes.c_ulong(flags), words[3], about=target)
-
-
-def _prctl(option: int, value: int) -> None:
-    _call("prctl", option, value, 0, 0, 0)
-
-
-def _call(name: str, *arguments: object, about: str = "") -> None:
-    if _libc is None:
-        raise OSError(f"{name} is Linux's")
-    if getattr(_libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name} {about}: {os.strerror(number)}".replace(" :", ":"))
+    bind(f"/proc/self/fd/{descriptor}", place, is_writable=is_writable)
 
 
 def _write(path: str, text: str) -> None:

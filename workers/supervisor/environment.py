@@ -172,7 +172,7 @@ class EnvironmentBuild:
         if not self._builders.take(alone=False):
             self._lock.release()  # the project's downloads are being deleted
             return
-        if self._isolation.level.is_other_user:
+        if self._isolation.is_other_user:
             hand_over(self._folder.code, user_of(self._order.spec.get("project", "")))
         reader, writer = os.pipe()
         os.set_blocking(reader, False)

@@ -22,7 +22,6 @@ from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.zygote_messages import StartRequest
-from workers.machine.memory_kills import count_memory_kills
 from workers.machine.processes import Exit, identify, kill_children, send
 from workers.rank_process.cold_rank import marks_files
 from workers.rank_process.group_formation import can_watch
@@ -31,12 +30,12 @@ from workers.supervisor.environment import CODE, EnvironmentBuild, build_for
 from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
+from workers.supervisor.ranks.confinement import Confinement
 from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, reserve_ports, start_of_ranks
-from workers.supervisor.ranks.port_check import is_listening
+from workers.supervisor.ranks.port_check import is_listening, net_of
 from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.stopping import StopProgress, end_hung_exits
-from workers.supervisor.ranks.waiting import WaitingProcesses
 from workers.supervisor.records.collector import Collector
 from workers.supervisor.records.masked_output import MaskedOutput, opened_secrets
 from workers.supervisor.records.rule_watch import RuleWatch
@@ -79,9 +78,9 @@ def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
     with lock:
         order = folder.order()
         assert order is not None
-        has_pipes = request.secrets is not None
-        waiting = WaitingProcesses(order.num_ranks, has_pipes=has_pipes)  # before anything here knows a key
-        supervisor = Supervisor(request, folder, lifeline, waiting)
+        confinement = Confinement(request.isolation, order, request.address)
+        confinement.fork_waiting(has_pipes=request.secrets is not None)  # before anything here knows a key
+        supervisor = Supervisor(request, folder, lifeline, confinement)
         os.write(notify, b"locked\n")
         os.close(notify)
         try:
@@ -92,15 +91,15 @@ def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
 
 
 class Supervisor:
-    def __init__(self, request: StartRequest, folder: AttemptFolder, lifeline: int, waiting: WaitingProcesses) -> None:
+    def __init__(self, request: StartRequest, folder: AttemptFolder, lifeline: int, confinement: Confinement) -> None:
         order = folder.order()
         assert order is not None
         self.order, self.folder = order, folder
         self._request = request
         self.address = request.address
         self.lifeline = lifeline
-        self.waiting = waiting
-        self.isolation = request.isolation
+        self.confinement = confinement
+        self.waiting = waiting = confinement.waiting
         self.ranks: list[RankState] = []
         self._environment = build_for(order, folder, request)
         self.phase = Phase.READY if self._environment is None else Phase.PREPARING
@@ -111,7 +110,6 @@ class Supervisor:
         self._rules = RuleWatch(order.log_rules)
         self._sessions = Sessions(request.home)
         self.is_disk_full = False
-        self._memory_kills = count_memory_kills()
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.stop = StopProgress(grace_s(order.spec))
@@ -157,6 +155,7 @@ class Supervisor:
 
     def close(self) -> None:
         self.control.close()
+        self.confinement.close()
         socket_path(self.folder.path).unlink(missing_ok=True)
 
     def _wait_for_go(self) -> bool:
@@ -191,14 +190,15 @@ class Supervisor:
                 folder=self.folder,
                 cache=Path(self._request.cache),
                 checkpoints=Path(self._request.checkpoints),
-                address=self.address,
-                isolation=self.isolation,
+                address=self.confinement.address,
+                isolation=self.confinement.isolation,
                 start=self._start,
                 replicas=replicas,
                 secrets=self._secrets,
             )
             for local_rank in range(self.order.num_ranks)
         ]
+        plans = [self.confinement.confined(plan) for plan in plans]
         self._sessions.know(plans)
         close_all(self.ports)
         if self.waiting.pipes:
@@ -282,7 +282,7 @@ class Supervisor:
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
                 rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._start.is_cold)
-                rank.oom_killed = count_memory_kills() > self._memory_kills
+                self.confinement.record_memory(rank)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
                 return
@@ -324,7 +324,7 @@ class Supervisor:
         if not self._start.is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
             return
         if not self.ranks[0].has_listened and self.go is not None:
-            self.ranks[0].has_listened = is_listening(self.go.master_port)
+            self.ranks[0].has_listened = is_listening(self.go.master_port, net_of(self.ranks[0].pid))
 
     def _answer(self, request: Request) -> Answer:
         """Serve the node worker: what it knows earlier than our own next look at the down document."""

@@ -14,6 +14,7 @@ from trainyard.contract.sessions.documents import SessionOrder
 from trainyard.contract.statuses import Phase
 from workers.interactive.request import RelayRequest
 from workers.rank_process.run import RankPlan
+from workers.sandbox.namespaces import inside_pid
 from workers.sandbox.process import ROOT
 from workers.supervisor.ranks.state import RankState
 
@@ -60,7 +61,7 @@ class Sessions:
             home=self._home,
             folder=str(plan.folder.code),
             order=order,
-            environment={**plan.environment, "RANK_PID": str(pid)},
+            environment={**plan.environment, "RANK_PID": str(inside_pid(pid))},
             sandbox=plan.sandbox,
         )
         with tempfile.TemporaryFile() as file:  # a pipe could be full, and no session may keep the supervisor waiting

@@ -19,9 +19,15 @@ from runs.engines.cluster_settings.fields import SECRET, SettingField, document_
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
 from trainyard.contract.base import JsonObject
+from trainyard.contract.machines import sandbox_level
 from trainyard.spec import SpecError
 from trainyard.spec.sections.log_rules import line_of
 
+LEVELS = (  # docs/isolation.md
+    ("0", "0: any node"),
+    ("1", "1: nodes that keep Trainyard's files and other projects' runs from a script"),
+    ("2", "2: nodes that also give each attempt its own processes, and filter system calls"),
+)
 FIELDS = ("name", "region", "labels", "spares")
 
 
@@ -36,6 +42,7 @@ class Values(NamedTuple):
     log_rules: str = ""  # one rule a line
     spares: str = "1"
     interactive: bool = False
+    isolation_minimum: str = "0"
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -95,6 +102,7 @@ def create(request: HttpRequest) -> HttpResponse:
             log_rules=values.rules,
             spares=_number(values.spares),
             interactive=values.interactive,
+            isolation_minimum=_chosen_level(values.isolation_minimum),
         )
 
     return _form(request, form, save)
@@ -107,8 +115,9 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     projects = list(cluster.projects.values_list("name", flat=True))
     rules = "\n".join(line_of(rule) for rule in cluster.log_rules)
     texts = _texts(cluster.engine, cluster.settings)
+    level = str(cluster.isolation_minimum)
     values = Values(
-        cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive
+        cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level
     )
     if request.method == "POST":
         values = _asked(request, cluster.engine)
@@ -126,6 +135,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             log_rules=new.rules,
             spares=_number(new.spares),
             interactive=new.interactive,
+            isolation_minimum=_chosen_level(new.isolation_minimum),
         )
 
     return _form(request, form, change)
@@ -180,6 +190,7 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
         "about": ENGINES[form.engine].about if form.engine in ENGINES else "",
         "engines": engines,
         "problems": problems,
+        "levels": LEVELS,
         "projects": Project.objects.values_list("name", flat=True),
     }
     return show(request, "nodes/cluster_form.html", context, status=422 if problems else 200)
@@ -192,7 +203,9 @@ def _asked(request: HttpRequest, engine: str) -> Values:
         texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.fields}
     rules = request.POST.get("log_rules", "")
     is_interactive = "interactive" in request.POST
-    return Values(name, region, labels, request.POST.getlist("projects"), texts, rules, spares or "1", is_interactive)
+    level = request.POST.get("isolation_minimum", "0")
+    projects = request.POST.getlist("projects")
+    return Values(name, region, labels, projects, texts, rules, spares or "1", is_interactive, level)
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
@@ -206,6 +219,14 @@ def _number(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_SPARES:
         raise ValidationError({"spares": [f"{text[:20]!r} is no whole number from 0 to {MAX_SPARES:,}."]})
     return int(text)
+
+
+def _chosen_level(text: str) -> int:
+    """Raises ValidationError."""
+    try:
+        return int(sandbox_level(text, "isolation_minimum"))
+    except ValueError as error:
+        raise ValidationError({"isolation_minimum": [str(error)]}) from error
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from dashboard.pages.clusters.views import boxes_of
 from dashboard.pages.node.gauges import gauges
+from dashboard.pages.node.isolation import isolation_of
 from dashboard.pages.shared.check_rows import check_table
 from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
 from dashboard.pages.shared.numbers import size
@@ -31,24 +32,6 @@ from trainyard.contract.machines import Cpu
 
 RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
-
-
-# What keeps a script here from the server's files, as the node found out (docs/isolation.md): heading and sentences.
-KEPT = "Trainyard's own files, its sockets and its other processes are closed to it."
-OTHER_USER = f"A rank here is another Unix user, one for each project: {KEPT} It reads files that are open to all users"
-ISOLATION = {
-    "user and namespace": ("Kept apart by user and by mounts", OTHER_USER),
-    "user": ("Kept apart by user", OTHER_USER),
-    "namespace": (
-        "Kept apart by mounts",
-        f"A rank here has its own view of the disk: {KEPT} It reads what else the node's user may read",
-    ),
-    "none": (
-        "Not kept apart",
-        "A script here can read what the node's user can read: the node's key, and on a machine that also runs the "
-        "server its key and its databases. Let only people launch here whom you trust with all of it",
-    ),
-}
 
 
 class Verb(NamedTuple):
@@ -82,7 +65,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "spare_words": spare_sentence(found),
         "may_manage": can_manage_cluster(request.user, found.cluster),
         "most_slots": actions.most_slots(found),
-        "isolation": ISOLATION.get(found.machine.isolation or "none", ISOLATION["none"]),
+        "isolation": isolation_of(found),
         "ranges": RANGES,
         "range": seconds,
     }

@@ -52,6 +52,7 @@ class ClusterIn(Body):
     labels: dict[str, str] = Field(default_factory=dict)
     spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
     interactive: bool = Field(False, description="members of its projects may run commands beside ranks of their runs")
+    isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
     settings: dict[str, Any] = Field(
@@ -66,6 +67,7 @@ class ClusterEdit(Body):
     labels: dict[str, str] | None = None
     spares: int | None = Field(None, ge=0)
     interactive: bool | None = Field(None, description="whether members may run commands beside ranks")
+    isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
         None, description="all settings of its engine from now on; secrets that are not named stay"
@@ -83,6 +85,7 @@ class ClusterOut(Schema):
     labels: dict[str, Any]
     spares: int = Field(description="so many idle nodes prepare for the loss of another")
     interactive: bool = Field(description="members of its projects may run commands beside ranks of their runs")
+    isolation_minimum: int = Field(description="nodes with a lower sandbox level get no runs")
     projects: list[str] = Field(description="that may use it, as far as you see them")
     log_rules: list[RuleOut]
     created_at: str
@@ -180,6 +183,7 @@ def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> Clus
         labels=row.labels,
         spares=row.spares,
         interactive=row.interactive,
+        isolation_minimum=row.isolation_minimum,
         projects=projects,
         log_rules=[RuleOut(**rule) for rule in row.log_rules],
         created_at=stamp(row.created_at),

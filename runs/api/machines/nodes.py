@@ -49,6 +49,9 @@ class NodeOut(Schema):
     accelerator: str
     is_in_contact: bool
     is_draining: bool
+    sandbox_level: int | None = Field(
+        description="0 to 2: how far its ranks are kept apart; null before it has joined. `inventory.sandbox` says why"
+    )
     standby: dict[str, str] = Field(
         description="of a spare, by run: why the run could not begin there at once; or empty"
     )
@@ -139,6 +142,7 @@ def _nodes(rows: Sequence[Node]) -> list[NodeOut]:
             accelerator=row.accelerator,
             is_in_contact=row.is_in_contact(now),
             is_draining=row.is_draining,
+            sandbox_level=row.sandbox_level,
             standby=row.standby,
             version=row.version,
             joined_at=stamp(row.joined_at),

@@ -79,6 +79,9 @@ def test_clusters_are_made_and_a_machine_joins(owner: Api, as_: Any, valkey: Val
     assert owner("DELETE", "/clusters/lab").status_code == 409
     assert owner("DELETE", "/nodes/gpu-1").status_code == 204
     assert owner("PATCH", "/clusters/lab", {"region": "us"}).json()["region"] == "us"
+    assert owner("PATCH", "/clusters/lab", {"isolation_minimum": 2}).json()["isolation_minimum"] == 2
+    refused = owner("PATCH", "/clusters/lab", {"isolation_minimum": 3})
+    assert refused.status_code == 422 and "level 3 (a container) is not built" in refused.text
 
 
 @pytest.mark.parametrize("body", [{"name": "no spaces"}, {"name": ""}, {"name": "x", "engine": "slurm"}, {}])

@@ -45,6 +45,12 @@ def test_two_runs_share_what_is_there() -> None:
     assert [nodes_of(answer) for answer in answers] == [["x"], ["y"]]
 
 
+def test_a_node_below_the_clusters_sandbox_level_gets_nothing_and_is_named() -> None:
+    assert nodes_of(one(Request("a", 1, 1), room("low", is_exposed=True), room("safe"))) == ["safe"]
+    words = sentence(one(Request("a", 1, 1), room("low", is_exposed=True)))
+    assert "low is below the sandbox level that the cluster asks for" in words
+
+
 def test_auto_takes_gpus_where_there_are_enough() -> None:
     rooms = [room("cpu-1"), room("gpu-1", accelerator="gpu"), room("cpu-2")]
     assert nodes_of(one(Request("a", 1, 1), *rooms)) == ["gpu-1"]

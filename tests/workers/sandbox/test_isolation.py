@@ -15,7 +15,7 @@ import pytest
 from tests.servers import short_folder
 from tests.workers.control import ControlledNode
 from workers.sandbox.node import FEWER_USERS, USERS, Isolation, closed_to_others, find_isolation, user_of
-from workers.sandbox.process import Level, enter
+from workers.sandbox.process import Mechanism, enter
 
 ATTACK = """
 import gc, json, os, sys
@@ -71,7 +71,7 @@ def attack(node: ControlledNode, paths: list[Path], **task: Any) -> list[list[An
 
 @pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
 def test_a_rank_reaches_nothing_of_its_nodes(calm_node: ControlledNode, task: dict[str, Any]) -> None:
-    if find_isolation(calm_node.base).level == Level.NONE:
+    if find_isolation(calm_node.base).mechanism == Mechanism.NONE:
         pytest.skip("this machine allows neither another user nor a namespace")
     other = calm_node.order("print('mine')")
     calm_node.launch(other)
@@ -108,9 +108,9 @@ raise SystemExit(3)
     assert "first" in text and calm_node.key not in text and "redis_url" not in text
 
 
-def in_cell(level: Level, home: Path, own: Path, act: Callable[[], object]) -> str:
+def in_cell(mechanism: Mechanism, home: Path, own: Path, act: Callable[[], object]) -> str:
     """Call ``act`` in a child that is shut in; return what it returned, or the error's name."""
-    sandbox = Isolation(level, (str(home),)).sandbox("vision", own=[own])
+    sandbox = Isolation(mechanism, (str(home),)).sandbox("vision", own=[own])
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -130,8 +130,8 @@ def in_cell(level: Level, home: Path, own: Path, act: Callable[[], object]) -> s
     return answer
 
 
-@pytest.mark.parametrize("level", [Level.USER_AND_NAMESPACE, Level.USER, Level.NAMESPACE])
-def test_each_level_keeps_the_home_and_leaves_the_own_folder(level: Level) -> None:
+@pytest.mark.parametrize("level", [Mechanism.USER_AND_NAMESPACE, Mechanism.USER, Mechanism.NAMESPACE])
+def test_each_mechanism_keeps_the_home_and_leaves_the_own_folder(level: Mechanism) -> None:
     if level.is_other_user and os.getuid() != 0:
         pytest.skip("only root becomes another user")
     with short_folder("ty-sandbox-") as folder:

@@ -187,7 +187,7 @@ def test_an_environment_that_is_closed_to_the_ranks_user_is_refused_in_words(
 ) -> None:
     own_environment.chmod(0o700)
     order = with_task(calm_node, "print('never')", python=str(own_environment / "bin" / "python"))
-    if not find_isolation(calm_node.base).level.is_other_user:
+    if not find_isolation(calm_node.base).is_other_user:
         pytest.skip("ranks run as the node's own user here")
     calm_node.say(order)
     reason = calm_node.wait_for(order, "refused")["reason"]

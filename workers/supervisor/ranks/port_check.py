@@ -12,6 +12,11 @@ TABLES = ("tcp", "tcp6")
 LISTEN = "0A"
 
 
+def net_of(pid: int) -> Path:
+    """Return where the kernel lists the sockets of the network that this process is in."""
+    return Path(f"/proc/{pid}/net")
+
+
 def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
     """Return whether a TCP socket listens at ``port``, None where the kernel does not list sockets (it is no Linux)."""
     wanted, is_known = f"{port:04X}", False

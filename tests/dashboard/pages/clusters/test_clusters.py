@@ -105,7 +105,16 @@ def test_the_page_of_a_node_has_health_history_and_the_word_on_isolation(as_user
               "disk_used_bytes": 2, "network_received_bytes_per_s": 2048, "network_sent_bytes_per_s": 0,
               "gpus": [{"index": 0, "utilization_percent": 91, "memory_bytes": 2**30, "memory_used_bytes": 2**29,
                         "temperature_c": 60, "power_w": 300.0}]}  # fmt: skip
-    node = make_node(cast.cluster, "node-a", health=health, inventory={"hostname": "<h>", "gpus": [{"name": "H200"}]})
+    node = make_node(
+        cast.cluster,
+        "node-a",
+        health=health,
+        inventory={
+            "hostname": "<h>",
+            "gpus": [{"name": "H200"}],
+            "sandbox": {"cgroup_problem": "the machine mounts none"},
+        },
+    )
     NodeSample.objects.bulk_create(
         NodeSample(node_id=node.pk, at=time.time() - age, health=health) for age in (60, 45, 30, 15)
     )
@@ -116,8 +125,8 @@ def test_the_page_of_a_node_has_health_history_and_the_word_on_isolation(as_user
         "2.0 KiB/s",
         "91 %",
         "60 °C · 300 W",
-        "Not kept apart",
-        "no sandbox",
+        "Sandbox level 0 of 2: not kept apart",
+        "No control group limits a run: the machine mounts none.",
         "&lt;h&gt;",
         'class="area"',
     ):
@@ -164,3 +173,27 @@ def test_draining_can_be_undone_and_a_busy_node_stays(as_user: AsUser, cast: Cas
 def test_the_page_of_a_node_says_what_keeps_a_script_apart(as_user: AsUser, cast: Cast, level: str, words: str) -> None:
     make_node(cast.cluster, "node-a", inventory={"isolation": level})
     assert words in as_user(cast.viewer).get("/nodes/node-a/").content.decode()
+
+
+def test_the_page_of_a_node_says_its_sandbox_level_its_limits_and_what_its_cluster_asks_for(
+    as_user: AsUser, cast: Cast
+) -> None:
+    sandbox = {"level": 1, "missing": ["Level 2 needs more."], "cgroup": "/sys/fs/cgroup/ty", "memory_bytes": 2**30}
+    make_node(cast.cluster, "node-a", inventory={"isolation": "user", "sandbox": sandbox})
+    cast.cluster.isolation_minimum = 2
+    cast.cluster.save()
+    text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
+    for words in ("Sandbox level 1 of 2: kept apart by user", "Level 2 needs more.", "below /sys/fs/cgroup/ty",
+                  "may take 1.0 GiB of memory", "asks for level 2: it places nothing here"):  # fmt: skip
+        assert words in text, words
+
+
+def test_the_least_sandbox_level_of_a_cluster_is_set_by_its_form_and_level_3_is_refused_by_name(
+    as_user: AsUser, cast: Cast
+) -> None:
+    client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
+    answer = client.post(path, {"name": cast.cluster.name, "isolation_minimum": "3"})
+    assert answer.status_code == 422 and "level 3 (a container) is not built" in answer.content.decode()
+    assert client.post(path, {"name": cast.cluster.name, "isolation_minimum": "2"}).status_code == 302
+    cast.cluster.refresh_from_db()
+    assert cast.cluster.isolation_minimum == 2

@@ -1,0 +1,16 @@
+import django.core.validators
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("runs", "0040_sign_in"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="cluster",
+            name="isolation_minimum",
+            field=models.PositiveSmallIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(2)]),
+        ),
+    ]

@@ -1,0 +1,101 @@
+"""What keeps the ranks of one attempt together on this node: their namespaces, and their control group with its limits.
+
+Both are made before the supervisor reads the node's key, and end with it.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from trainyard.contract.machines import SandboxLevel
+from trainyard.contract.orders import Order
+from workers.machine.memory_kills import count_memory_kills
+from workers.rank_process.run import RankPlan
+from workers.sandbox import cgroups
+from workers.sandbox.namespaces import Holder
+from workers.sandbox.node import Isolation
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.ranks.waiting import WaitingProcesses
+
+LOOPBACK = "127.0.0.1"
+
+log = structlog.get_logger(__name__)
+
+
+class Confinement:
+    """``address``: the node's, which the ranks find in a network of their own, too. Raises OSError."""
+
+    def __init__(self, isolation: Isolation, order: Order, address: str) -> None:
+        self.isolation = isolation
+        self._order = order
+        self._address = address
+        self._has_own_network = isolation.has_own_network and order.num_nodes == 1
+        self._holder = Holder()
+        self._limits = limits_of(isolation, order.num_ranks)
+        self._group = self._make_group()
+        self._events = cgroups.MemoryEvents()
+        self._kills = count_memory_kills()
+
+    @property
+    def address(self) -> str:
+        """Where the ranks find each other: its interface is theirs."""
+        return LOOPBACK if self._has_own_network else self._address
+
+    def fork_waiting(self, *, has_pipes: bool) -> None:
+        """Fork the processes that will be the ranks. Call it while this process has one thread."""
+        inside: AbstractContextManager[None] = nullcontext()
+        if self.isolation.level >= SandboxLevel.NAMESPACES:
+            inside = self._holder.for_children(address=self._address if self._has_own_network else "")
+        with inside:
+            self.waiting = WaitingProcesses(self._order.num_ranks, has_pipes=has_pipes)
+
+    def confined(self, plan: RankPlan) -> RankPlan:
+        """Return the plan with what all ranks of the attempt share in its sandbox."""
+        is_limited = (
+            self._group is None and self._order.accelerator == "cpu"
+        )  # a GPU's driver reserves more than it uses
+        sandbox = msgspec.structs.replace(
+            plan.sandbox,
+            holder=self._holder.pid,
+            has_own_network=self._has_own_network,
+            cgroup=str(self._group or ""),
+            data_bytes=self.isolation.memory_bytes if is_limited else 0,
+        )
+        return msgspec.structs.replace(plan, sandbox=sandbox)
+
+    def record_memory(self, rank: RankState) -> None:
+        """Record in a rank that has ended whether the kernel killed for memory meanwhile, and by which limit."""
+        if self._group is None:
+            rank.oom_killed = count_memory_kills() > self._kills
+            return
+        events = cgroups.memory_events(self._group)
+        rank.oom_killed = events.oom_kill > self._events.oom_kill
+        if events.oom > self._events.oom:
+            rank.memory_limit_bytes = self._limits.memory_bytes
+
+    def close(self) -> None:
+        """Remove what was made. The processes have ended."""
+        self._holder.close()
+        if self._group is not None:
+            cgroups.remove(self._group)
+
+    def _make_group(self) -> Path | None:
+        if not self.isolation.cgroup:
+            return None
+        try:
+            return cgroups.make(Path(self.isolation.cgroup), self._order.attempt, self._limits)
+        except OSError as error:  # it was taken away since the node worker began
+            log.warning("attempt.without_cgroup", error=str(error))
+            return None
+
+
+def limits_of(isolation: Isolation, num_ranks: int) -> cgroups.Limits:
+    """Return what the ranks of an attempt may take together here."""
+    memory = isolation.memory_bytes * num_ranks
+    if isolation.cgroup and not memory:
+        memory = cgroups.memory_to_share(Path(isolation.cgroup))
+    return cgroups.Limits(memory, isolation.cpus * num_ranks, isolation.processes, 100 * max(1, num_ranks))
