@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -41,6 +42,7 @@ from trainyard.contract.seals import (
 )
 from trainyard.spooling.frames import Frame, frames
 from workers.attempt.folder import AttemptFolder
+from workers.sandbox.namespaces import inside_pid
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import socket_path
 from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
@@ -56,6 +58,16 @@ def until(what: Callable[[], Any], limit_s: float = LIMIT_S, about: Callable[[],
         assert time.monotonic() < deadline, f"{what} stayed {answer!r} for {limit_s} s; {about()!r}"
         time.sleep(0.02)
     return answer
+
+
+def outside_pid(inside: int, rank: int) -> int:
+    """Return the pid that we see of a process which the rank, whose pid we know, sees as ``inside``."""
+    namespace = Path(f"/proc/{rank}/ns/pid").readlink()
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+            if (path / "ns" / "pid").readlink() == namespace and inside_pid(int(path.name)) == inside:
+                return int(path.name)
+    raise AssertionError(f"rank {rank} sees no process {inside}")
 
 
 class ControlledNode:
@@ -220,8 +232,14 @@ class ControlledNode:
             report = self.report(order)
             return report if report is not None and report["phase"] in phases else None
 
-        report: JsonObject = until(reached)
+        report: JsonObject = until(reached, about=lambda: self._state_of(order))
         return report
+
+    def _state_of(self, order: JsonObject) -> str:
+        """What a test that waits in vain shows: the report, and the ends of the logs of node and supervisor."""
+        own = self.folder(order["attempt"]).logs / "supervisor.log"
+        logs = [one.read_text()[-1500:] for one in (self.base / f"{self.name}.log", own) if one.exists()]
+        return "\n".join([str(self.report(order)), *logs])
 
     def up(self) -> JsonObject | None:
         key = up_key(self.id)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.disks import disk
 from tests.servers import Valkey, short_folder
-from tests.workers.control import ControlledNode, until
+from tests.workers.control import ControlledNode, outside_pid, until
 from trainyard.contract.base import JsonObject
 from workers.machine.processes import children_of, start_of
 
@@ -37,7 +37,7 @@ def launch_family(node: ControlledNode) -> tuple[JsonObject, list[int]]:
     node.launch(order)
     rank = node.wait_for(order, "running")["ranks"][0]["pid"]
     printed = until(lambda: _pids(node, order), about=lambda: node.lines(order)[:5])
-    return order, [rank, *printed]
+    return order, [rank, *(outside_pid(pid, rank) for pid in printed)]
 
 
 def _pids(node: ControlledNode, order: JsonObject) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.workers.control import ControlledNode, until
+from tests.workers.control import ControlledNode, outside_pid, until
 from trainyard.contract.base import JsonObject
 from workers.machine.processes import with_environment
 from workers.sandbox.node import find_isolation
@@ -213,7 +213,10 @@ time.sleep(600)
     [line] = until(lambda: calm_node.lines(order))
     word, prefix, rank, world, has_torch, child = line.rsplit(" ", 5)
     assert (word, prefix, rank, world, has_torch) == ("only here", str(own_environment), "0", "1", "False")
-    assert int(child) in {one.pid for one in with_environment(TRAINYARD_ATTEMPT=order["attempt"])}
+    rank_pid = calm_node.wait_for(order, "running")["ranks"][0]["pid"]
+    assert outside_pid(int(child), rank_pid) in {
+        one.pid for one in with_environment(TRAINYARD_ATTEMPT=order["attempt"])
+    }
     assert until(lambda: calm_node.lines(order, "stderr")) == ["on the side"]
     calm_node.say(order, wanted="stop")
     calm_node.wait_for(order, "ended")
