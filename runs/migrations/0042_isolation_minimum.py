@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0040_sign_in"),
+        ("runs", "0043_privacy"),
     ]
 
     operations = [
