@@ -54,11 +54,12 @@ class Holder:
             join("self", "pid")
 
     def close(self) -> None:
-        """End the holder, and with it all processes of the namespaces."""
+        """End the holder, and with it all processes of the namespaces. Children of ours among them are reaped before."""
         if self.pid:
-            with contextlib.suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
+            with contextlib.suppress(ChildProcessError):  # it was reaped, and its pid may be another's by now
+                if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                    os.kill(self.pid, signal.SIGKILL)
+                    os.waitpid(self.pid, 0)
             self.pid = 0
 
 
