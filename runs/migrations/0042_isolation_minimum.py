@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0043_privacy"),
+        ("runs", "0046_slot_shares"),
     ]
 
     operations = [

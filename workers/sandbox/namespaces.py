@@ -54,7 +54,7 @@ class Holder:
             join("self", "pid")
 
     def close(self) -> None:
-        """End the holder, and with it all processes of the namespaces. Children of ours among them are reaped before."""
+        """End the holder, and with it all processes of the namespaces. Our children among them are reaped by then."""
         if self.pid:
             with contextlib.suppress(ChildProcessError):  # it was reaped, and its pid may be another's by now
                 if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
