@@ -91,6 +91,13 @@ def sign_in_link(home: Path) -> str:
     return done.stdout.strip()
 
 
+def visit(seen: Window, url: str, probe: str, value: Any = None) -> Any:
+    """Open the page anew and return what the probe says of it."""
+    seen.page.goto("about:blank")
+    seen.page.goto(url, wait_until="commit")
+    return seen.ask(probe, value)
+
+
 def cpu_percent(window: Window, seconds: float) -> float:
     """Return the share of one core that the page's processes use over that time, in percent."""
     before, began = window.cpu_s(), time.monotonic()

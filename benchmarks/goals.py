@@ -58,3 +58,4 @@ SWEEP_OVERHEAD = Goal(AT_LEAST, 5, of="ratio")  # a trial's time beside its step
 SWEEP_SEARCH = Goal(AT_LEAST, 3, of="ratio")  # steps until near the best known, against random search
 SWEEP_SUGGESTION = Goal(AT_MOST, 200)  # milliseconds, after 10,000 trials
 SWEEP_POPULATION = Goal(AT_LEAST, 1, of="ratio")  # its loss against the best member with a constant rate
+SWEEP_PAGE = Goal(AT_MOST, 1_000)  # milliseconds until its first rows and pictures are drawn, 10,000 trials

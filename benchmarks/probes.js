@@ -72,6 +72,23 @@
       place.remove();
       return { ms, fps };
     },
+    // Until the pictures of a sweep that are in view are drawn, its rows among them; what is computed in the background
+    // does not count.
+    async sweep() {
+      const plots = () => [...document.querySelectorAll("[data-plot]:not([data-plot=importance])")].filter(inView);
+      const rows = () => document.querySelectorAll(".trials-table tbody tr").length;
+      await until(() => rows() && plots().length && plots().every((one) => one.querySelector("canvas")));
+      await painted();
+      const drawn = performance.now();
+      const [columns] = performance.getEntriesByType("resource").filter(({ name }) => name.endsWith("/data/"));
+      return {
+        drawn,
+        painted: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? drawn,
+        "columns asked": columns.requestStart,
+        "columns came": columns.responseEnd,
+        "kilobytes of columns": columns.encodedBodySize / 1000,
+      };
+    },
     // The times of all frames from now on, until somebody takes them.
     countFrames() {
       const times = (window.frameTimes = []);

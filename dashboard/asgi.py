@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -22,3 +23,5 @@ sockets = URLRouter([*websocket_urlpatterns, re_path("", no_such_socket)])  # ty
 application = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": SameOrigin(CookieMiddleware(sockets))})
 assert get_resolver().url_patterns  # every page and route is imported now, not by whoever asks first
 lifeline.watch()
+gc.collect()
+gc.freeze()  # what is loaded now stays: no collection during a request looks through it

@@ -40,7 +40,7 @@ class Crowd:
 
 def fill(num_runs: int, *, name: str = "crowd") -> Crowd:
     """Write ``num_runs`` runs and, in proportion up to some hundreds or thousands, everything else that is listed."""
-    from runs.models import Cluster, User
+    from runs.models import Cluster, Run, User
 
     admin = User.objects.create(username=f"{name}-admin", is_superuser=True, is_staff=True)
     users = [User(username=f"{name}-{number:05}") for number in range(max(10, num_runs // 200))]
@@ -51,8 +51,8 @@ def fill(num_runs: int, *, name: str = "crowd") -> Crowd:
     jobs = _jobs(name, projects, people, max(10, num_runs // 20))
     dataset_id = _datasets(name, projects, cluster, max(10, num_runs // 100))
     _tokens(people[0], 20)
-    with _given_times():
-        _write(_runs(num_runs, projects, cluster, jobs, people))
+    with given_times(Run):
+        write(_runs(num_runs, projects, cluster, jobs, people))
     _history(nodes, projects)
     return Crowd(admin, people[0], people[1], _long_history(projects[0]), dataset_id, jobs[0].pk)
 
@@ -67,23 +67,23 @@ def fill_queue(count: int) -> None:
         node.seen_at = timezone.now() if node.name.endswith("0") else None
         node.save()
     wanted = spec("waits", resources={"nodes": 2, "processes_per_node": 8})
-    _write(Run(project=project, cluster=cluster, name="waits", spec=wanted, **size_of(wanted)) for _ in range(count))
+    write(Run(project=project, cluster=cluster, name="waits", spec=wanted, **size_of(wanted)) for _ in range(count))
 
 
 @contextmanager
-def _given_times() -> Iterator[None]:
-    """Let runs be written with another age than none."""
-    from runs.models import Run
-
-    field: Any = Run._meta.get_field("created_at")
-    field.auto_now_add = False
+def given_times(*models: type[Model]) -> Iterator[None]:
+    """Let rows be written with another age than none."""
+    fields: list[Any] = [model._meta.get_field("created_at") for model in models]
+    for field in fields:
+        field.auto_now_add = False
     try:
         yield
     finally:
-        field.auto_now_add = True
+        for field in fields:
+            field.auto_now_add = True
 
 
-def _write(rows: Iterator[Model]) -> None:
+def write(rows: Iterator[Model]) -> None:
     while batch := list(islice(rows, BATCH)):
         type(batch[0])._default_manager.bulk_create(batch)
 
@@ -212,24 +212,24 @@ def _history(nodes: list[Node], projects: list[Project]) -> None:
     fields = {"number": 1, "fence": 1, "world_size": 2}
     now = timezone.now()
     placed = [(run_id, status) for run_id, status in ids if status != "QUEUED"]
-    _write(Attempt(run_id=run_id, ended_at=None if status == "RUNNING" else now, **fields) for run_id, status in placed)
+    write(Attempt(run_id=run_id, ended_at=None if status == "RUNNING" else now, **fields) for run_id, status in placed)
     attempts = Attempt.objects.filter(run__project__in=projects).order_by("pk").values_list("pk", flat=True)
-    _write(
+    write(
         Placement(attempt_id=pk, node=nodes[place % len(nodes)], node_rank=0, first_rank=0, num_ranks=2)
         for place, pk in enumerate(attempts)
     )
-    _write(
+    write(
         Event(run_id=run_id, code=code, sentence=f"It was {code}.")
         for run_id, _ in ids
         for code in ("submitted", "ended")
     )
-    _write(Series(run_id=run_id, name="train/loss", count=300, last_step=300, last=2.5) for run_id, _ in placed)
-    _write(Telemetry(run_id=run_id, cursor=1, step=300, median_step_s=0.1, num_points=300) for run_id, _ in placed)
+    write(Series(run_id=run_id, name="train/loss", count=300, last_step=300, last=2.5) for run_id, _ in placed)
+    write(Telemetry(run_id=run_id, cursor=1, step=300, median_step_s=0.1, num_points=300) for run_id, _ in placed)
 
 
 def _long_history(project: Project) -> Run:
     from runs.models import Event, Run
 
     run = Run.objects.filter(project=project).order_by("created_at")[0]
-    _write(Event(run=run, code="noted", sentence=f"Line {number}.") for number in range(2_000))
+    write(Event(run=run, code="noted", sentence=f"Line {number}.") for number in range(2_000))
     return run

@@ -17,7 +17,7 @@ import httpx
 import numpy as np
 
 from benchmarks import goals
-from benchmarks.chromium import Window, cpu_percent, window
+from benchmarks.chromium import Window, cpu_percent, visit, window
 from benchmarks.load import planting
 from benchmarks.load.planting import START_S, Writer
 from benchmarks.stack import Stack, running
@@ -127,13 +127,6 @@ def overlay(stack: Stack, api: httpx.Client, seen: Window) -> list[Row]:
         *(Row(f"{title}: frames a second while one {name}s", value, "fps", bare["fps"], "uPlot alone",
               is_less_better=False, goal=goals.OVERLAY_FPS) for name, value in rates.items()),
     ]  # fmt: skip
-
-
-def visit(seen: Window, url: str, probe: str, value: Any = None) -> Any:
-    """Open the page anew and return what the probe says of it."""
-    seen.page.goto("about:blank")
-    seen.page.goto(url, wait_until="commit")
-    return seen.ask(probe, value)
 
 
 def forget_view(api: httpx.Client, seen: Window) -> None:

@@ -1,5 +1,5 @@
-"""Sweeps: what a trial costs beside its training, how soon a search finds a good point, and how long a suggestion takes
-after many trials."""
+"""Sweeps: what a trial costs beside its training, how soon a search finds a good point, and how long a suggestion and
+the page take after many trials."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks import goals
 from benchmarks.stack import running
 from benchmarks.sweeping import curves, overhead, population
+from benchmarks.sweeping.page import PARTS, visits_of
 from benchmarks.table import Row, middle, scaled, spread_of
 from runs.sweeps.search.covariance import GENERATION
 from runs.sweeps.search.suggest import suggest
@@ -24,11 +25,11 @@ TRIALS = 24
 SEEDS = 10
 POPULATION_SEEDS = 5
 WHOLE_TRIALS = 60
-MANY = 10_000
+MANY, FEW = 10_000, 20
 
 
 def rows() -> list[Row]:
-    return [overhead_row(), search_row(), population_row(), suggestion_row("tpe"), suggestion_row("cmaes")]
+    return [overhead_row(), search_row(), population_row(), suggestion_row("tpe"), suggestion_row("cmaes"), page_row()]
 
 
 def overhead_row() -> Row:
@@ -147,3 +148,19 @@ def past_trials(count: int) -> list[PastTrial]:
         )
         for number, row in enumerate(units)
     ]
+
+
+def page_row() -> Row:
+    many = scaled(MANY, least=200)
+    short, long = visits_of((FEW, many))
+    drawn = [one["drawn"] for one in long]
+    return Row(
+        f"page of a sweep of {many:,} trials in Chromium: its rows and all pictures in view are drawn",
+        middle(drawn),
+        "ms",
+        middle(one["drawn"] for one in short),
+        f"of {FEW} trials",
+        goal=goals.SWEEP_PAGE,
+        spread=spread_of(drawn),
+        others={name: middle(one[name] for one in long) for name in PARTS},
+    )

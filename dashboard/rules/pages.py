@@ -61,6 +61,7 @@ PAGES: dict[str, Rule] = {
     "POST /data/<dataset_id>/delete/": of(P.DATASETS_EDIT),
     "GET /sweeps/": lists(P.SWEEPS_READ),
     **{f"GET /sweeps/<sweep_id>/{name}": of(P.SWEEPS_READ) for name in ("", "data/", "importance/", "surface/")},
+    "GET /sweeps/<sweep_id>/trials/<number>/": of(P.SWEEPS_READ),
     "GET /sweeps/<sweep_id>/trials/": of(P.SWEEPS_LAUNCH),  # the dialog that adds one
     "GET /sweeps/<sweep_id>/space/": of(P.SWEEPS_LAUNCH),
     "POST /sweeps/<sweep_id>/space/": of(P.SWEEPS_LAUNCH),
@@ -68,6 +69,9 @@ PAGES: dict[str, Rule] = {
     "POST /sweeps/<sweep_id>/do/<verb>/": of(P.SWEEPS_STOP),
     "POST /sweeps/<sweep_id>/trials/": of(P.SWEEPS_LAUNCH),
     "POST /sweeps/<sweep_id>/trials/<number>/promote/": of(P.SWEEPS_LAUNCH),
+    "POST /sweeps/<sweep_id>/trials/<number>/launch/": of(P.SWEEPS_LAUNCH),
+    "POST /sweeps/<sweep_id>/trials/<number>/replay/": of(P.SWEEPS_LAUNCH),
+    "POST /sweeps/<sweep_id>/delete/": of(P.SWEEPS_DELETE),
     "GET /nodes/": lists(P.CLUSTERS_READ),
     "GET /nodes/clusters/new/": site(P.CLUSTERS_MANAGE),
     "POST /nodes/clusters/new/": site(P.CLUSTERS_MANAGE),

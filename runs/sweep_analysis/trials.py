@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from trainyard.spec.sweeps import Dimension
 
+NUMBERS = (int, float)  # a union would be made anew at each look, of which there are many
 COMPLETE, PRUNED, RUNNING = "COMPLETE", "PRUNED", "RUNNING"
 MINIMIZE, MAXIMIZE = "minimize", "maximize"
 
@@ -88,4 +89,4 @@ def with_seen(field: SpaceField, trials: Iterable[TrialLike]) -> SpaceField:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, NUMBERS) and not isinstance(value, bool) and math.isfinite(value)

@@ -66,6 +66,7 @@ class Preview:
     total_s: float | None
     slot_hours: float | None
     slots_per_trial: int
+    at_once: int  # trials side by side: as many as the budget allows and the cluster has slots for, at least one
 
 
 def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedSweep:
@@ -99,7 +100,8 @@ def preview(actor: User, document: object) -> Preview:
     first = next(one.launch for one in checked.sample if one.launch is not None)
     slots = first.spec.world_size()
     runs = trials * checked.spec.seeds
-    rounds = math.ceil(trials / checked.spec.budget.parallel)
+    at_once = max(1, min(checked.spec.budget.parallel, trials, _num_that_fit(first)))
+    rounds = math.ceil(trials / at_once)
     return Preview(
         trials=trials,
         runs=runs,
@@ -112,7 +114,16 @@ def preview(actor: User, document: object) -> Preview:
         if trial_s is None
         else trial_s * runs * slots * first.spec.resources.slots_per_process / 3600.0,
         slots_per_trial=slots,
+        at_once=at_once,
     )
+
+
+def _num_that_fit(launch: Launchable) -> int:
+    """Return how many such runs the cluster has slots for at once, where nothing else trains."""
+    wanted, slots = launch.spec.resources.least_nodes, launch.spec.resources.processes_per_node
+    room = [node.slots // slots for node in launch.nodes if not node.is_draining]
+    tried = range(sum(room) // wanted, 0, -1)
+    return next((num for num in tried if sum(min(one, num) for one in room) >= num * wanted), 0)
 
 
 def num_trials(spec: SweepSpec) -> int:

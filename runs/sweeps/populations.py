@@ -14,10 +14,10 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Max
 
-from runs.access import require
+from runs.access import Permission, require
 from runs.actions.runs import submit_run
 from runs.metrics.models import Checkpoint
-from runs.models import Role, Run, Sweep, Trial, TrialReport, User
+from runs.models import Run, Sweep, Trial, TrialReport, User
 from runs.populations.deciding import Population, verdicts
 from runs.populations.lineage import Branch, line_of, replay, tree
 from runs.populations.members import Member, Verdict, boundary_scores
@@ -153,7 +153,7 @@ def _branch(row: Trial) -> Branch:
 
 def replay_trial(*, actor: User, sweep: Sweep, number: int) -> Run:
     """Launch what led to the trial as one run, which has the same losses, bit for bit. Raises Refused."""
-    require(actor, sweep.project, Role.MEMBER)
+    require(actor, sweep.project, Permission.SWEEPS_LAUNCH)
     branches = lineage(sweep)
     if all(one.number != number for one in branches):
         raise Refused("no-trial", f"Sweep {sweep.name} has no trial {number}.")

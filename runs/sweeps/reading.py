@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
-from django.db.models import Count, QuerySet
+import msgspec
+from django.db.models import Count, QuerySet, TextField
+from django.db.models.functions import Cast
 
 from runs.access import Someone, visible_sweeps
 from runs.models import Sweep, Trial
@@ -71,6 +73,22 @@ class TrialRow:
     run_name: str = ""
     run_status: str = ""
     further_runs: tuple[str, ...] = field(default=())
+
+
+class TrialPoint(NamedTuple):
+    """A trial as charts and the analysis see it, read in a fraction of the time. Without its run its times are not
+    known."""
+
+    number: int
+    state: str
+    value: float | None
+    values: tuple[float, ...]
+    parameters: Mapping[str, Any]
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    steps: int | None = None
+    rank_seconds: float = 0.0
+    run: str | None = None
 
 
 @dataclass(frozen=True)
@@ -148,11 +166,70 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def sweep_trials(sweep: Sweep, now: datetime) -> list[TrialRow]:
-    """Return all trials by number, in one query (and one more where trials have several seeds)."""
-    rows = Trial.objects.filter(sweep=sweep).order_by("number").values_list(*COLUMNS)
+TEXTS = {
+    "ended_text": "ended_at", "run_started_text": "run__started_at", "run_ended_text": "run__ended_at",
+    "parameters_text": "parameters", "values_text": "values",
+}  # fmt: skip
+
+
+def sweep_trials(sweep: Sweep, now: datetime, *, numbers: Collection[int] | None = None) -> list[TrialRow]:
+    """Return all trials, or those with the numbers, by number: in one query (and one more where trials have several
+    seeds)."""
+    found = Trial.objects.filter(sweep=sweep)
+    if numbers is not None:
+        found = found.filter(number__in=numbers)
+    rows = found.order_by("number").values_list(*COLUMNS)
     further = _further_runs(sweep) if sweep.parsed.seeds > 1 else {}
     return [_trial_row(row, now, further) for row in rows.iterator(chunk_size=5_000)]
+
+
+def trial_points(sweep: Sweep, *, state: str = "") -> list[TrialPoint]:
+    """Return all trials, or those in the state, by number."""
+    found = Trial.objects.filter(sweep=sweep, **({"state": state} if state else {})).order_by("number")
+    rows = found.values_list("number", "state", "value", "values", "parameters")
+    return [
+        TrialPoint(number, state, value, _values(values, value), parameters)
+        for number, state, value, values, parameters in rows.iterator(chunk_size=5_000)
+    ]
+
+
+def timed_points(sweep: Sweep, now: datetime) -> list[TrialPoint]:
+    """Return all trials by number, with their times and runs. Times and JSON are read from the database's texts: Django
+    takes longer for them than for all the rest of a long sweep."""
+    texts = {name: Cast(path, TextField()) for name, path in TEXTS.items()}
+    rows = Trial.objects.filter(sweep=sweep).order_by("number").annotate(**texts)
+    names = ("number", "state", "value", "steps", "run_id", "run__num_nodes", "run__slots_per_node")
+    found = rows.values_list(*names, *TEXTS)
+    return [_timed_point(row, now) for row in found.iterator(chunk_size=5_000)]
+
+
+def _timed_point(row: Sequence[Any], now: datetime) -> TrialPoint:
+    number, state, value, steps, run, num_nodes, slots, ended, run_started, run_ended, parameters, values = row
+    spent_s = ((time_of(run_ended) or now) - start).total_seconds() if (start := time_of(run_started)) else 0.0
+    return TrialPoint(
+        number=number,
+        state=state,
+        value=value,
+        values=_values(msgspec.json.decode(values) if values != "[]" else None, value),
+        parameters=msgspec.json.decode(parameters),
+        ended_at=time_of(ended),
+        steps=steps,
+        rank_seconds=max(0.0, spent_s) * (num_nodes or 1) * (slots or 1),
+        run=run,
+    )
+
+
+def time_of(text: str | None) -> datetime | None:
+    """Return the time of a database's text: PostgreSQL's has an offset, SQLite's is in UTC."""
+    if text is None:
+        return None
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _values(values: Sequence[float] | None, value: float | None) -> tuple[float, ...]:
+    """Of each objective; a trial with one objective has that alone."""
+    return tuple(values or ()) or (() if value is None else (value,))
 
 
 def _further_runs(sweep: Sweep) -> dict[int, tuple[str, ...]]:
@@ -174,7 +251,7 @@ def _trial_row(row: Sequence[Any], now: datetime, further: Mapping[int, tuple[st
         run=run,
         state=state,
         value=value,
-        values=tuple(values or ()) or (() if value is None else (value,)),
+        values=_values(values, value),
         parameters=parameters,
         started_at=started_at,
         ended_at=ended_at,

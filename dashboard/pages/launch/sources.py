@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 
@@ -16,13 +16,15 @@ from runs.ordered import first_rows, is_none
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec import SpecError, is_own_code, load_spec_file, merge, parse_spec
+from trainyard.spec.sweeps import parse_sweep
 
 FOLDER = settings.BASE_DIR / "examples"
-FIRST = "hello-gpt"
+FIRST, FIRST_SWEEP = "hello-gpt", "digits-search"
 OWN = "example:"  # before an example's name, in place of a digest: the folder that lies beside it
 NUM_LISTED = 8
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Source(NamedTuple):
@@ -66,6 +68,9 @@ def find(user: Someone, key: str) -> Source:
         return Source(key, "a benchmark", _benchmark(name))
     if kind == "example" and name in examples():
         return Source(key, f"example {name}", examples()[name])
+    if kind == "example" and name in sweep_examples():
+        shipped = sweep_examples()[name]
+        return Source(key, f"example {name}", {**shipped["base"], "name": name}, sweep=shipped)
     raise NotFound(f"There is nothing called {key!r} to start from.")
 
 
@@ -110,6 +115,7 @@ def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
     """Keys and labels of what to start from: examples, jobs, the last runs."""
     started_here = visible_runs(user).filter(is_none("local_id"))
     return {
+        "Sweeps": [(f"example:{name}", name) for name in sweep_examples()],
         "Examples": [(f"example:{name}", name) for name in examples()],
         "Jobs": [(f"job:{job.pk}", str(job)) for job in visible_jobs(user).newest()[:NUM_LISTED]],
         "Runs": [(f"run:{run.pk}", run.name) for run in first_rows(started_here, NUM_LISTED)],
@@ -127,14 +133,37 @@ def examples() -> dict[str, SpecDocument]:
     return found
 
 
+@cache
+def sweep_examples() -> dict[str, JsonObject]:
+    """The shipped sweeps by name, each with its base filled in."""
+    return {sweep["name"]: sweep for sweep in _read(_sweep_in)}
+
+
 def _shipped() -> Iterator[SpecDocument]:
+    return _read(_spec_in)
+
+
+def _spec_in(document: Any) -> SpecDocument | None:
+    return None if is_sweep(document) else parse_spec(document).resolved()
+
+
+def _sweep_in(document: Any) -> JsonObject | None:
+    if not is_sweep(document):
+        return None
+    sweep = parse_sweep(document["sweep"]).as_document()
+    return {**sweep, "base": parse_spec(sweep["base"]).resolved()}
+
+
+def _read(parse: Callable[[Any], T | None]) -> Iterator[T]:
+    """What ``parse`` makes of each shipped file, without None."""
     for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
         try:
-            document = load_spec_file(path)
-            if not is_sweep(document):
-                yield parse_spec(document).resolved()
+            found = parse(load_spec_file(path))
         except (SpecError, OSError) as error:  # one that somebody broke takes no other, and not the page, with it
             logger.error("the example %s is left out: %s", path, error)
+            continue
+        if found is not None:
+            yield found
 
 
 def examples_by_kind() -> dict[str, list[tuple[str, str]]]:

@@ -81,7 +81,7 @@ def values_in(text: str) -> list[object]:
     """The values between the commas: numbers, true, false and lists as JSON has them, anything else as text."""
     try:
         whole = json.loads(f"[{text}]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return [_plain(part.strip()) for part in text.split(",") if part.strip()]
     return list(whole)
 
@@ -101,7 +101,7 @@ def number_in(text: str) -> float | int | str:
 def _plain(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import yaml
 from django.http import QueryDict
 
 from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
+from dashboard.pages.launch.sweep_controls import ADVANCED, MAIN, METRICS, SweepControl, controls_of, field_of
 from runs.access import Forbidden, NotFound
 from runs.models import User
 from runs.sweeps.checking import Preview, preview
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
-from trainyard.spec.sweeps.models import Direction, PrunerName, Reduction, SamplerName
+from trainyard.spec.sweeps.models import Pruner, Sampler
 
 DEFAULTS = {
     "metric": "val/loss",
@@ -26,37 +27,20 @@ DEFAULTS = {
     "trials": "20",
     "parallel": "2",
     "sampler": "tpe",
+    "size": "4",
+    "interval": "100",
     "pruner": "asha",
     "seeds": "1",
     "time": "",
     "gpu_hours": "",
+    "failures": "5",
+    "seed": "0",
+    "warm_start": "",
+    "kept": "",
 }
-METRICS = ("val/loss", "val/accuracy", "val/r2", "train/loss", "train/tokens_per_second", "train/samples_per_second")
-SAMPLERS = {
-    "tpe": "TPE: learns from what it tried",
-    "gp": "Gaussian process: few, costly trials",
-    "cmaes": "CMA-ES: many trials over numbers",
-    "random": "random",
-    "quasi-random": "quasi-random: spread evenly",
-    "grid": "grid: every combination",
-    "nsga2": "NSGA-II: several objectives",
-    "population": "population: trains on from better trials",
-}
-PRUNERS = {
-    "none": "none: every trial runs to its end",
-    "median": "median: worse than half of the others",
-    "asha": "ASHA: the best third goes on",
-    "hyperband": "Hyperband: ASHA with several first steps",
-}
-WAYS = {"minimize": "lower", "maximize": "higher"}
-OF = {"last": "its last value", "best": "its best value", "area": "the area below it"}
-OFFERED = {
-    "direction": Direction,
-    "second_direction": Direction,
-    "of": Reduction,
-    "sampler": SamplerName,
-    "pruner": PrunerName,
-}
+BUDGET = ("trials", "parallel", "gpu_hours", "failures")
+POPULATION, OPTIONS = "population", ("size", "interval")
+METHODS: dict[str, type[Sampler] | type[Pruner]] = {"sampler": Sampler, "pruner": Pruner}
 
 
 class SweepTyped(NamedTuple):
@@ -67,13 +51,14 @@ class SweepTyped(NamedTuple):
     texts: dict[str, str]
 
     def document(self, base: JsonObject) -> JsonObject:
-        """The document of the sweep over the base spec."""
+        """The document of the sweep over the base spec. What stands at its default is left out."""
         texts = self.texts
         objectives: list[JsonObject] = [
             {"metric": texts["metric"], "direction": texts["direction"], "of": texts["of"]},
             {"metric": texts["second"], "direction": texts["second_direction"]},
         ]
-        budget = {name: number_in(texts[name]) for name in ("trials", "parallel", "gpu_hours") if texts[name]}
+        budget = {name: number_in(texts[name]) for name in BUDGET if texts[name] and not self._is_usual(name)}
+        budget |= {"parallel": self._parallel()} if "parallel" in budget else {}
         return {
             "name": base.get("name", ""),
             **({"project": base["project"]} if "project" in base else {}),
@@ -81,10 +66,47 @@ class SweepTyped(NamedTuple):
             "space": {one.path: one.as_document() for one in self.entries},
             "objective": objectives if texts["second"] else objectives[0],
             "budget": budget | ({"time": texts["time"]} if texts["time"] else {}),
-            "sampler": {"name": texts["sampler"]},
-            "pruner": _pruner(texts["pruner"], texts["metric"], base.get("train") or {}),
+            "sampler": self._sampler(),
+            "pruner": self._pruner(base.get("train") or {}),
             "seeds": number_in(texts["seeds"]),
+            **({} if self._is_usual("seed") else {"seed": number_in(texts["seed"])}),
+            **({"warm_start": True} if texts["warm_start"] else {}),
         }
+
+    def _is_usual(self, name: str) -> bool:
+        return name in ("failures", "seed") and self.texts[name] in ("", DEFAULTS[name])
+
+    def _kept(self, section: str) -> JsonObject:
+        """The options that the form does not show, of what it was filled from: as long as the method is the same."""
+        kept = json.loads(self.texts["kept"] or "{}").get(section, {})
+        return kept if kept.get("name") == self.texts[section] else {}
+
+    def _parallel(self) -> float | int | str:
+        """The members of a population train side by side."""
+        asked, size = number_in(self.texts["parallel"]), number_in(self.texts["size"])
+        is_fewer = isinstance(asked, int) and isinstance(size, int) and asked < size
+        return size if self.texts["sampler"] == POPULATION and is_fewer else asked
+
+    def _sampler(self) -> JsonObject:
+        name = self.texts["sampler"]
+        options = {one: number_in(self.texts[one]) for one in OPTIONS} if name == POPULATION else {}
+        return {**self._kept("sampler"), "name": name, **options}
+
+    def _pruner(self, train: JsonObject) -> JsonObject:
+        """The pruner with the steps at which the metric is measured. A population stops bad trials itself."""
+        if self.texts["sampler"] == POPULATION:
+            return {"name": "none"}
+        name, metric = self.texts["pruner"], self.texts["metric"]
+        if kept := self._kept("pruner"):
+            return kept
+        found: JsonObject = {"name": name}
+        every, steps = train.get("validate_every_steps"), train.get("steps")
+        has_first = name in ("asha", "hyperband", "median") and metric.startswith("val/")
+        if has_first and isinstance(every, int) and every > 0:
+            found["min"] = every
+        if name == "hyperband" and isinstance(steps, int):
+            found["max"] = steps
+        return found
 
 
 class SweepPlan(NamedTuple):
@@ -94,6 +116,7 @@ class SweepPlan(NamedTuple):
     problems: list[Problem]
     yaml: str
     command: str
+    parallel: int  # trials at once, as asked for; never more than there are
 
 
 def nothing(*, is_open: bool = False) -> SweepTyped:
@@ -103,6 +126,7 @@ def nothing(*, is_open: bool = False) -> SweepTyped:
 def typed_in(post: QueryDict) -> SweepTyped:
     _, entries = space_in(post)
     texts = {name: post.get(f"sweep:{name}", default).strip()[:200] for name, default in DEFAULTS.items()}
+    texts["kept"] = _plain_object(post.get("sweep:kept", ""))
     return SweepTyped("sweep" in post or bool(entries), entries, texts)
 
 
@@ -110,17 +134,21 @@ def typed_of(document: JsonObject) -> SweepTyped:
     """The form for the document of a sweep."""
     objectives = document["objective"] if isinstance(document["objective"], list) else [document["objective"]]
     first, second = objectives[0], objectives[1] if len(objectives) > 1 else {}
-    budget = document["budget"]
+    budget, sampler = document["budget"], document["sampler"]
     texts = {
         "metric": first["metric"],
         "direction": first["direction"],
         "of": first["of"],
         "second": second.get("metric", ""),
         "second_direction": second.get("direction", "minimize"),
-        "sampler": document["sampler"]["name"],
+        "sampler": sampler["name"],
         "pruner": document["pruner"]["name"],
         "seeds": str(document["seeds"]),
-        **{name: str(budget[name]) for name in ("trials", "parallel", "time", "gpu_hours") if budget.get(name)},
+        "seed": str(document["seed"]),
+        "warm_start": "on" if document["warm_start"] else "",
+        "kept": json.dumps({name: _unusual(document[name], kind) for name, kind in METHODS.items()}),
+        **{name: str(budget[name]) for name in (*BUDGET, "time") if budget.get(name)},
+        **{name: str(sampler[name]) for name in OPTIONS},
     }
     return SweepTyped(True, entries_of(document["space"]), {**DEFAULTS, **texts})
 
@@ -129,14 +157,15 @@ def sweep_plan(user: User, typed: SweepTyped, base: JsonObject) -> SweepPlan:
     """What would come of it; nothing is written."""
     document = typed.document(base)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-    found, problems = None, list[Problem]()
+    found, parallel, problems = None, 1, list[Problem]()
     try:
         found = preview(user, document)
+        parallel = min(found.trials, int(document["budget"].get("parallel", 1)))
     except SpecError as error:
         problems = error.errors
     except (NotFound, Forbidden) as error:
         problems = [Problem("project", str(error))]
-    return SweepPlan(found, problems, text, f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP")
+    return SweepPlan(found, problems, text, f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP", parallel)
 
 
 def base_problems(problems: Sequence[Problem]) -> list[Problem]:
@@ -146,13 +175,24 @@ def base_problems(problems: Sequence[Problem]) -> list[Problem]:
 
 def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]:
     """What the form draws of it."""
+    main, advanced = (controls_of(fields, typed.texts, problems) for fields in (MAIN, ADVANCED))
+    rows = _entry_rows(typed, problems)
     return {
         "sweep": typed,
-        "sweep_rows": json.dumps(_entry_rows(typed, problems)),
+        "sweep_rows": json.dumps(rows),
         "sweep_problems": _rest(typed, problems),
-        "sweep_options": {name: _options(name, typed.texts) for name in OFFERED},
+        "sweep_controls": main,
+        "sweep_advanced": advanced,
+        "is_sweep_advanced": any(one.problem or one.value != DEFAULTS[one.info.name] for one in advanced),
         "sweep_metrics": METRICS,
+        "sweep_places": _places(rows, [*main, *advanced]),
     }
+
+
+def _places(rows: Sequence[Mapping[str, object]], controls: Sequence[SweepControl]) -> list[tuple[str, str]]:
+    """Where something is wrong: ids of elements, with words."""
+    found = [(one.id, one.info.label) for one in controls if one.problem]
+    return [*found, ("sweep-title", "what varies")] if any(row["problem"] for row in rows) else found
 
 
 def _entry_rows(typed: SweepTyped, problems: Sequence[Problem]) -> list[dict[str, object]]:
@@ -166,31 +206,10 @@ def _rest(typed: SweepTyped, problems: Sequence[Problem]) -> list[Problem]:
     return [
         one
         for one in problems
-        if not _is_of_base(one) and not any(one.path == path or one.path.startswith(f"{path}.") for path in paths)
+        if not _is_of_base(one)
+        and not field_of(one.path)
+        and not any(one.path == path or one.path.startswith(f"{path}.") for path in paths)
     ]
-
-
-def _options(name: str, texts: Mapping[str, str]) -> list[tuple[str, str, bool]]:
-    """The choices of a field: value, words, and whether it is the one that was typed."""
-    words: Mapping[str, str] = {
-        "of": OF,
-        "direction": WAYS,
-        "second_direction": WAYS,
-        "sampler": SAMPLERS,
-        "pruner": PRUNERS,
-    }.get(name, {})
-    return [(one, words.get(one, one), one == texts[name]) for one in get_args(OFFERED[name])]
-
-
-def _pruner(name: str, metric: str, train: JsonObject) -> JsonObject:
-    """The pruner with the steps at which the metric is measured."""
-    found: JsonObject = {"name": name}
-    every, steps = train.get("validate_every_steps"), train.get("steps")
-    if name in ("asha", "hyperband", "median") and metric.startswith("val/") and isinstance(every, int) and every > 0:
-        found["min"] = every
-    if name == "hyperband" and isinstance(steps, int):
-        found["max"] = steps
-    return found
 
 
 def _is_of_base(problem: Problem) -> bool:
@@ -205,3 +224,19 @@ def _problem_of(path: str, problems: Sequence[Problem]) -> str:
         if one.path.startswith(f"{place}."):
             return f"{one.path.removeprefix(f'{place}.')} {one.message}"
     return ""
+
+
+def _unusual(options: JsonObject, kind: type[Sampler] | type[Pruner]) -> JsonObject:
+    """The name of the method, and of its options those that are not as usual."""
+    usual = kind().model_dump(mode="json")
+    return {name: value for name, value in options.items() if name == "name" or value != usual.get(name)}
+
+
+def _plain_object(text: str) -> str:
+    """The text where it is a JSON object of objects; else nothing."""
+    try:
+        found = json.loads(text[:4000]) if text else {}
+    except (ValueError, RecursionError):
+        return ""
+    is_one = isinstance(found, dict) and all(isinstance(one, dict) for one in found.values())
+    return json.dumps(found) if is_one else ""

@@ -97,7 +97,8 @@ def upload_code(request: HttpRequest) -> HttpResponse:
 
 def _source(request: HttpRequest) -> Source:
     key = request.POST.get("from") or request.GET.get("from", "")
-    return launch_sources.find(request.user, key or f"example:{launch_sources.FIRST}")
+    first = launch_sources.FIRST_SWEEP if request.GET.get("sweep") else launch_sources.FIRST
+    return launch_sources.find(request.user, key or f"example:{first}")
 
 
 def _sweep_of(request: HttpRequest, source: Source) -> SweepTyped:

@@ -1,4 +1,5 @@
-"""What the charts of a sweep's page draw, as one document of columns."""
+"""What the charts of a sweep's page draw, as one document of columns: figures of all trials, and as many points as a
+chart can show."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ from typing import Any, TypedDict
 from runs.sweep_analysis.best import BestSoFar, best_over_compute, best_over_trials
 from runs.sweep_analysis.pareto import pareto_front
 from runs.sweep_analysis.slots import Occupation, saved_by_pruning, timeline
+from runs.sweep_analysis.thinning import thinned, thinned_bars
 from runs.sweep_analysis.trials import COMPLETE, SpaceField, TrialLike, fields_of, is_number, text_of, with_seen
-from runs.sweeps.reading import TrialRow
+from runs.sweeps.reading import TrialPoint
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import SweepSpec
 
 STEPS = "train.steps"
+FEW_DIGITS = 7  # of a value in a chart
 
 
 class FieldColumn(TypedDict):
@@ -43,10 +46,11 @@ class BestDocument(TypedDict):
 
 
 class SlotsDocument(TypedDict):
-    """``bars`` are [number of the trial, lane, start, end] in Unix seconds."""
+    """``bars`` are [lane, start, end, place of the state in ``states``, number of the trial], in Unix seconds."""
 
     lanes: list[str]
-    bars: list[tuple[int, int, float, float]]
+    states: list[str]
+    bars: list[tuple[int, float, float, int, int]]
     saved: float
     taken: float
     share: float | None
@@ -55,6 +59,10 @@ class SlotsDocument(TypedDict):
 
 
 class ColumnsDocument(TypedDict):
+    """``total`` and ``complete`` count all trials; the columns have those that are drawn."""
+
+    total: int
+    complete: int
     number: list[int]
     state: list[str]
     run: list[str | None]
@@ -67,20 +75,27 @@ class ColumnsDocument(TypedDict):
 
 
 def columns(
-    spec: SweepSpec, base: JsonObject, trials: Sequence[TrialRow], occupations: Sequence[Occupation]
+    spec: SweepSpec, base: JsonObject, trials: Sequence[TrialPoint], occupations: Sequence[Occupation]
 ) -> ColumnsDocument:
     """A sweep with several objectives has a front and no best trial."""
     direction = spec.objectives[0].direction
     is_multiple, labels = spec.is_multiple, labels_of(list(spec.space))
+    over_trials = None if is_multiple else best_over_trials(trials, direction)
+    over_compute = None if is_multiple else best_over_compute(trials, direction)
+    front = pareto_front(trials, [one.direction for one in spec.objectives]) if is_multiple else []
+    best = [one.number for found in (over_trials, over_compute) if found for one in found.improvements]
+    drawn = thinned(trials, list(spec.space), direction, {*front, *best})
     return {
-        "number": [one.number for one in trials],
-        "state": [str(one.state).lower() for one in trials],
-        "run": [one.run for one in trials],
-        "fields": [_field(one, labels[one.path], trials) for one in fields_of(spec.space)],
-        "objectives": _objectives(spec, trials),
-        "overTrials": None if is_multiple else _best(best_over_trials(trials, direction)),
-        "overCompute": None if is_multiple else _best(best_over_compute(trials, direction)),
-        "front": pareto_front(trials, [one.direction for one in spec.objectives]) if is_multiple else [],
+        "total": len(trials),
+        "complete": sum(one.state == COMPLETE for one in trials),
+        "number": [one.number for one in drawn],
+        "state": [str(one.state).lower() for one in drawn],
+        "run": [one.run for one in drawn],
+        "fields": [_field(with_seen(one, trials), labels[one.path], drawn) for one in fields_of(spec.space)],
+        "objectives": _objectives(spec, drawn),
+        "overTrials": _best(over_trials),
+        "overCompute": _best(over_compute),
+        "front": front,
         "slots": _slots(trials, occupations, steps_of(base, trials)),
     }
 
@@ -109,8 +124,7 @@ def steps_of(base: JsonObject, trials: Sequence[TrialLike]) -> dict[int, int]:
     return found
 
 
-def _field(field: SpaceField, label: str, trials: Sequence[TrialRow]) -> FieldColumn:
-    field = with_seen(field, trials)
+def _field(field: SpaceField, label: str, drawn: Sequence[TrialPoint]) -> FieldColumn:
     return {
         "path": field.path,
         "label": label,
@@ -118,7 +132,7 @@ def _field(field: SpaceField, label: str, trials: Sequence[TrialRow]) -> FieldCo
         "high": field.high,
         "isLog": field.is_log,
         "choices": list(field.choices),
-        "values": [_value(field, one.parameters) for one in trials],
+        "values": [_value(field, one.parameters) for one in drawn],
     }
 
 
@@ -126,19 +140,19 @@ def _value(field: SpaceField, parameters: Mapping[str, Any]) -> float | str | No
     value = parameters.get(field.path)
     if field.path not in parameters:
         return None
-    return text_of(value) if field.is_choice else float(value) if is_number(value) else None
+    return text_of(value) if field.is_choice else _short(float(value)) if is_number(value) else None
 
 
-def _objectives(spec: SweepSpec, trials: Sequence[TrialRow]) -> list[ObjectiveColumn]:
+def _objectives(spec: SweepSpec, drawn: Sequence[TrialPoint]) -> list[ObjectiveColumn]:
     if not spec.is_multiple:
         one = spec.objectives[0]
-        values = [_finite(trial.value) for trial in trials]
+        values = [_finite(trial.value) for trial in drawn]
         return [{"metric": one.metric, "direction": one.direction, "values": values}]
     return [
         {
             "metric": one.metric,
             "direction": one.direction,
-            "values": [_finite(trial.values[at]) if at < len(trial.values) else None for trial in trials],
+            "values": [_finite(trial.values[at]) if at < len(trial.values) else None for trial in drawn],
         }
         for at, one in enumerate(spec.objectives)
     ]
@@ -146,18 +160,31 @@ def _objectives(spec: SweepSpec, trials: Sequence[TrialRow]) -> list[ObjectiveCo
 
 def _finite(value: float | None) -> float | None:
     """JSON has no NaN."""
-    return value if value is not None and math.isfinite(value) else None
+    return _short(value) if value is not None and math.isfinite(value) else None
 
 
-def _best(found: BestSoFar) -> BestDocument:
+def _short(value: float) -> float:
+    return float(f"{value:.{FEW_DIGITS}g}")
+
+
+def _best(found: BestSoFar | None) -> BestDocument | None:
+    if found is None:
+        return None
     return {"steps": [(one.at, one.number, one.value) for one in found.improvements], "end": found.end}
 
 
-def _slots(trials: Sequence[TrialRow], occupations: Sequence[Occupation], steps: Mapping[int, int]) -> SlotsDocument:
-    found, saved = timeline(occupations), saved_by_pruning(trials, steps)
+def _slots(trials: Sequence[TrialPoint], occupations: Sequence[Occupation], steps: Mapping[int, int]) -> SlotsDocument:
+    found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps)
+    states = {one.number: str(one.state).lower() for one in trials}
+    names = sorted(set(states.values()))
     return {
         "lanes": found.lanes,
-        "bars": [(one.number, one.lane, round(one.start, 2), round(one.end, 2)) for one in found.bars],
+        "states": names,
+        "bars": [
+            (one.lane, round(one.start, 2), round(one.end, 2), names.index(states[one.number]), one.number)
+            for one in found.bars
+            if one.number in states
+        ],
         "saved": saved.saved_rank_seconds,
         "taken": saved.taken_rank_seconds,
         "share": saved.share,

@@ -10,13 +10,15 @@ from dashboard.pages.shared.numbers import number, setting
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
 from dashboard.pages.sweeps.badges import trial_badge
 from dashboard.pages.sweeps.columns import labels_of
+from dashboard.pages.sweeps.offers import has_seeds
 from dashboard.pages.sweeps.trial_table import NEWEST, VALUE, Asked, Found, brush_words
 from runs.access import Someone, visible_runs
+from runs.models import Sweep
 from runs.ordered import one_of
 from runs.sweep_analysis.trials import MAXIMIZE
 from runs.sweeps.reading import TrialRow
-from trainyard.contract.statuses import TrialState
-from trainyard.spec.sweeps import Objective, SweepSpec
+from trainyard.contract.statuses import TRIAL_FINAL, TrialState
+from trainyard.spec.sweeps import Objective
 
 LIVE = ("RUNNING",)
 
@@ -40,21 +42,30 @@ class Line(NamedTuple):
     parameters: list[tuple[str, str]]  # the label and the value of each field
     words: str  # why it ended
     can_promote: bool
+    can_launch: bool  # again, outside of the sweep
+    can_replay: bool  # what led to it, as one run
+
+    @property
+    def has_actions(self) -> bool:
+        return self.can_promote or self.can_launch or self.can_replay
 
 
-def trial_lines(
-    user: Someone, spec: SweepSpec, found: Found, asked: Asked, num_all: int, *, may_act: bool
-) -> Mapping[str, object]:
+def trial_lines(user: Someone, sweep: Sweep, found: Found, asked: Asked, *, may_act: bool) -> Mapping[str, object]:
+    spec = sweep.parsed
     paths = list(spec.space)
     labels = labels_of(paths)
     shown = _rows_of(user, found.trials)
     objectives = [one.metric for one in spec.objectives]
-    num = len(objectives)
+    is_population = spec.sampler.name == "population"
     axes = labels | {f"{VALUE}:{at}": name for at, name in enumerate(objectives)}
     return {
-        "lines": [_line(one, shown.get(one.run or ""), labels, num, may_act=may_act) for one in found.trials],
+        "lines": [
+            _line(one, shown.get(one.run or ""), labels, len(objectives), may_act=may_act, is_population=is_population)
+            for one in found.trials
+        ],
+        "has_seeds": has_seeds(sweep),
         "num_found": found.total,
-        "num_all": num_all,
+        "num_all": sweep.trials.count(),
         "number_head": _head("Trial", "number", asked, first=NEWEST),
         "value_heads": [_value_head(at, one, asked) for at, one in enumerate(spec.objectives)],
         "field_heads": [_head(labels[path], path, asked) for path in paths],
@@ -74,7 +85,9 @@ def _rows_of(user: Someone, trials: Sequence[TrialRow]) -> dict[str, Row]:
     return {row.run.pk: row for row in coloured(user, rows(runs))}
 
 
-def _line(trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_values: int, *, may_act: bool) -> Line:
+def _line(
+    trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_values: int, *, may_act: bool, is_population: bool
+) -> Line:
     values = [number(one) for one in trial.values[:num_values]]
     return Line(
         trial=trial,
@@ -86,6 +99,8 @@ def _line(trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_value
         parameters=[(label, _shown(trial.parameters, path)) for path, label in labels.items()],
         words=trial.reason,
         can_promote=may_act and trial.state == TrialState.PRUNED and bool(trial.run),
+        can_launch=may_act and trial.state in TRIAL_FINAL and trial.state != TrialState.FAILED,
+        can_replay=may_act and is_population and trial.parent is not None,
     )
 
 

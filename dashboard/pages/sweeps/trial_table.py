@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from django.db.models import F
 from django.http import QueryDict
 
+from runs.models import Sweep, Trial
 from runs.sweep_analysis.trials import is_number, text_of
-from runs.sweeps.reading import TrialRow
+from runs.sweeps.reading import TrialPoint, TrialRow, sweep_trials, trial_points
 from trainyard.contract.statuses import TrialState
 
 LIMIT = 20
@@ -70,15 +73,40 @@ def asked_of(query: QueryDict) -> Asked:
     )
 
 
-def find(trials: Sequence[TrialRow], asked: Asked) -> Found:
-    rows = ordered((one for one in trials if _is_asked(one, asked)), asked.sort)
-    first = next((at + 1 for at, one in enumerate(rows) if one.number == asked.after), 0)
-    shown = rows[first : first + LIMIT]
-    has_more = first + LIMIT < len(rows)
-    return Found(shown, len(rows), str(shown[-1].number) if has_more else "")
+def find(sweep: Sweep, asked: Asked, now: datetime) -> Found:
+    """Only the trials of the page are read whole."""
+    numbers = _numbers(sweep, asked)
+    first = numbers.index(asked.after) + 1 if asked.after in numbers else 0
+    shown = numbers[first : first + LIMIT]
+    by_number = {one.number: one for one in sweep_trials(sweep, now, numbers=shown)}
+    has_more = first + LIMIT < len(numbers)
+    trials = [by_number[number] for number in shown if number in by_number]
+    return Found(trials, len(numbers), str(shown[-1]) if has_more else "")
 
 
-def ordered(rows: Iterable[TrialRow], sort: str) -> list[TrialRow]:
+def _numbers(sweep: Sweep, asked: Asked) -> list[int]:
+    """The numbers of the trials that are asked for, in their order: by the database, unless what they have in their
+    parameters decides."""
+    order = _columns(asked.sort, sweep)
+    if asked.brushes or order is None:
+        points = trial_points(sweep, state=asked.state)
+        found = (one for one in points if all(brush.admits(axis_value(one, brush.axis)) for brush in asked.brushes))
+        return [one.number for one in ordered(found, asked.sort)]
+    rows = Trial.objects.filter(sweep=sweep, **({"state": asked.state} if asked.state else {}))
+    return list(rows.order_by(*order).values_list("number", flat=True))
+
+
+def _columns(sort: str, sweep: Sweep) -> list[Any] | None:
+    """The order as columns; None where it is one of parameters, or of several objectives."""
+    if sort in (NEWEST, OLDEST):
+        return [sort]
+    if sort.removeprefix("-") != f"{VALUE}:0" or sweep.parsed.is_multiple:
+        return None
+    value = F("value").desc(nulls_last=True) if sort.startswith("-") else F("value").asc(nulls_last=True)
+    return [value, NEWEST]
+
+
+def ordered(rows: Iterable[TrialPoint], sort: str) -> list[TrialPoint]:
     """By number, by an objective, or by a field of the space. What has no value there comes last."""
     is_falling, axis = sort.startswith("-"), sort.removeprefix("-")
     found = sorted(rows, key=lambda one: one.number, reverse=sort != OLDEST)
@@ -90,7 +118,7 @@ def ordered(rows: Iterable[TrialRow], sort: str) -> list[TrialRow]:
     return [*(one for _, one in known), *(one for one in found if one.number not in there)]
 
 
-def axis_value(trial: TrialRow, axis: str) -> object:
+def axis_value(trial: TrialPoint, axis: str) -> object:
     """What the trial has on an axis of the charts; None where it has no number there."""
     name, _, place = axis.partition(":")
     if name != VALUE or not place.isdecimal():
@@ -101,12 +129,6 @@ def axis_value(trial: TrialRow, axis: str) -> object:
 
 def _order(value: object) -> tuple[int, float, str]:
     return (0, float(value), "") if is_number(value) else (1, 0.0, text_of(value))
-
-
-def _is_asked(trial: TrialRow, asked: Asked) -> bool:
-    if asked.state and trial.state != asked.state:
-        return False
-    return all(brush.admits(axis_value(trial, brush.axis)) for brush in asked.brushes)
 
 
 def _read(text: str) -> tuple[str, list[tuple[float, float]], list[str]]:

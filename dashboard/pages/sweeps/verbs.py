@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,13 +11,16 @@ from django.urls import reverse
 from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
 from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
 from dashboard.pages.sweeps.columns import labels_of
-from runs.access import get_sweep
-from runs.models import Role, Sweep
+from dashboard.pages.sweeps.offers import has_seeds
+from runs.access import Permission, get_sweep
+from runs.models import Sweep
 from runs.sweep_analysis.trials import SpaceField, fields_of, text_of
 from runs.sweeps import actions
+from runs.sweeps.populations import replay_trial
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.sweeps import Dimension
+from trainyard.spec.sweeps.space import allowed
 
 NUM_SEEDS = 3
 ADD = {"dialog": "sweeps/_add.html", "form": "sweeps/_add_form.html"}
@@ -51,7 +54,7 @@ class TrialField(NamedTuple):
 def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
     if verb not in VERBS:
         raise Http404(f"sweeps have no verb {verb!r}")
-    chosen, sweep = VERBS[verb], get_sweep(request.user, sweep_id, Role.MEMBER)
+    chosen, sweep = VERBS[verb], get_sweep(request.user, sweep_id, Permission.SWEEPS_STOP)
     chosen.action(actor=person(request), sweep=sweep)
     return answer(request, chosen.sentence.format(name=sweep.name), home="sweeps")
 
@@ -59,26 +62,46 @@ def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
 @page(methods=("POST",))
 def promote(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Let a trial that was stopped early go on from its checkpoint."""
-    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
     actions.promote_trial(actor=person(request), sweep=sweep, number=number)
     return answer(request, f"Trial {number} goes on from its checkpoint, to its end.", home="sweeps")
 
 
 @page(methods=("POST",))
+def delete(request: HttpRequest, sweep_id: str) -> HttpResponse:
+    """Forget the sweep and its trials; their runs stay."""
+    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_DELETE)
+    actions.delete_sweep(actor=person(request), sweep=sweep)
+    return answer(request, f"Deleted sweep {sweep.name}. Its runs are still there.", to=reverse("sweeps"))
+
+
+@page(methods=("POST",))
 def launch_best(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Launch the best trial's values again, as runs of their own, and lead to their comparison."""
-    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
     if sweep.best is None:
         return refusal(request, 409, f"No trial of {sweep.name} is complete, so none is the best.")
-    runs = actions.launch_again(actor=person(request), sweep=sweep, number=sweep.best.number, seeds=NUM_SEEDS)
-    to = f"{reverse('compare')}?{'&'.join(f'run={run.pk}' for run in runs)}"
-    return answer(request, f"Launched trial {sweep.best.number} again with {len(runs)} seeds.", to=to)
+    return _launch_again(request, sweep, sweep.best.number)
+
+
+@page(methods=("POST",))
+def launch_trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
+    """The same of any trial."""
+    return _launch_again(request, get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH), number)
+
+
+@page(methods=("POST",))
+def replay(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
+    """Launch what led to a trial of a population as one run, and lead to it."""
+    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
+    run = replay_trial(actor=person(request), sweep=sweep, number=number)
+    return answer(request, f"Launched what led to trial {number} as one run.", to=reverse("run", args=(run.pk,)))
 
 
 @page(methods=("GET", "POST"))
 def add(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Add a trial with values that a person chose; the dialog starts with those of the best one."""
-    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
     problems: list[Problem] = []
     if "add" in request.POST:
         try:
@@ -94,7 +117,7 @@ def add(request: HttpRequest, sweep_id: str) -> HttpResponse:
 @page(methods=("GET", "POST"))
 def widen(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Change the ranges and choices of the space; the search goes on with what it has learnt."""
-    sweep = get_sweep(request.user, sweep_id, Role.MEMBER)
+    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
     entries, problems = entries_of(sweep.spec["space"]), list[Problem]()
     if "widen" in request.POST:
         space, entries = space_in(request.POST)
@@ -112,6 +135,16 @@ def widen(request: HttpRequest, sweep_id: str) -> HttpResponse:
     }
     status = 422 if problems else 200
     return show(request, "sweeps/widen.html", context, fragments=WIDEN, status=status)
+
+
+def _launch_again(request: HttpRequest, sweep: Sweep, number: int) -> HttpResponse:
+    """A script has no seed that could differ, so it is launched once."""
+    seeds = NUM_SEEDS if has_seeds(sweep) else 1
+    runs = actions.launch_again(actor=person(request), sweep=sweep, number=number, seeds=seeds)
+    if len(runs) == 1:
+        return answer(request, f"Launched trial {number} again.", to=reverse("run", args=(runs[0].pk,)))
+    to = f"{reverse('compare')}?{'&'.join(f'run={run.pk}' for run in runs)}"
+    return answer(request, f"Launched trial {number} again with {len(runs)} seeds.", to=to)
 
 
 def _done(request: HttpRequest, sweep: Sweep, headline: str, sentence: str) -> HttpResponse:
@@ -156,15 +189,20 @@ def _trial_fields(request: HttpRequest, sweep: Sweep, problems: list[Problem]) -
             label=labels[one.path],
             value=request.POST.get(one.path, text_of(best[one.path]) if one.path in best else ""),
             choices=one.choices,
-            help=_help(one),
+            help=_help(one, sweep.parsed.space[one.path], labels),
             problem=by_path.get(one.path, ""),
         )
         for one in fields_of(sweep.parsed.space)
     ]
 
 
-def _help(field: SpaceField) -> str:
-    return "" if field.is_choice else f"The search looks from {field.low:g} to {field.high:g}."
+def _help(field: SpaceField, dimension: Dimension, labels: Mapping[str, str]) -> str:
+    conditions = [
+        f"{labels[path]} is {' or '.join(map(text_of, allowed(one)))}" for path, one in dimension.when.items()
+    ]
+    sentences = [] if field.is_choice else [f"The search looks from {field.low:g} to {field.high:g}."]
+    sentences += [f"Only when {' and '.join(conditions)}; else leave it empty."] if conditions else []
+    return " ".join(sentences)
 
 
 def _rest(problems: list[Problem], sweep: Sweep) -> str:

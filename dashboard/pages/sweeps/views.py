@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
 from django.utils import timezone
 
 from dashboard.pages.shared.badges import Badge
@@ -15,17 +16,17 @@ from dashboard.pages.sweeps.badges import sweep_badge
 from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.occupations import occupations
-from dashboard.pages.sweeps.offers import Offers, offers_of
+from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import trial_lines
 from dashboard.pages.sweeps.trial_table import asked_of, find
-from runs.access import can, get_sweep, projects_with
+from runs.access import NotFound, Permission, can, get_sweep, projects_with
 from runs.api import paging
-from runs.models import Role, Sweep
+from runs.models import Sweep
 from runs.sweep_analysis.contour import contour
 from runs.sweep_analysis.importance import importance
-from runs.sweep_analysis.trials import fields_of
+from runs.sweep_analysis.trials import COMPLETE, fields_of
 from runs.sweeps.populations import last_step_of, lineage
-from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweep_trials, sweeps_of
+from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, timed_points, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 
 LIMIT = 50
@@ -55,7 +56,7 @@ def table(request: HttpRequest) -> HttpResponse:
         "q": words,
         "cursor": cursor,
         "next": found.next,
-        "may_act": projects_with(request.user, Role.MEMBER).exists(),
+        "may_act": projects_with(request.user, Permission.SWEEPS_LAUNCH).exists(),
     }
     return show(request, "sweeps/table.html", context, fragments={"table": "sweeps/_table.html"})
 
@@ -72,6 +73,7 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     if fragment in ("", "lineage") and chosen.parsed.sampler.name == "population":
         labels = labels_of(list(chosen.parsed.space))
         context["lineage"] = drawing(lineage(chosen), labels, last_step_of(chosen))
+        context["may_replay"] = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
     fragments = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html", "lineage": "sweeps/_lineage.html"}
     return show(request, "sweeps/sweep.html", context, fragments=fragments)
 
@@ -80,16 +82,31 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
 def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """The columns that the charts draw."""
     chosen, now = get_sweep(request.user, sweep_id), timezone.now()
-    trials = sweep_trials(chosen, now)
-    numbers = {one.run: one.number for one in trials if one.run}
-    return _json(columns(chosen.parsed, chosen.base_spec, trials, occupations(chosen, numbers, now)))
+    found = columns(chosen.parsed, chosen.base_spec, timed_points(chosen, now), occupations(chosen, now))
+    return _json(found)
+
+
+@page()
+def trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
+    """Lead to the run of a trial: a bar of the timeline knows its number alone."""
+    chosen = get_sweep(request.user, sweep_id)
+    found = chosen.trials.filter(number=number).first()
+    if found is None:
+        raise NotFound(f"Sweep {chosen.name} has no trial {number}.")
+    if found.run_id is None:
+        return refusal(request, 409, f"Trial {number} of {chosen.name} has no run.")
+    return redirect("run", found.run_id)
 
 
 @page()
 def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
-    """How much each field matters. It is computed again once more trials are complete."""
+    """How much each field matters. Where ``isCurrent`` is false, newer figures are being computed; 202 where there are
+    none yet."""
     chosen = get_sweep(request.user, sweep_id)
-    return _json(drawn.kept(chosen, "importance", lambda: _importance(chosen)))
+    found = drawn.kept(chosen, "importance", lambda: _importance(chosen))
+    answer = _json({**(found.document or {}), "isCurrent": found.is_current})
+    answer.status_code = 200 if found.document else 202
+    return answer
 
 
 @page()
@@ -100,7 +117,7 @@ def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
     across, up = (known.get(request.GET.get(name, "")) for name in ("x", "y"))
     if across is None or up is None or across == up:
         return refusal(request, 422, "A contour needs two different fields of the space, x and y.")
-    found = contour(sweep_trials(chosen, timezone.now()), across, up)
+    found = contour(trial_points(chosen, state=COMPLETE), across, up)
     return _json(found._asdict())
 
 
@@ -111,8 +128,6 @@ def line_of(summary: SweepSummary) -> Line:
 
 
 def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
-    may_act = can(request.user, chosen.project, Role.MEMBER)
-    offers = offers_of(chosen) if may_act else Offers()
     labels = labels_of(list(chosen.parsed.space))
     summary = summary_of(chosen)
     best = (
@@ -122,25 +137,29 @@ def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
     )
     return {
         "line": line_of(summary),
-        "offers": offers,
-        "may_act": may_act,
+        "offers": offers_of(request.user, chosen),
         "best_parameters": best,
         "spec": chosen.parsed,
     }
 
 
 def _trials(request: HttpRequest, chosen: Sweep) -> Mapping[str, object]:
-    asked, spec = asked_of(request.GET), chosen.parsed
-    trials = sweep_trials(chosen, timezone.now())
-    found = find(trials, asked)
-    may_act = can(request.user, chosen.project, Role.MEMBER)
-    return trial_lines(request.user, spec, found, asked, len(trials), may_act=may_act)
+    asked = asked_of(request.GET)
+    found = find(chosen, asked, timezone.now())
+    may_act = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
+    return trial_lines(request.user, chosen, found, asked, may_act=may_act)
 
 
-def _importance(chosen: Sweep) -> dict[str, object]:
-    found = importance(sweep_trials(chosen, timezone.now()), fields_of(chosen.parsed.space))
-    labels = labels_of(list(chosen.parsed.space))
-    return {**found._asdict(), "fields": [{**one._asdict(), "label": labels[one.path]} for one in found.fields]}
+def _importance(chosen: Sweep) -> Callable[[], dict[str, object]]:
+    """Read the trials, and return what computes the figures without the database."""
+    trials, space = trial_points(chosen, state=COMPLETE), chosen.parsed.space
+    labels = labels_of(list(space))
+
+    def compute() -> dict[str, object]:
+        found = importance(trials, fields_of(space))
+        return {**found._asdict(), "fields": [{**one._asdict(), "label": labels[one.path]} for one in found.fields]}
+
+    return compute
 
 
 def _json(document: object) -> JsonResponse:

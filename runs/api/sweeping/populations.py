@@ -8,10 +8,9 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import get_sweep
+from runs.access import Permission, get_sweep
 from runs.api.auth import actor
 from runs.api.shapes import RunOut
-from runs.models import Role
 from runs.presenting.runs import single_document
 from runs.sweeps.populations import lineage, replay_trial
 
@@ -74,5 +73,5 @@ def show(request: HttpRequest, sweep_id: str) -> LineageOut:
 def replay(request: HttpRequest, sweep_id: str, number: int) -> Answer[Any]:
     """Its losses are those of the trials that went on from each other, bit for bit."""
     user = actor(request)
-    run = replay_trial(actor=user, sweep=get_sweep(user, sweep_id, Role.MEMBER), number=number)
+    run = replay_trial(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH), number=number)
     return Answer(201, single_document(run))

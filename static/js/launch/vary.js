@@ -1,6 +1,8 @@
 // Fields that vary: the button beside a field turns its one value into a range or a choice. The rows are the form's,
 // `space:low:PATH` and so on, as dashboard/pages/launch/space_entries.py reads them.
 
+import { addCondition, fillConditions, keep, offerChoices } from "./conditions.js";
+
 /** @typedef {{path: string, low: string, high: string, log: boolean, whole: boolean, values: string, step: string,
  *   when: string, problem?: string}} Entry */
 
@@ -8,6 +10,7 @@
 export function mount(card) {
   const form = /** @type {HTMLFormElement} */ (card.closest("form"));
   const template = /** @type {HTMLTemplateElement} */ (form.querySelector("#vary-row"));
+  const whenTemplate = /** @type {HTMLTemplateElement} */ (form.querySelector("#vary-when"));
   const others = /** @type {HTMLElement} */ (card.querySelector("[data-vary-rows]"));
   const summary = /** @type {HTMLElement} */ (card.querySelector("[data-vary-summary]"));
   const otherPath = /** @type {HTMLInputElement} */ (card.querySelector("[data-vary-path]"));
@@ -20,6 +23,7 @@ export function mount(card) {
     );
     row.dataset.path = entry.path;
     fill(row, entry);
+    fillConditions(row, whenTemplate);
     const field = fieldOf(entry.path);
     if (field) {
       field.classList.add("is-varied");
@@ -45,11 +49,23 @@ export function mount(card) {
     if (isSweep) card.hidden = false;
     /** @type {HTMLElement} */ (card.querySelector("[data-vary-hint]")).hidden = isSweep;
     sum();
+    offer();
     /** @type {NodeListOf<HTMLButtonElement>} */
     const buttons = form.querySelectorAll("[data-for-run], [data-for-sweep]");
     for (const button of buttons) button.hidden = (button.dataset.forSweep === undefined) !== card.hidden;
     const mark = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-is-sweep]"));
     if (mark) mark.disabled = Boolean(card.hidden);
+  }
+  // Each row may depend on the others that have values.
+  function offer() {
+    const rows = /** @type {HTMLElement[]} */ ([...form.querySelectorAll("[data-vary-row]")]);
+    const choices = rows.flatMap((row) => {
+      const values = /** @type {HTMLInputElement} */ (row.querySelector("[data-part=values]")).value;
+      const path = row.dataset.path ?? "";
+      const label = fieldOf(path)?.querySelector("label")?.textContent?.trim() || path;
+      return values.trim() ? [{ path, label, values }] : [];
+    });
+    for (const row of rows) offerChoices(row, choices);
   }
   // The fields below that vary, each as a link to its row.
   function sum() {
@@ -94,9 +110,27 @@ export function mount(card) {
       add(suggested(path, /** @type {HTMLElement} */ (fieldOf(path))));
       /** @type {HTMLElement | null} */ (rowOf(path)?.querySelector("input:not([type=hidden])"))?.focus();
     } else if (row) remove(row);
+    else if (target.closest("[data-when-add], [data-when-off]")) changeConditions(target);
     else if (target.closest("[data-vary-add]")) addOther();
     else return;
     changed();
+  }
+  /** @param {Element} target */
+  function changeConditions(target) {
+    const row = /** @type {HTMLElement} */ (target.closest("[data-vary-row]"));
+    if (target.closest("[data-when-add]")) addCondition(row, whenTemplate).querySelector("select")?.focus();
+    else target.closest("[data-condition]")?.remove();
+    offer();
+  }
+  /** @param {Event} event */
+  function onInput({ target }) {
+    if (!(target instanceof HTMLInputElement || target instanceof HTMLSelectElement)) return;
+    const line = /** @type {HTMLElement | null} */ (target.closest("[data-condition]"));
+    if (line && target.matches("input")) line.dataset.isTyped = "yes";
+    if (line && target.matches("select")) /** @type {HTMLInputElement} */ (line.querySelector("input")).value = "";
+    if (line && target.matches("select")) delete line.dataset.isTyped;
+    if (line && target.matches("input")) keep(/** @type {HTMLElement} */ (line.closest("[data-vary-row]")));
+    else if (line || target.dataset.part === "values") offer();
   }
   function addOther() {
     const path = otherPath.value.trim();
@@ -121,9 +155,11 @@ export function mount(card) {
   summary.addEventListener("click", onSummary);
   form.addEventListener("click", onClick);
   form.addEventListener("keydown", onKey);
+  form.addEventListener("input", onInput);
   return () => {
     form.removeEventListener("click", onClick);
     form.removeEventListener("keydown", onKey);
+    form.removeEventListener("input", onInput);
   };
 }
 
@@ -149,7 +185,7 @@ function empty(path) {
 
 /** @param {HTMLElement} field */
 function isChoice(field) {
-  return Boolean(field.querySelector("select, [type=checkbox]:not([data-part])"));
+  return Boolean(field.querySelector("select:not([data-condition-path]), [type=checkbox]:not([data-part])"));
 }
 
 // What one would try around the value that is there.

@@ -21,6 +21,7 @@ export class Board {
     this.isSeen = false;
     this.isStale = false;
     this.isOver = false;
+    this.drawn = Promise.resolve();
     this.sight = new IntersectionObserver((entries) => this.onSight(entries.some((one) => one.isIntersecting)), {
       rootMargin: "200px",
     });
@@ -45,13 +46,13 @@ export class Board {
 
   again() {
     this.isStale = true;
-    if (this.isSeen) this.draw();
+    if (this.isSeen) this.drawn = this.draw();
   }
 
   /** @param {boolean} isSeen */
   onSight(isSeen) {
     this.isSeen = isSeen;
-    if (isSeen && this.isStale) this.draw();
+    if (isSeen && this.isStale) this.drawn = this.draw();
   }
 
   async draw() {

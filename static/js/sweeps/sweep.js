@@ -2,17 +2,18 @@
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { count, duration, percent } from "../shared/format.js";
-import { Board } from "./board.js";
+import { Board, load } from "./board.js";
 import { apply } from "./brushing.js";
 import { bestSoFar } from "./plots/best.js";
 import { importance } from "./plots/importance.js";
-import { brushesOf, linesOf, parallel } from "./plots/parallel.js";
+import { brushesOf, parallel } from "./plots/parallel.js";
 import { pareto, slice } from "./plots/scatter.js";
 import { slots } from "./plots/slots.js";
 import { surface } from "./plots/surface.js";
 
 const LEAST_MS = 1000; // between two fetches
 const MS_PER_TRIAL = 0.5; // a sweep of ten thousand is fetched every five seconds
+const AGAIN_MS = 1000; // while figures are being computed
 const MOST_SLICES = 12;
 const HOURS = 3600;
 
@@ -37,6 +38,7 @@ class SweepPage {
     this.timer = 0;
     this.lastAt = 0;
     this.numComplete = -1;
+    this.figuresTimer = 0;
     this.isBrushed = false;
     /** @type {NodeListOf<HTMLElement>} */
     const plots = root.querySelectorAll("[data-plot]");
@@ -49,11 +51,13 @@ class SweepPage {
     root.addEventListener("change", this.onChange);
     const mine = (/** @type {any} */ message) => message.sweep === root.dataset.sweep && this.want();
     this.stops = [on("sweep", mine), on("again", () => this.want())];
+    load();
     this.fetch();
   }
 
   unmount() {
     clearTimeout(this.timer);
+    clearTimeout(this.figuresTimer);
     this.stops.forEach((stop) => stop());
     [...Object.values(this.boards), ...this.slices].forEach((board) => board.end());
     this.root.removeEventListener("click", this.onClick);
@@ -62,7 +66,7 @@ class SweepPage {
 
   want() {
     if (this.timer || document.hidden) return;
-    const every = Math.max(LEAST_MS, (this.columns?.number.length ?? 0) * MS_PER_TRIAL);
+    const every = Math.max(LEAST_MS, (this.columns?.total ?? 0) * MS_PER_TRIAL);
     this.timer = setTimeout(() => this.fetch(), Math.max(0, this.lastAt + every - Date.now()));
   }
 
@@ -73,11 +77,10 @@ class SweepPage {
     if (!found || !this.root.isConnected) return;
     this.columns = found;
     this.draw(found);
-    const numComplete = found.state.filter((/** @type {string} */ one) => one === "complete").length;
-    if (numComplete === this.numComplete) return;
-    this.numComplete = numComplete;
-    this.fetchImportance();
-    this.fetchSurface();
+    if (found.complete === this.numComplete) return;
+    this.numComplete = found.complete;
+    await Promise.all(Object.values(this.boards).map((board) => board.drawn)); // what is there comes first
+    await this.fetchFigures();
   }
 
   /** @param {Sweeps.Columns} columns */
@@ -86,11 +89,7 @@ class SweepPage {
     this.boards.pareto?.show(() => pareto(columns));
     this.boards.slots?.show(() => slots(columns));
     if (!this.isBrushed) this.boards.parallel?.show(() => parallel(columns)); // drawn anew it would lose its brushes
-    const [drawn, all] = [linesOf(columns).length, columns.objectives[0].values.filter((one) => one !== null).length];
-    this.write(
-      "parallel",
-      drawn < all ? `${count(drawn)} of ${count(all)} trials have a line, the best among them.` : "",
-    );
+    this.write("parallel", thinnedWords(columns));
     this.write("saved", savedWords(columns));
     this.write("pareto", columns.front.length ? `${count(columns.front.length)} trials that no other beats` : "");
     this.drawSlices(columns);
@@ -118,14 +117,25 @@ class SweepPage {
     });
   }
 
+  async fetchFigures() {
+    if (!this.root.isConnected) return;
+    const hasAskedAgain = await this.fetchImportance();
+    if (!hasAskedAgain) await this.fetchSurface();
+  }
+
+  // The server computes them beside its requests; until then the ones before stay. Resolves to whether the fields of
+  // the surface are others now.
   async fetchImportance() {
+    clearTimeout(this.figuresTimer);
     /** @type {Sweeps.Importance | null} */
     const found = await ask(this.root.dataset.importance ?? "");
-    if (!found) return;
+    if (!found) return false;
+    if (!found.isCurrent) this.figuresTimer = setTimeout(() => this.fetchImportance(), AGAIN_MS);
+    if (!found.fields) return false;
     this.write("importance", [found.sentence, interactionWords(found)].filter(Boolean).join(" "));
     this.boards.importance?.show(() => importance(found));
     this.grow("importance", found.fields.length ? 60 + 40 * Math.max(5, Math.min(12, found.fields.length)) : 0);
-    this.chooseAxes(found);
+    return this.chooseAxes(found);
   }
 
   // Two fields to choose from, until a person chose: the two that matter most.
@@ -145,12 +155,14 @@ class SweepPage {
   chooseAxes(found) {
     const lists = this.axisLists();
     const names = found.fields.map((one) => one.path);
-    if (names.length < 2 || lists.some((list) => list.dataset.isChosen)) return;
+    if (names.length < 2 || lists.some((list) => list.dataset.isChosen)) return false;
     const before = lists.map((list) => list.value).join();
     lists.forEach((list, at) => {
       list.value = names[at];
     });
-    if (lists.map((list) => list.value).join() !== before) this.fetchSurface();
+    const isOther = lists.map((list) => list.value).join() !== before;
+    if (isOther) this.fetchSurface();
+    return isOther;
   }
 
   async fetchSurface() {
@@ -187,8 +199,10 @@ class SweepPage {
   listenToClicks(chart) {
     chart.on("click", (/** @type {{value: unknown}} */ { value }) => {
       const number = Array.isArray(value) ? value.at(-1) : undefined;
-      const run = this.columns?.run[this.columns.number.indexOf(number)];
+      const at = this.columns?.number.indexOf(number) ?? -1;
+      const run = this.columns?.run[at];
       if (run) location.assign((this.root.dataset.runUrl ?? "").replace("RUN-ID", run));
+      else if (at < 0 && number !== undefined) location.assign(`${this.root.dataset.trialsUrl}${number}/`);
     });
   }
 
@@ -246,6 +260,14 @@ class SweepPage {
     if (height) element.style.height = `${height}px`;
     if (width) element.style.minWidth = `${width}px`;
   }
+}
+
+// Of a long sweep some trials are drawn, and all are counted.
+/** @param {Sweeps.Columns} columns */
+function thinnedWords({ number, total }) {
+  if (number.length >= total) return "";
+  const words = "the best ones, both ends of each field, and an even choice of the rest.";
+  return `${count(number.length)} of ${count(total)} trials are drawn: ${words}`;
 }
 
 /** @param {Sweeps.Columns} columns */

@@ -20,7 +20,8 @@ declare namespace Sweeps {
   }
   interface Slots {
     lanes: string[];
-    bars: [number: number, lane: number, start: number, end: number][];
+    states: string[];
+    bars: [lane: number, start: number, end: number, state: number, number: number][];
     saved: number;
     taken: number;
     share: number | null;
@@ -28,6 +29,8 @@ declare namespace Sweeps {
     unknown: number;
   }
   interface Columns {
+    total: number;
+    complete: number;
     number: number[];
     state: string[];
     run: (string | null)[];
@@ -47,6 +50,7 @@ declare namespace Sweeps {
     permutation_error: number;
   }
   interface Importance {
+    isCurrent: boolean; // else newer ones are being computed; the first time there is nothing else
     fields: FieldImportance[];
     interactions: number;
     num_complete: number;

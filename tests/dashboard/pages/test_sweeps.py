@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from dashboard.pages.sweeps import drawn
 from runs.models import Run, Sweep, Trial, User
 from runs.status import Status
 from tests.cast import Cast, make_run, spec
@@ -19,6 +22,9 @@ SPACE = {
     "train.learning_rate": {"low": 1e-4, "high": 1e-1, "log": True},
     "train.optimizer": {"values": ["adamw", "sgd"]},
 }
+POSTED = (
+    "do/stop/", "best/", "trials/", "space/", "delete/", "trials/2/promote/", "trials/2/launch/", "trials/2/replay/",
+)  # fmt: skip
 
 
 def make_sweep(cast: Cast, **changes: Any) -> Sweep:
@@ -107,9 +113,19 @@ def test_the_charts_get_columns_with_the_best_and_what_pruning_saved(as_user: As
     assert found["slots"]["saved"] == pytest.approx(120, rel=0.05) and found["slots"]["pruned"] == 1
 
 
+def figures(client: Client, sweep: Sweep) -> dict[str, Any]:
+    """The importance, once it is computed."""
+    for _ in range(100):
+        found: dict[str, Any] = client.get(f"/sweeps/{sweep.pk}/importance/").json()
+        if found["isCurrent"]:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it was never computed")
+
+
 def test_importance_needs_trials_and_a_surface_two_fields(as_user: AsUser, cast: Cast) -> None:
     sweep, client = with_trials(cast), as_user(cast.mate)
-    assert "at least 4 complete trials" in client.get(f"/sweeps/{sweep.pk}/importance/").json()["sentence"]
+    assert "at least 4 complete trials" in figures(client, sweep)["sentence"]
     found = client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=train.optimizer").json()
     assert found["y"] == ["adamw", "sgd"] and found["num_used"] == 2
     assert client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=nothing").status_code == 422
@@ -119,7 +135,7 @@ def test_a_viewer_looks_and_does_nothing(as_user: AsUser, cast: Cast) -> None:
     sweep, client = with_trials(cast), as_user(cast.viewer)
     text = client.get(f"/sweeps/{sweep.pk}/").content.decode()
     assert "Stop" not in text.split("</header>")[2] and "Widen" not in text
-    for path in ("do/stop/", "best/", "trials/", "space/", "trials/2/promote/"):
+    for path in POSTED:
         assert client.post(f"/sweeps/{sweep.pk}/{path}").status_code == 403, path
     sweep.refresh_from_db()
     assert sweep.status == "RUNNING" and Trial.objects.count() == 4
@@ -128,9 +144,9 @@ def test_a_viewer_looks_and_does_nothing(as_user: AsUser, cast: Cast) -> None:
 def test_an_outsider_finds_nothing_of_it(as_user: AsUser, cast: Cast) -> None:
     sweep, client = with_trials(cast), as_user(cast.outsider)
     assert b"find-rate" not in client.get("/sweeps/").content
-    for path in ("", "data/", "importance/", "surface/", "trials/", "space/"):
+    for path in ("", "data/", "importance/", "surface/", "trials/", "trials/0/", "space/"):
         assert client.get(f"/sweeps/{sweep.pk}/{path}").status_code == 404, path
-    for path in ("do/stop/", "best/", "trials/", "space/", "trials/2/promote/"):
+    for path in POSTED:
         assert client.post(f"/sweeps/{sweep.pk}/{path}").status_code == 404, path
     assert client.get(f"/launch/?from=sweep:{sweep.pk}").status_code == 404
 
@@ -178,3 +194,59 @@ def test_the_space_is_widened_and_never_narrowed(as_user: AsUser, cast: Cast) ->
     assert client.post(f"/sweeps/{sweep.pk}/space/", typed).status_code == 302
     parsed = Sweep.objects.get().parsed
     assert parsed.space[path].bounds == (1e-5, 1e-1) and parsed.budget.trials == 30
+
+
+def test_figures_are_computed_beside_the_requests_and_the_old_ones_stay_meanwhile(cast: Cast) -> None:
+    sweep, may_end = with_trials(cast), Event()
+    first = drawn.kept(sweep, "slow", lambda: lambda: {"of": 2})
+    assert first == (None, False) or first == ({"of": 2}, True)
+    while not drawn.kept(sweep, "slow", lambda: lambda: {"of": 2}).is_current:
+        time.sleep(0.01)
+    make_trial(cast, sweep, 4, 0.4, 2e-3)
+
+    def compute() -> dict[str, object]:
+        may_end.wait(10)
+        return {"of": 3}
+
+    assert drawn.kept(sweep, "slow", lambda: compute) == ({"of": 2}, False)
+    may_end.set()
+    while not (found := drawn.kept(sweep, "slow", lambda: compute)).is_current:
+        time.sleep(0.01)
+    assert found.document == {"of": 3}
+
+
+def test_any_trial_is_launched_again_and_leads_to_its_run(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    before, run = Run.objects.count(), Run.objects.get(name="find-rate-1")
+    assert client.get(f"/sweeps/{sweep.pk}/trials/1/")["Location"] == f"/runs/{run.pk}/"
+    assert client.get(f"/sweeps/{sweep.pk}/trials/77/").status_code == 404
+    answer = client.post(f"/sweeps/{sweep.pk}/trials/1/launch/")
+    runs = Run.objects.order_by("created_at")[before:]
+    assert [one.spec["train"]["learning_rate"] for one in runs] == [1e-2] * 3 and "/runs/compare/" in answer["Location"]
+
+
+def test_the_line_of_a_population_is_replayed_as_one_run(as_user: AsUser, cast: Cast) -> None:
+    space = {"train.learning_rate": SPACE["train.learning_rate"]}
+    sweep = make_sweep(cast, document={"space": space, "sampler": {"name": "population", "size": 2, "interval": 100}})
+    parent = make_trial(cast, sweep, 0, 0.9, 1e-3)
+    best = make_trial(cast, sweep, 1, 0.5, 2e-3, parent=parent, parent_step=100)
+    Trial.objects.update(parameters={"train.learning_rate": 1e-3})
+    Trial.objects.filter(pk=best.pk).update(parameters={"train.learning_rate": 2e-3})
+    Sweep.objects.update(best=best)
+    client = as_user(cast.mate)
+    text = client.get(f"/sweeps/{sweep.pk}/").content.decode()
+    assert "Replay as one run" in text and text.count("trials/1/replay/") == 2 and "trials/0/replay/" not in text
+    answer = client.post(f"/sweeps/{sweep.pk}/trials/1/replay/")
+    run = Run.objects.get(name="find-rate-replay-1")
+    assert answer["Location"] == f"/runs/{run.pk}/" and run.spec["train"]["learning_rate"] == 1e-3
+    assert "Replay" not in as_user(cast.viewer).get(f"/sweeps/{sweep.pk}/").content.decode()
+
+
+def test_an_ended_sweep_is_deleted_and_its_runs_stay(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    assert "Delete" not in client.get(f"/sweeps/{sweep.pk}/").content.decode()
+    assert client.post(f"/sweeps/{sweep.pk}/delete/").status_code == 409
+    Sweep.objects.update(status="SUCCEEDED")
+    assert "Delete sweep find-rate?" in client.get(f"/sweeps/{sweep.pk}/").content.decode()
+    assert client.post(f"/sweeps/{sweep.pk}/delete/")["Location"] == "/sweeps/"
+    assert not Sweep.objects.exists() and Run.objects.count() == 4

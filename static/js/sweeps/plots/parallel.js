@@ -4,22 +4,10 @@ import { colour, faded } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
 import { axis, base, fieldAxis, ramp, usualRange } from "../look.js";
 
-export const MOST = 3000; // lines; above it they are one surface
-
-// Which trials have a line: those with a value, the best of them first where there are too many.
+// Which trials have a line: those with a value.
 /** @param {Sweeps.Columns} columns @returns {number[]} */
-export function linesOf(columns) {
-  const { values, direction } = columns.objectives[0];
-  const known = values.flatMap((value, at) => (value === null ? [] : [at]));
-  if (known.length <= MOST) return known;
-  const sign = direction === "maximize" ? -1 : 1;
-  const ordered = known.sort((a, b) => sign * (Number(values[a]) - Number(values[b])));
-  const best = ordered.slice(0, MOST / 2);
-  const every = (ordered.length - best.length) / (MOST - best.length);
-  return [
-    ...best,
-    ...Array.from({ length: MOST - best.length }, (_, at) => ordered[best.length + Math.floor(at * every)]),
-  ];
+function linesOf({ objectives }) {
+  return objectives[0].values.flatMap((value, at) => (value === null ? [] : [at]));
 }
 
 /** @param {Sweeps.Columns} columns @returns {string[]} */

@@ -5,10 +5,9 @@ import { axis, base, stateColour } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @returns {Sweeps.Option} */
 export function slots(columns) {
-  const { lanes, bars } = columns.slots;
-  const zero = bars.reduce((least, [, , start]) => Math.min(least, start), Number.POSITIVE_INFINITY);
-  const states = new Map(columns.number.map((number, at) => [number, columns.state[at]]));
-  const rows = bars.map(([number, lane, start, end]) => [lane, start - zero, end - zero, number]);
+  const { lanes, bars, states } = columns.slots;
+  const zero = bars.reduce((least, [, start]) => Math.min(least, start), Number.POSITIVE_INFINITY);
+  const rows = bars.map(([lane, start, end, state, number]) => [lane, start - zero, end - zero, state, number]);
   return {
     ...base(),
     grid: { left: 8, right: 20, top: 12, bottom: 24, containLabel: true },
@@ -24,7 +23,7 @@ export function slots(columns) {
     tooltip: {
       ...base().tooltip,
       formatter: (/** @type {any} */ { value }) =>
-        `Trial ${value[3]}: ${states.get(value[3]) ?? ""}\n${lanes[value[0]]}, ${duration(value[2] - value[1])}`,
+        `Trial ${value[4]}: ${states[value[3]] ?? ""}\n${lanes[value[0]]}, ${duration(value[2] - value[1])}`,
     },
     series: [
       {
@@ -37,7 +36,7 @@ export function slots(columns) {
   };
 }
 
-/** @param {any} place @param {any} api @param {Map<number, string>} states */
+/** @param {any} place @param {any} api @param {string[]} states */
 function bar(place, api, states) {
   const [left, middle] = api.coord([api.value(1), api.value(0)]);
   const [right] = api.coord([api.value(2), api.value(0)]);
@@ -46,11 +45,11 @@ function bar(place, api, states) {
   const from = Math.max(left, area.x);
   const to = Math.min(Math.max(right - 1, left + 1), area.x + area.width);
   if (to <= from) return null;
-  const number = String(api.value(3));
+  const number = String(api.value(4));
   return {
     type: "rect",
     shape: { x: from, y: middle - height / 2, width: to - from, height, r: 2 },
-    style: { fill: stateColour(states.get(api.value(3)) ?? ""), opacity: 0.85 },
+    style: { fill: stateColour(states[api.value(3)] ?? ""), opacity: 0.85 },
     textContent:
       to - from > number.length * 8 + 6 && height > 11
         ? { style: { text: number, fill: colour("surface"), fontSize: 10, fontFamily: "Inter Variable" } }

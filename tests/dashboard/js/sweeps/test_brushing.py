@@ -37,3 +37,13 @@ def test_varying_a_number_suggests_a_range_around_it(
 ) -> None:
     found = ask("launch/vary.js", "({around}, [value, isWhole]) => around('p', value, isWhole)", [value, is_whole])
     assert {name: found[name] for name in expected} == expected
+
+
+def test_the_values_of_a_condition_are_written_as_they_are_read_again(ask: Ask) -> None:
+    read = "({valuesIn}, texts) => texts.map(valuesIn)"
+    texts = ["adamw, sgd", "16, 32", '"1", true', ""]
+    values = [["adamw", "sgd"], [16, 32], ["1", True], []]
+    assert ask("launch/conditions.js", read, texts) == values
+    written = "({written}, values) => values.map(written)"
+    conditions = [["adamw", "sgd"], 16, ["1", True], "a, b"]
+    assert ask("launch/conditions.js", written, conditions) == ["adamw, sgd", "16", '"1", true', '"a, b"']

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from django.http import QueryDict
 from django.test import Client
 
 from dashboard.pages.launch.space_entries import entries_of, space_in, values_in
+from dashboard.pages.launch.sweep_controls import PRUNERS, SAMPLERS
+from dashboard.pages.launch.sweep_form import typed_of
 from runs.models import Sweep, User
 from tests.cast import Cast, make_node
+from trainyard.spec.sweeps import parse_sweep
+from trainyard.spec.sweeps.models import PrunerName, SamplerName
 
 AsUser = Callable[[User], Client]
 RATE = "train.learning_rate"
@@ -97,3 +101,44 @@ def test_what_is_wrong_with_it_stands_beside_its_field_and_nothing_typed_is_lost
     assert rows[0]["path"] == RATE and rows[0]["low"] == "2" and rows[1]["values"] == "adamw, sgd"
     answer = as_user(cast.mate).post("/launch/", typed | {"sweep:trials": "5"})
     assert answer.status_code == 422 and "2 is more than high" in answer.content.decode()
+
+
+def test_options_that_the_form_does_not_show_are_carried_along_while_the_method_is_the_same() -> None:
+    document = parse_sweep({
+        "name": "b", "base": {"name": "b"}, "space": {RATE: {"low": 1e-4, "high": 1e-1}}, "budget": {"trials": 9},
+        "objective": {"metric": "val/loss"}, "pruner": {"name": "asha", "min": 50, "factor": 2}, "warm_start": True,
+        "sampler": {"name": "tpe", "startup_trials": 6}, "seed": 3,
+    }).as_document()  # fmt: skip
+    typed = typed_of(document)
+    again = parse_sweep(typed.document(document["base"])).as_document()
+    assert again == document
+    other = typed._replace(texts={**typed.texts, "sampler": "gp", "pruner": "median"}).document(document["base"])
+    assert other["sampler"] == {"name": "gp"} and other["pruner"] == {"name": "median"}
+    texts = {**typed.texts, "sampler": "population", "size": "6"}
+    found = parse_sweep(typed._replace(texts=texts).document(document["base"]))
+    assert (found.sampler.size, found.budget.parallel, found.pruner.name) == (6, 6, "none")
+
+
+@pytest.mark.django_db
+def test_a_new_sweep_starts_from_the_shipped_one_and_the_plan_says_how_many_fit(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster, slots=1)
+    page = as_user(cast.mate).get("/launch/?sweep=1").content.decode()
+    assert "example digits-search" in page and 'value="12"' in page and "task.model.width" in page
+    assert "room for 1 at once, not for 2" in page
+    make_node(cast.cluster, slots=1)
+    page = as_user(cast.mate).get("/launch/?sweep=1").content.decode()
+    assert "2 at once" in page and "at once, not for" not in page
+
+
+@pytest.mark.django_db
+def test_a_bad_number_of_the_sweep_has_its_words_beside_it(as_user: AsUser, cast: Cast) -> None:
+    make_node(cast.cluster)
+    typed = {"task": "language-model", "name": "rates", "project": "default", "cluster": "local", "do": "sweep"}
+    typed |= {"train.steps": "100", "train.batch_size": "32", **VARIED, "sweep:kept": "[" * 3000}
+    page = as_user(cast.mate).post("/launch/", typed | {"sweep:parallel": "lots"}).content.decode()
+    field = page.split('name="sweep:parallel"')[1].split("</div>")[0]
+    assert 'aria-invalid="true"' in field and "lots" in field and '<a href="#sweep-parallel">At once</a>' in page
+
+
+def test_the_form_offers_every_method() -> None:
+    assert (tuple(SAMPLERS), tuple(PRUNERS)) == (get_args(SamplerName), get_args(PrunerName))
