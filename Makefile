@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-all parity quality chaos slurm sweeps ssh ray kubernetes check bench lock clean
+.PHONY: help setup demo up test test-all parity quality chaos slurm sweeps security ssh ray kubernetes check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -64,6 +64,10 @@ kubernetes: ## run in pods that are processes of this machine, beside a stand-in
 sweeps: ## sweeps whose control and ingest are killed, and a population of which a member is killed, on two nodes
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/test_sweeps.py tests/whole/test_population.py)
+
+security: ## attack: every route as every caller, random requests to every operation as each, a member removed in mid-flight
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/dashboard/rules tests/security)
 
 ssh: ## run on hosts over SSH: two sshd that the tests start (Debian: openssh-server; root)
 	@$(PYTHON) -m dashboard.setup --for tests

@@ -72,9 +72,9 @@ def allow_projects(user: User) -> User:
     return user
 
 
-def permission(codename: str) -> Permission:
+def permission(codename: str, app: str = "runs") -> Permission:
     """Return Django's permission to ``view_node``, ``add_project`` and so on, of a model of the product."""
-    kind = ContentType.objects.get_for_model(apps.get_model("runs", codename.partition("_")[2]))
+    kind = ContentType.objects.get_for_model(apps.get_model(app, codename.partition("_")[2]))
     return Permission.objects.get_or_create(content_type=kind, codename=codename)[0]
 
 

@@ -42,6 +42,7 @@ NEVER = ("--ignore=tests/parity", "--ignore=tests/quality")
 # Minutes each, with targets of their own.
 ALONE = (
     "--ignore=tests/chaos",
+    "--ignore=tests/security",
     "--ignore=tests/whole/test_kubernetes.py",
     "--ignore=tests/whole/test_ray.py",
     "--ignore=tests/whole/slurm",

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
+from dashboard.rules.admin import admin_rule
 from dashboard.rules.callers import TOKENS_ALONE, Caller, outcome
 from dashboard.rules.kinds import Rule
-from dashboard.rules.pages import ADMIN, PAGES, SOCKETS
+from dashboard.rules.pages import PAGES, SOCKETS
 from dashboard.rules.rest import REST
 from dashboard.sockets.consumers import websocket_urlpatterns
 
@@ -50,7 +51,9 @@ class Route(NamedTuple):
 def routes() -> list[Route]:
     """Return every method of every route of the site, and every socket."""
     found = [
-        Route(method, path) for path, view in _paths(get_resolver().url_patterns, "/") for method in _methods(view)
+        Route(method, path)
+        for path, view in _paths(get_resolver().url_patterns, "/")
+        for method in _methods(view, path)
     ]
     sockets = [Route("WS", _plain("/" + str(pattern.pattern))) for pattern in websocket_urlpatterns]
     return sorted({*found, *sockets}, key=lambda route: (route.path, route.method))
@@ -58,7 +61,7 @@ def routes() -> list[Route]:
 
 def rule_of(route: Route) -> Rule | None:
     """Return the rule of a route; None where nobody gave it one."""
-    return ADMIN if route.is_admin else RULES.get(str(route))
+    return admin_rule(route.method, route.path) if route.is_admin else RULES.get(str(route))
 
 
 def _paths(patterns: list[Any], prefix: str) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -75,10 +78,13 @@ def _plain(path: str) -> str:
     return re.sub(r"[<{](?:\w+:)?(\w+)(?::\w+)?[>}]", r"<\1>", path)
 
 
-def _methods(view: Callable[..., Any]) -> tuple[str, ...]:
-    """Return what a page's decorator noted, or the methods of the REST operations behind the framework's wrapper."""
+def _methods(view: Callable[..., Any], path: str) -> tuple[str, ...]:
+    """Return what a page's decorator noted, or the methods of the REST operations behind the framework's wrapper. A
+    page of Django's administration takes both of a browser's."""
     if methods := getattr(view, "methods", ()):
         return tuple(methods)
+    if path.startswith(f"/{ADMIN_PREFIX}"):
+        return ("GET", "POST")
     path_view = getclosurevars(view).nonlocals.get("self") if isfunction(view) else None
     operations = path_view.operations if isinstance(path_view, PathView) else ()
     return tuple({method for operation in operations for method in operation.methods}) or ("GET",)

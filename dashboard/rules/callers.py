@@ -40,6 +40,8 @@ ROLE_OF = {
     Caller.MAINTAINER: Role.MAINTAINER,
     Caller.OWNER: Role.OWNER,
 }
+OF_THE_ADMIN = frozenset({Kind.STAFF, Kind.TABLE, Kind.READ_ONLY})
+STAFF = frozenset({Caller.OPERATOR, Caller.ADMINISTRATOR})
 TOKENS_ALONE = frozenset({Caller.REVOKED_TOKEN, Caller.WITHOUT_SCOPE})  # pages take sessions
 
 
@@ -47,6 +49,8 @@ def outcome(rule: Rule, caller: Caller) -> Outcome:
     """Return what becomes of a request."""
     if rule.kind == Kind.PUBLIC:
         return Outcome.ALLOWED
+    if rule.kind in OF_THE_ADMIN:
+        return _in_the_admin(rule, caller)
     if rule.kind in (Kind.NODE, Kind.SCIM) or caller in (Caller.ANONYMOUS, Caller.REVOKED_TOKEN):
         return Outcome.UNKNOWN
     if rule.kind == Kind.SIGNED_IN:
@@ -71,6 +75,15 @@ def outcome(rule: Rule, caller: Caller) -> Outcome:
     if caller == Caller.OUTSIDER:
         return Outcome.HIDDEN
     return Outcome.ALLOWED if rule.permission in PERMISSIONS_OF[ROLE_OF[caller]] else refused
+
+
+def _in_the_admin(rule: Rule, caller: Caller) -> Outcome:
+    """Whoever is not staff is led to the sign-in. The operator is staff without any permission of Django's."""
+    if caller not in STAFF:
+        return Outcome.UNKNOWN
+    if rule.kind == Kind.STAFF or (rule.kind == Kind.TABLE and caller == Caller.ADMINISTRATOR):
+        return Outcome.ALLOWED
+    return Outcome.FORBIDDEN
 
 
 def holders(permission: Permission) -> list[Caller]:

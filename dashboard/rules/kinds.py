@@ -22,6 +22,9 @@ class Kind(StrEnum):
     AUDIT = "audit"  # a list for whoever has the permission in some project; forbidden for others
     AUDITORS_OF_ALL = "auditors of all"  # for those who have it everywhere
     ACCOUNT = "account"  # their own: refused to a token without the scope
+    STAFF = "staff"  # of the administration: for all staff
+    TABLE = "table"  # of the administration: for administrators, and for staff with Django's permission of the table
+    READ_ONLY = "read only"  # of the administration: a change of a table that only the product writes
 
 
 class Rule(NamedTuple):

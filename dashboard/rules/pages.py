@@ -1,4 +1,4 @@
-"""The rules of the pages, of the sockets, and of the admin."""
+"""The rules of the pages and of the sockets."""
 
 from __future__ import annotations
 
@@ -162,4 +162,3 @@ SOCKETS: dict[str, Rule] = {
     "WS /ws/runs/<run_id>/": of(P.RUNS_READ),
     "WS /ws/runs/<run_id>/session/": of(P.RUNS_ENTER),
 }
-ADMIN = ADMINISTRATOR  # each table also by Django's own permissions, for staff

@@ -17,7 +17,16 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
-from runs.access import Sight, projects_of_runs, sight_by_token, sights, why_not_enter
+from runs.access import (
+    Permission,
+    Sight,
+    has_scope,
+    projects_of_runs,
+    reach_by_token,
+    sight_by_token,
+    sights,
+    why_not_enter,
+)
 from runs.identity import second_factor
 
 log = structlog.get_logger(__name__)
@@ -64,10 +73,14 @@ def answers(questions: Sequence[Question]) -> list[Answer]:
         if user.pk in without_factor:
             found.append(FORBIDDEN)
             continue
-        sight = sight_by_token(user, known[user.pk])
+        project, sight = projects.get(question.run_id or ""), sight_by_token(user, known[user.pk])
+        if not has_scope(user, Permission.RUNS_READ):
+            is_there = question.run_id is None or reach_by_token(user, known[user.pk]).sees(project)
+            found.append(FORBIDDEN if is_there else NOT_FOUND)
+            continue
         if question.run_id is None:
             found.append(sight)
-        elif not sight.sees(projects.get(question.run_id)):
+        elif not sight.sees(project):
             found.append(NOT_FOUND)
         elif question.is_session and why_not_enter(user, question.run_id):
             found.append(FORBIDDEN)

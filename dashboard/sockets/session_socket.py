@@ -156,6 +156,8 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
                     await self.record_end(link, end)
                     await self.finish(OVER, end)
                     return
+                if self.is_over:  # its end has not reached the person yet, who may have lost the right to all this
+                    return
                 try:
                     await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
                 except OSError:  # the person has gone, and disconnect() is on its way
@@ -213,13 +215,13 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
             return
         self.is_over = True
         self.may_return = end.code not in ("forbidden", "bad-message")
-        if self.link is not None and not self.may_return:
-            await self._send_end(self.link, end.sentence)
         try:
             await self.send(text_data=encode({"type": "ended", **to_builtins(end)}))
             await self.close(code=code)
         except OSError:  # the person has gone
             pass
+        if self.link is not None and not self.may_return:  # last: a node that takes nothing keeps nobody in
+            await self._send_end(self.link, end.sentence)
 
     async def _send_end(self, link: SessionLink, sentence: str) -> None:
         try:

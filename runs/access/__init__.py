@@ -42,6 +42,7 @@ from runs.access.permissions import (
     Wanted,
     known_scopes,
 )
+from runs.access.rechecking import as_of_now, require_still, with_rights_held
 from runs.access.refusals import Forbidden, NotFound
 from runs.access.roles import (
     Someone,
@@ -64,7 +65,7 @@ from runs.access.roles import (
     token_permissions,
     visible_projects,
 )
-from runs.access.sights import Sight, projects_of_runs, projects_of_sweeps, sight_by_token, sights
+from runs.access.sights import Sight, projects_of_runs, projects_of_sweeps, reach_by_token, sight_by_token, sights
 from runs.access.tokens import (
     TOKEN_PREFIX,
     get_invitation,
@@ -91,6 +92,7 @@ __all__ = [
     "Sight",
     "Someone",
     "Wanted",
+    "as_of_now",
     "by_token",
     "can",
     "can_create_projects",
@@ -122,6 +124,7 @@ __all__ = [
     "projects_of_runs",
     "projects_of_sweeps",
     "projects_with",
+    "reach_by_token",
     "require",
     "require_account",
     "require_administrator",
@@ -130,6 +133,7 @@ __all__ = [
     "require_project_maker",
     "require_runner",
     "require_scope",
+    "require_still",
     "require_use",
     "scope_permissions",
     "sight_by_token",
@@ -147,4 +151,5 @@ __all__ = [
     "visible_runs",
     "visible_sweeps",
     "why_not_enter",
+    "with_rights_held",
 ]

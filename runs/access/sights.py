@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from runs.access.permissions import Permission
-from runs.access.roles import token_permissions
+from runs.access.roles import has_scope
 from runs.models import GroupRole, Membership, Run, Sweep, User
 
 
@@ -45,14 +45,14 @@ def sights(users: Collection[User]) -> dict[int, Sight]:
 
 def sight_by_token(user: User, sight: Sight) -> Sight:
     """Return what is left of the person's sight for the token that they act by."""
-    token = user.token
-    if token is None:
+    return reach_by_token(user, sight) if has_scope(user, Permission.RUNS_READ) else NOTHING
+
+
+def reach_by_token(user: User, sight: Sight) -> Sight:
+    """Return the part of the person's sight that lies in the projects of the token, whatever its scopes are."""
+    if user.token is None or user.token.project_ids is None:
         return sight
-    if Permission.RUNS_READ not in token_permissions(token):
-        return NOTHING
-    if token.project_ids is None:
-        return sight
-    mine = frozenset(token.project_ids)
+    mine = frozenset(user.token.project_ids)
     return Sight(mine if sight.projects is None else mine & sight.projects)
 
 

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from runs import broadcast
-from runs.access import Permission, require, require_manager, require_runner
+from runs.access import Permission, require, require_manager, require_runner, with_rights_held
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.checks import SettingsError
 from runs.engines.cluster_settings.fields import secret_names
@@ -108,6 +108,7 @@ def delete_cluster(*, actor: User, cluster: Cluster) -> None:
         cluster.delete()
 
 
+@with_rights_held
 def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
     """Return a token and its secret, which is shown this once and lets one machine in within a day."""
     require_manager(actor, cluster)

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from runs import stopping
-from runs.access import Permission, require, require_use
+from runs.access import Permission, require, require_still, require_use
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
@@ -58,6 +58,7 @@ def submit_run(
         document = merge(document, overrides)
     prepared = prepare_run(actor=actor, document=document)
     with transaction.atomic():
+        require_still(actor, prepared.found.project, Permission.RUNS_LAUNCH)  # code from Git takes up to minutes
         return queue_run(prepared, actor=actor, job=job, parent=parent, sentence=f"Submitted by {actor}.")
 
 

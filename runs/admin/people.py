@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin, TabularInline
@@ -13,6 +16,8 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from runs import actions
 from runs.admin.base import ROWS, Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
+
+RIGHTS_OF_PEOPLE = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
 @admin.register(User)
@@ -24,6 +29,15 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser")
     actions = ("revoke_all_tokens",)
+
+    # Django lets whoever may edit people make themselves an administrator. Here only administrators give rights.
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        found = super().get_readonly_fields(request, obj)
+        return found if _actor(request).is_superuser else (*found, *RIGHTS_OF_PEOPLE)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_change(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """People are erased, with a tombstone that restores honour: on their page under People."""
@@ -38,7 +52,9 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
         return _actor(request).is_superuser
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
-        """Say what a new password leaves as it is."""
+        """Say what a new password leaves as it is. Whoever sets a password can sign in as that person."""
+        if not _actor(request).is_superuser:
+            raise PermissionDenied("Only administrators set the passwords of others.")
         response: HttpResponse = super().user_change_password(request, id, form_url)
         user = self.get_object(request, unquote(id))
         if response.status_code == 302 and user is not None:
@@ -115,6 +131,10 @@ class SignInLinkAdmin(Written):
 class IdempotencyKeyAdmin(Written):
     list_display = ("user", "path", "status_code", "created_at")
     exclude = ("answer", "body_digest")
+
+
+def _may_change(request: HttpRequest, person: User | None) -> bool:
+    return person is None or not person.is_superuser or _actor(request).is_superuser
 
 
 def _actor(request: HttpRequest) -> User:

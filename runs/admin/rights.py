@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin
 from django.contrib.auth.models import Group
+from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
 from runs.admin.base import ROWS, Editable, Granting
@@ -27,6 +30,11 @@ class ClusterRoleInline(TabularInline):  # type: ignore[misc]
 class PeopleGroupAdmin(Granting, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     list_per_page = ROWS
     inlines = (GroupRoleInline, ClusterRoleInline)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Only administrators give Django's permissions: whoever may edit groups is not thereby one."""
+        found = super().get_readonly_fields(request, obj)
+        return found if getattr(request.user, "is_superuser", False) else (*found, "permissions")
 
 
 @admin.register(GroupRole)

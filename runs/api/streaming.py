@@ -13,24 +13,33 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
+from runs.api.lasting_rights import LastingRight
+
 LINES_AT_ONCE = 2000
 CHUNK_BYTES = 1024 * 1024
 RANGE = re.compile(r"bytes=(\d{1,18})-")
 
 
 def text_response(
-    request: HttpRequest, lines: Iterator[str], content_type: str = "text/plain; charset=utf-8", name: str = ""
+    request: HttpRequest,
+    lines: Iterator[str],
+    right: LastingRight,
+    content_type: str = "text/plain; charset=utf-8",
+    name: str = "",
 ) -> StreamingHttpResponse:
     """Answer with lines of text, a few thousand at a time; with a ``name`` as a file that is to be saved."""
-    response = stream(request, _parts(lines), content_type)
+    response = stream(request, _parts(lines), right, content_type)
     if name:
         response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-def stream(request: HttpRequest, parts: Generator[str], content_type: str) -> StreamingHttpResponse:
-    """Answer with the parts, of which none is empty, one after the other."""
-    content = _from_thread(parts) if isinstance(request, ASGIRequest) else parts
+def stream(
+    request: HttpRequest, parts: Generator[str], right: LastingRight, content_type: str
+) -> StreamingHttpResponse:
+    """Answer with the parts, of which none is empty, one after the other, for as long as the right lasts."""
+    allowed = right.over(parts)
+    content = _from_thread(allowed, parts) if isinstance(request, ASGIRequest) else allowed
     return StreamingHttpResponse(content, content_type=content_type)
 
 
@@ -39,18 +48,19 @@ def _parts(lines: Iterator[str]) -> Generator[str]:
         yield part
 
 
-async def _from_thread(parts: Generator[str]) -> AsyncIterator[str]:
+async def _from_thread(allowed: Generator[str], parts: Generator[str]) -> AsyncIterator[str]:
     """The parts come out of the database, so each is asked for in the thread of this request; so is the end, where
     somebody leaves in the middle, since what they read may hold a transaction open."""
     try:
-        while part := await sync_to_async(lambda: next(parts, ""))():
+        while part := await sync_to_async(lambda: next(allowed, ""))():
             yield part
     finally:
         await sync_to_async(parts.close)()
 
 
-def file_response(request: HttpRequest, path: Path) -> HttpResponseBase:
-    """Answer with a file that is to be saved, a chunk at a time: all of it, or from the byte that ``Range`` names.
+def file_response(request: HttpRequest, path: Path, right: LastingRight | None) -> HttpResponseBase:
+    """Answer with a file that is to be saved, a chunk at a time: all of it, or from the byte that ``Range`` names. It
+    breaks off where the right does not last; None: what a node fetches, which is asked about once.
 
     ``ETag`` is size and time; with another one in ``If-Range`` all of it is sent, since the file is another by now.
     """
@@ -67,7 +77,7 @@ def file_response(request: HttpRequest, path: Path) -> HttpResponseBase:
     chunks = _chunks if isinstance(request, ASGIRequest) else _plain_chunks
     status = 200 if first is None else 206
     kind = "application/octet-stream"
-    return StreamingHttpResponse(chunks(path, first or 0), content_type=kind, headers=headers, status=status)
+    return StreamingHttpResponse(chunks(path, first or 0, right), content_type=kind, headers=headers, status=status)
 
 
 def _first_byte(request: HttpRequest, tag: str) -> int | None:
@@ -78,16 +88,20 @@ def _first_byte(request: HttpRequest, tag: str) -> int | None:
     return int(found[1])
 
 
-async def _chunks(path: Path, first: int) -> AsyncIterator[bytes]:
+async def _chunks(path: Path, first: int, right: LastingRight | None) -> AsyncIterator[bytes]:
     """Each chunk is read in some thread: a slow disk must hold up neither the loop nor the other requests."""
     with path.open("rb") as file:
         file.seek(first)
         while part := await sync_to_async(file.read, thread_sensitive=False)(CHUNK_BYTES):
+            if right is not None:
+                await sync_to_async(right.check)()
             yield part
 
 
-def _plain_chunks(path: Path, first: int) -> Iterator[bytes]:
+def _plain_chunks(path: Path, first: int, right: LastingRight | None) -> Iterator[bytes]:
     with path.open("rb") as file:
         file.seek(first)
         while part := file.read(CHUNK_BYTES):
+            if right is not None:
+                right.check()
             yield part

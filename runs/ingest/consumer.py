@@ -104,6 +104,8 @@ class Consumer:
             self._rounds.forget()
             raise
         self._acknowledge([entry_id for entry_id, _ in entries])
+        if self._reader.is_exhausted(entries):
+            self._begin_stream_anew(entries[-1])
         for change in committed:
             self._push.add(change)
             self._house.note(change)
@@ -113,6 +115,13 @@ class Consumer:
         """Only now, after the commit: whoever is killed before this line makes the entries come again, and they are
         dropped as seen."""
         self._reader.acknowledge(entry_ids)
+
+    def _begin_stream_anew(self, entry: StreamEntry) -> None:
+        """With a new epoch, so that what was sent meanwhile comes again."""
+        node = entry[1].get(b"n", b"").decode(errors="replace")[:40]
+        log.warning("ingest.stream_exhausted", shard=self.shard, node=node)
+        self._reader.begin_anew()
+        redis().set(EPOCH_KEY, secrets.token_hex(8))
 
     def _wait_after(self, error: RedisError | OperationalError | InterfaceError) -> None:
         log.warning("ingest.waits", shard=self.shard, error=str(error), seconds=self._backoff_s)

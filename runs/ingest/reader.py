@@ -16,6 +16,8 @@ READ_ENTRIES = 16
 ROUND_BYTES = 4 * 1024 * 1024
 ROUND_ENTRIES = 1024
 
+LAST_MS = 2**64 - 1  # of an entry's id
+
 StreamEntry = tuple[bytes, dict[bytes, bytes]]  # id, fields
 
 
@@ -50,6 +52,15 @@ class Reader:
             size += _size(more)
             entries += more
         return entries
+
+    def is_exhausted(self, entries: list[StreamEntry]) -> bool:
+        """Whether a sender, who may choose the id of an entry, has taken the last one: nobody can append any more."""
+        return bool(entries) and int(entries[-1][0].partition(b"-")[0]) == LAST_MS
+
+    def begin_anew(self) -> None:
+        """Put a new stream in the place of this one, of which everything was acknowledged."""
+        redis().delete(self.stream)
+        self.make_group()
 
     def acknowledge(self, entry_ids: list[bytes]) -> None:
         pipeline = redis().pipeline(transaction=False)

@@ -52,9 +52,19 @@ def _open_secret(key: GitKey) -> str:
 def key_for(project: Project, place: Place) -> GitKey | None:
     """Return the project's key for the repository: that of the longest place that it lies under."""
     kind = {"ssh": GitKey.Kind.SSH, "https": GitKey.Kind.TOKEN, "http": GitKey.Kind.TOKEN}.get(place.scheme)
-    wanted = f"{place.host}/{place.path.strip('/')}".removesuffix(".git")
+    wanted = f"{_server_of(place)}/{place.path.strip('/')}".removesuffix(".git")
     fitting = [one for one in GitKey.objects.filter(project=project, kind=kind) if _covers(one.place, wanted)]
     return max(fitting, key=lambda one: len(one.place), default=None)
+
+
+def _server_of(place: Place) -> str:
+    """Return host and port as the places of keys have them. Another port may be another program, which must not get the
+    token that is for the first; and over plain HTTP everybody on the way reads it. So both are named in the place. (SSH
+    gives no key away.)"""
+    if place.scheme == "http":
+        return f"{place.host}:{place.port or 80}"
+    is_named = place.scheme == "https" and place.port not in (None, 443)
+    return f"{place.host}:{place.port}" if is_named else place.host
 
 
 def _covers(place: str, wanted: str) -> bool:
@@ -145,18 +155,23 @@ class KeyValues(NamedTuple):
     host_keys: str
 
 
-_PLACE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(/[A-Za-z0-9._~/-]*[A-Za-z0-9_~-])?")
+_PLACE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*[A-Za-z0-9_~-])?")
 _USER = re.compile(r"[A-Za-z0-9._@+-]{0,100}")
 
 
 def checked_key(*, kind: GitKey.Kind, place: str, secret: str, user: str, host_keys: str) -> KeyValues:
     """Return what is to be kept. Raises ValidationError, which never has the secret in it."""
     problems: dict[str, str] = {}
-    place = re.sub(r"^[a-z+]+://", "", place.strip()).rpartition("@")[2]
+    scheme, _, place = place.strip().rpartition("://")
+    place = place.rpartition("@")[2]
     if re.fullmatch(r"[A-Za-z0-9.-]+:(?!\d+(/|$)).*", place):
         place = place.replace(":", "/", 1)
     host, _, path = place.partition("/")
-    place = f"{host.partition(':')[0].lower()}/{path.strip('/').removesuffix('.git')}".rstrip("/")
+    name, _, port = host.partition(":")
+    port = port or ("80" if scheme == "http" else "")
+    is_port_kept = kind == GitKey.Kind.TOKEN and port not in ("", "443")
+    host = f"{name.lower()}:{port}" if is_port_kept else name.lower()
+    place = f"{host}/{path.strip('/').removesuffix('.git')}".rstrip("/")
     if not _PLACE.fullmatch(place) or ".." in place or len(place) > 500:
         problems["place"] = "Write a host such as github.com, or a host and a path such as github.com/team."
     secret = secret.replace("\r\n", "\n").strip()

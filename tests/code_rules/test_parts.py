@@ -77,6 +77,7 @@ def test_many_failures_are_not_run_again(
 NEVER = {"tests/parity", "tests/quality"}
 ALONE = {
     "tests/chaos",
+    "tests/security",
     "tests/whole/test_kubernetes.py",
     "tests/whole/test_ray.py",
     "tests/whole/slurm",

@@ -22,6 +22,7 @@ from runs.access import (
     require_manager,
     require_scope,
     visible_projects,
+    with_rights_held,
 )
 from runs.actions.people.handed_out import void_handed_out
 from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
@@ -59,6 +60,7 @@ def create_group(*, actor: User, name: str) -> Group:
     return group
 
 
+@with_rights_held
 def delete_group(*, actor: User, group: Group) -> None:
     """Delete the group: its people lose what it gave them."""
     require_administrator(actor)
@@ -67,6 +69,7 @@ def delete_group(*, actor: User, group: Group) -> None:
         void_handed_out()
 
 
+@with_rights_held
 def set_group_members(*, actor: User, group: Group, users: Sequence[User]) -> None:
     """Have exactly these people in the group."""
     require_administrator(actor)
@@ -75,6 +78,7 @@ def set_group_members(*, actor: User, group: Group, users: Sequence[User]) -> No
         void_handed_out()
 
 
+@with_rights_held
 def give_group_role(
     *, actor: User, group: Group, project: Project | None, role: Role, custom_role: CustomRole | None = None
 ) -> GroupRole:
@@ -95,6 +99,7 @@ def give_group_role(
     return made
 
 
+@with_rights_held
 def take_group_role(*, actor: User, group: Group, project: Project | None) -> None:
     """Take the group's role in the project (None: the one in every project) from it. Raises NotFound."""
     if project is None:
@@ -108,6 +113,7 @@ def take_group_role(*, actor: User, group: Group, project: Project | None) -> No
         void_handed_out()
 
 
+@with_rights_held
 def give_cluster_role(*, actor: User, group: Group, cluster: Cluster | None, kind: ClusterRole.Kind) -> ClusterRole:
     """Let everybody in the group run on the cluster, or operate it; None: every cluster, those to come included."""
     require_manager(actor, cluster)
@@ -115,6 +121,7 @@ def give_cluster_role(*, actor: User, group: Group, cluster: Cluster | None, kin
     return made
 
 
+@with_rights_held
 def take_cluster_role(*, actor: User, group: Group, cluster: Cluster | None) -> None:
     require_manager(actor, cluster)
     with transaction.atomic():
@@ -124,6 +131,7 @@ def take_cluster_role(*, actor: User, group: Group, cluster: Cluster | None) -> 
         void_handed_out()
 
 
+@with_rights_held
 def save_custom_role(
     *, actor: User, project: Project, name: str, permissions: Sequence[str], role: CustomRole | None = None
 ) -> CustomRole:
@@ -148,6 +156,7 @@ def save_custom_role(
     return saved
 
 
+@with_rights_held
 def delete_custom_role(*, actor: User, role: CustomRole) -> None:
     """Delete the role: whoever had it keeps their built-in one."""
     require(actor, role.project, Permission.ROLES_MANAGE)

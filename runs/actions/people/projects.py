@@ -19,6 +19,7 @@ from runs.access import (
     require_account,
     require_grant,
     require_project_maker,
+    with_rights_held,
 )
 from runs.actions.people.handed_out import void_handed_out
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
@@ -46,6 +47,7 @@ def create_project(*, actor: User, name: str) -> Project:
     return project
 
 
+@with_rights_held
 def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tuple[Invitation, str]:
     """Return an invitation and its secret, which is shown this once and works for one person within a week."""
     require_grant(actor, project, role)
@@ -64,6 +66,7 @@ def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tup
     return invitation, secret
 
 
+@with_rights_held
 def withdraw_invitation(*, actor: User, project: Project, invitation_id: str) -> None:
     """Make an open link useless. One that was accepted is history and stays."""
     require(actor, project, Permission.MEMBERS_MANAGE)
@@ -98,6 +101,7 @@ def accept_invitation(
     return person
 
 
+@with_rights_held
 def change_role(
     *, actor: User, project: Project, user: User, role: Role, custom_role: CustomRole | None = None
 ) -> Membership:
@@ -118,6 +122,7 @@ def change_role(
     return membership
 
 
+@with_rights_held
 def remove_member(*, actor: User, project: Project, user: User) -> None:
     """Take a member out. Everybody may leave; others are removed by who could give them their role."""
     if actor == user:

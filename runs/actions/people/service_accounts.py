@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import Permission, require, require_grant
+from runs.access import Permission, require, require_grant, with_rights_held
 from runs.actions.people.tokens import require_over_account
 from runs.models import Membership, Project, Role, Token, User
 from runs.refused import Refused
@@ -13,6 +13,7 @@ from runs.refused import Refused
 MAX_NAME = 60
 
 
+@with_rights_held
 def create_service_account(*, actor: User, project: Project, name: str, role: Role) -> User:
     """Make a service account with a role of the project that is no more than the actor's. Raises ValidationError for
     its name, Refused for a taken one."""
@@ -31,6 +32,7 @@ def create_service_account(*, actor: User, project: Project, name: str, role: Ro
     return account
 
 
+@with_rights_held
 def close_service_account(*, actor: User, account: User) -> None:
     """End the account for good: its tokens open nothing. What it launched keeps its name."""
     require_over_account(actor, account)

@@ -24,6 +24,7 @@ from runs.access import (
     require,
     require_account,
     scope_permissions,
+    with_rights_held,
 )
 from runs.models import Token, User
 from runs.models.access import digest_of
@@ -33,6 +34,7 @@ from trainyard.formats.names import without_hidden
 log = structlog.get_logger(__name__)
 
 
+@with_rights_held
 def create_token(
     *,
     actor: User,

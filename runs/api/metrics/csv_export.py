@@ -15,6 +15,7 @@ from ninja import Field, Query, Router, Schema
 
 from runs.access import get_run, get_runs
 from runs.api.auth import actor
+from runs.api.lasting_rights import LastingRight
 from runs.api.metrics.curves import MAX_RUNS
 from runs.api.metrics.labels import labels_in
 from runs.api.streaming import stream
@@ -42,17 +43,21 @@ class ManyCsvQuery(CsvQuery):
 
 @router.get("/runs/{run_id}/series.csv", summary="Every point as CSV")
 def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
-    return _answer(request, [get_run(actor(request), run_id)], query, run_id)
+    right = LastingRight(request, lambda user: get_run(user, run_id))
+    return _answer(request, [get_run(actor(request), run_id)], right, query, run_id)
 
 
 @router.get("/series.csv", summary="Every point of many runs as CSV")
 def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
-    return _answer(request, get_runs(actor(request), query.run), query, f"{len(query.run)}-runs")
+    right = LastingRight(request, lambda user: get_runs(user, query.run))
+    return _answer(request, get_runs(actor(request), query.run), right, query, f"{len(query.run)}-runs")
 
 
-def _answer(request: HttpRequest, runs: Sequence[Run], query: CsvQuery, title: str) -> StreamingHttpResponse:
+def _answer(
+    request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: CsvQuery, title: str
+) -> StreamingHttpResponse:
     labels = labels_in(query.labels)
-    response = stream(request, lines(_curves(runs, query, labels)), "text/csv; charset=utf-8")
+    response = stream(request, lines(_curves(runs, query, labels)), right, "text/csv; charset=utf-8")
     file_name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
     response["Content-Disposition"] = content_disposition_header(True, f"{file_name}.csv")
     response["Cache-Control"] = "private, no-cache"

@@ -13,6 +13,7 @@ from ninja import Field, Query, Router, Schema
 
 from runs.access import get_run
 from runs.api.auth import actor
+from runs.api.lasting_rights import LastingRight
 from runs.api.streaming import text_response
 from runs.logs import labels as log_labels
 from runs.logs import patterns as log_patterns
@@ -242,7 +243,8 @@ def _as_it_is(found: Mapping[str, object]) -> HttpResponse:
 @router.get("/runs/{run_id}/logs/download", summary="The log as text")
 def download(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> StreamingHttpResponse:
     run = get_run(actor(request), run_id)
-    response = text_response(request, read_log_text(run.pk, query.filters))
+    right = LastingRight(request, lambda user: get_run(user, run_id))
+    response = text_response(request, read_log_text(run.pk, query.filters), right)
     response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

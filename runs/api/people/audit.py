@@ -11,6 +11,7 @@ from ninja import Field, Query, Router, Schema
 
 from runs.access import Forbidden
 from runs.api.auth import actor
+from runs.api.lasting_rights import LastingRight
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.streaming import text_response
 from runs.audit import chain
@@ -97,9 +98,10 @@ def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditOut]:
 @router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")
 def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResponse:
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
+    right = LastingRight(request, audit_rows.visible_entries)
     if query.format == "csv":
-        return text_response(request, audit_rows.csv_lines(rows), "text/csv; charset=utf-8", "audit.csv")
-    return text_response(request, audit_rows.json_lines(rows), "application/jsonl; charset=utf-8", "audit.jsonl")
+        return text_response(request, audit_rows.csv_lines(rows), right, "text/csv; charset=utf-8", "audit.csv")
+    return text_response(request, audit_rows.json_lines(rows), right, "application/jsonl; charset=utf-8", "audit.jsonl")
 
 
 @router.get("/audit/verify", response=VerdictOut, summary="Check the chain of hashes")

@@ -60,4 +60,4 @@ def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
     path = bundle_path(sha256)
     if sha256 not in wanted or not path.is_file():
         raise NotFound(f"There is no bundle {sha256[:12]!r} for this node.")
-    return file_response(request, path)
+    return file_response(request, path, None)

@@ -12,6 +12,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import NotFound, Permission, get_run
 from runs.api.auth import actor
+from runs.api.lasting_rights import LastingRight
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_files import placement_of, refusals, sender_of
 from runs.api.shapes import Body
@@ -95,7 +96,7 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     found = outputs.find(run.pk, path)
     if found is None:
         raise NotFound(f"Run {run.name} has no file {path!r}.")
-    response = file_response(request, found)
+    response = file_response(request, found, LastingRight(request, lambda user: get_run(user, run_id)))
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response

@@ -1,7 +1,8 @@
 """Every route as every caller, compared with the table of permissions.
 
-The routes are found by walking; what should become of a request is derived from the route's rule and the table. A route
-without a rule is red, and so is everything when a loader does not ask.
+The routes are found by walking (pages, REST, sockets, and the tables of the administration); what should become of a
+request is derived from the route's rule and the table. A route without a rule is red, and so is everything when a
+loader does not ask.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import pytest
+from django.contrib import admin
 
 from dashboard.management.walk import RULES, Route, routes, rule_of
-from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, Outcome, outcome
+from dashboard.rules.admin import CHANGED_BY_HAND
+from dashboard.rules.callers import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, Outcome, outcome
 from dashboard.rules.kinds import Kind
 from runs import access
+from runs.admin.base import Written
 from tests.cast import Cast
+from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
 from tests.dashboard.rules.world import World, make_world
 from tests.servers import Valkey
 
-# What is wrong with the request is listed in the form beside the project that it is refused for: of these only what
-# strangers are answered is compared.
-STRANGERS_ALONE = {"POST /launch/"}
 NO_SCOPE_NEEDED = {"POST /api/v1/plans"}  # any token of somebody who sees the project
 
 
@@ -31,9 +33,24 @@ def world(cast: Cast, valkey: Valkey) -> World:
 
 
 def test_every_route_has_a_rule_and_every_rule_a_route() -> None:
-    found = {str(route) for route in routes() if not route.is_admin}
-    assert found - RULES.keys() == set(), "routes that no rule names"
+    found = {str(route) for route in routes()}
+    assert {str(route) for route in routes() if rule_of(route) is None} == set(), "routes that no rule names"
     assert RULES.keys() - found == set(), "rules of routes that are gone"
+
+
+def test_every_table_of_the_administration_is_walked_and_only_those_named_are_changed_there() -> None:
+    found = {str(route) for route in routes()}
+    changed = set()
+    for model, pages in admin.site._registry.items():
+        table = f"{model._meta.app_label}/{model._meta.model_name}"
+        rows = [f"/admin/{table}/{page}" for page in ("", "add/", *(f"<object_id>/{one}/" for one in PAGES_OF_A_ROW))]
+        assert {f"{method} {row}" for method in ("GET", "POST") for row in rows} <= found
+        if not isinstance(pages, Written):
+            changed.add(table)
+    assert changed == CHANGED_BY_HAND
+
+
+PAGES_OF_A_ROW = ("change", "delete", "history")
 
 
 def test_every_route_as_the_callers_on_both_sides_of_its_rule(world: World) -> None:
@@ -45,23 +62,30 @@ def test_every_route_as_the_callers_on_both_sides_of_its_rule(world: World) -> N
 @pytest.mark.extended
 def test_every_route_as_every_caller(world: World) -> None:
     """Prints the table of what was answered, and how many answers there were of each kind."""
+    chosen = routes()
     answers = {
         (route, caller): (wanted_of(route, caller), world.call(route, caller))
-        for route in routes()
-        if is_called(route)
+        for route in chosen
         for caller in everybody(route)
     }
-    for route in dict.fromkeys(route for route, _ in answers):
+    for route in chosen:
         was = (f"{caller}={answers[route, caller][1]}" for caller in everybody(route))
         print(f"{route!s:<64}", ", ".join(was))
     counts = Counter(was for _, was in answers.values())
+    kinds = Counter(kind_of(route) for route in chosen)
+    print(f"{len(chosen)} routes:", ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     print(f"{len(answers)} requests:", ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
-    found = [
-        (str(route), str(caller), str(wanted), str(was))
-        for (route, caller), (wanted, was) in answers.items()
-        if wanted != was and (caller == Caller.ANONYMOUS or str(route) not in STRANGERS_ALONE)
-    ]
+    found = [(*map(str, asked), str(wanted), str(was)) for asked, (wanted, was) in answers.items() if wanted != was]
+    print(f"{len(found)} differ from the rules")
     assert not found, "\n".join(map(str, found))
+
+
+def kind_of(route: Route) -> str:
+    if route.is_socket:
+        return "of sockets"
+    if route.is_admin:
+        return "of the administration"
+    return "of REST" if route.is_rest else "of pages"
 
 
 # A loader that does not ask, and a route on which that is seen.
@@ -78,7 +102,7 @@ PATCHES = {
 def test_it_is_red_when_a_loader_does_not_ask(world: World, loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both the loader and the action that asks again: one alone still refuses."""
     key, behind = PATCHES[loader]
-    (route,) = [one for one in routes() if str(one) == key]
+    route = named(key)
     assert differences(world, [route], everybody) == []
     real = getattr(access, loader.rpartition(".")[2])
     root = world.users[Caller.ADMINISTRATOR]
@@ -88,12 +112,40 @@ def test_it_is_red_when_a_loader_does_not_ask(world: World, loader: str, monkeyp
     assert differences(world, [route], everybody) != []
 
 
+# What asks elsewhere than in a loader, and a route on which it is seen that it does not ask any more.
+OTHER_PATCHES = {
+    "dashboard.sockets.admission.why_not_enter": ("WS /ws/runs/<run_id>/session/", lambda *_: ""),
+    "dashboard.sockets.admission.sight_by_token": (
+        "WS /ws/runs/<run_id>/",
+        lambda *_: access.Sight(None),
+    ),
+    "runs.admin.base.Written.has_add_permission": ("POST /admin/runs/token/add/", lambda *_: True),
+    "django.contrib.admin.AdminSite.has_permission": ("GET /admin/runs/run/", lambda *_: True),
+    "django.contrib.admin.ModelAdmin.has_view_permission": ("GET /admin/runs/run/", lambda *_, **__: True),
+}
+
+
+@pytest.mark.parametrize("asking", OTHER_PATCHES)
+def test_it_is_red_when_a_socket_or_the_administration_does_not_ask(
+    world: World, asking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, lets_in = OTHER_PATCHES[asking]
+    assert differences(world, [named(key)], everybody) == []
+    monkeypatch.setattr(asking, lets_in)
+    assert differences(world, [named(key)], everybody) != []
+
+
+def named(key: str) -> Route:
+    (route,) = [one for one in routes() if str(one) == key]
+    return route
+
+
 def differences(
     world: World, chosen: Iterable[Route], callers: Callable[[Route], Iterable[Caller]]
 ) -> list[tuple[str, str, str, str]]:
     """Return (route, caller, what should be, what was) for each that differs."""
     found = []
-    for route in filter(is_called, chosen):
+    for route in chosen:
         for caller in callers(route):
             wanted, was = wanted_of(route, caller), world.call(route, caller)
             if wanted != was:
@@ -101,23 +153,32 @@ def differences(
     return found
 
 
-def is_called(route: Route) -> bool:
-    return rule_of(route) is not None and not (route.is_socket or route.is_admin)
-
-
 def wanted_of(route: Route, caller: Caller) -> Outcome:
     """Return what should become of the request, in the world of the tests."""
     rule = rule_of(route)
-    assert rule is not None
+    assert rule is not None, str(route)
     wanted = outcome(rule, caller)
+    if rule.kind in OF_THE_ADMIN:
+        return _wanted_of_a_row(route, wanted)
     if rule.is_there or wanted in (Outcome.UNKNOWN, Outcome.FORBIDDEN):
         return wanted
     return Outcome.HIDDEN
 
 
+def _wanted_of_a_row(route: Route, wanted: Outcome) -> Outcome:
+    """In an empty table there is no row to be seen; its history is looked for before anybody asks who may see it."""
+    if not is_about_a_row(route) or wanted == Outcome.UNKNOWN or row_of(route) is not None:
+        return wanted
+    if route.path.endswith("/history/"):
+        return Outcome.HIDDEN
+    is_shown = wanted == Outcome.ALLOWED and not route.path.endswith("<object_id>/")
+    return Outcome.HIDDEN if is_shown else wanted
+
+
 def everybody(route: Route) -> Iterator[Caller]:
     for caller in Caller:
-        if (route.is_rest or caller not in TOKENS_ALONE) and not (
+        takes_tokens = route.is_rest or route.is_socket
+        if (takes_tokens or caller not in TOKENS_ALONE) and not (
             caller == Caller.WITHOUT_SCOPE and str(route) in NO_SCOPE_NEEDED
         ):
             yield caller
@@ -126,19 +187,24 @@ def everybody(route: Route) -> Iterator[Caller]:
 def boundary(route: Route) -> list[Caller]:
     """Return who nobody knows, who sees nothing, the weakest who may and the strongest who may not."""
     rule = rule_of(route)
-    assert rule is not None
-    if rule.kind == Kind.PUBLIC or str(route) in STRANGERS_ALONE:
+    assert rule is not None, str(route)
+    if rule.kind in OF_THE_ADMIN:
+        return _boundary_of_the_admin(route)
+    if rule.kind == Kind.PUBLIC:
         return [Caller.ANONYMOUS]
     roles = list(ROLE_OF)
     may = [one for one in roles if outcome(rule, one) == Outcome.ALLOWED]
     may_not = [one for one in roles if outcome(rule, one) != Outcome.ALLOWED]
     chosen = [Caller.ANONYMOUS, Caller.OUTSIDER, *may[:1], *may_not[-1:]]
-    if route.is_rest:
+    if route.is_rest or route.is_socket:
         chosen.append(Caller.REVOKED_TOKEN)
         if rule.permission is not None and str(route) not in NO_SCOPE_NEEDED:
             chosen.append(Caller.WITHOUT_SCOPE)
     return chosen
 
 
-def test_sockets_have_rules() -> None:
-    assert all(rule_of(route) is not None for route in routes() if route.is_socket)
+def _boundary_of_the_admin(route: Route) -> list[Caller]:
+    """Staff who were given no table; for what nobody may do, the administrator too. Drawing all pages takes long."""
+    rule = rule_of(route)
+    refused = [caller for caller in STAFF if rule is not None and outcome(rule, caller) == Outcome.FORBIDDEN]
+    return sorted(refused) if route.method == "POST" else [Caller.OPERATOR]

@@ -14,16 +14,20 @@ from django.test import Client
 from django.utils import timezone
 
 from dashboard.management.walk import Route, rule_of
-from dashboard.rules.callers import ROLE_OF, Caller, Outcome
+from dashboard.pages.launch.spec_form import typed_of
+from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, Outcome
 from runs import actions
 from runs.access import Permission
 from runs.models import ClusterRole, GitKey, Membership, Role, Run, Token, User
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, make_user, spec
+from tests.dashboard.rules.admin_rows import NO_ROW, is_about_a_row, row_of
+from tests.dashboard.rules.socket_calls import call_socket
 from tests.datasets import make_dataset
+from trainyard.spec import parse_spec
 
 LOCAL_ID = "0" * 32
-SIGN_OUT = "POST /sign-out/"
+SIGN_OUT, ADMIN_SIGN_OUT = "POST /sign-out/", "/admin/logout/"
 # What a request needs so that its permission is asked about: bodies of REST, and queries.
 SWEEP = {
     "name": "another",
@@ -69,6 +73,7 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/groups/<group_id>/members": {"members": []},
     "PUT /api/v1/groups/<group_id>/projects/<project_id>": {"role": "viewer"},
     "PUT /api/v1/groups/<group_id>/clusters/<cluster_id>": {"role": "runner"},
+    "POST /launch/": {**typed_of(parse_spec(spec()).resolved()), "task": "language-model", "from": "example:hello-gpt"},
     "POST /account/tokens/": {"project": []},
     "POST /people/<project_id>/invite/": {"role": "viewer"},
     "POST /people/<project_id>/role/<user_id>/": {"role": "viewer"},
@@ -85,6 +90,8 @@ QUERIES = {
     "/api/v1/runs/<run_id>/media/histograms": "name=weights",
     "/api/v1/runs/<run_id>/media/steps": "name=weights",
 }
+# A form that is refused comes back with the refusal beside its project.
+REFUSED_IN_FORMS = {"There is no project": Outcome.HIDDEN, "You need to be": Outcome.FORBIDDEN}
 # What a name in a route stands for there, where another route has another thing by the same name.
 NAMES = {"/nodes/<node_id>/do/<verb>/": {"verb": "drain"}}
 
@@ -103,15 +110,24 @@ class World:
             ids["name"] = "SECRET"
         if "accounts/" in route.path:
             ids |= {"username": self.ids["account"], "user_id": self.ids["account_id"]}
+        if route.is_admin:
+            ids |= dict.fromkeys(("object_id", "id", "content_type_id"), row_of(route) or NO_ROW)
         ids |= NAMES.get(route.path, {})
         return re.sub(r"<(\w+)>", lambda found: ids[found.group(1)], route.path)
 
     def call(self, route: Route, caller: Caller) -> Outcome:
         """Send the request, take back what it did, and say what became of it."""
         client = self._client(caller)  # its session must outlive the request
+        if route.is_socket:
+            return call_socket(self.path(route), *self._headers_of_socket(route, caller, client))
         with transaction.atomic():
             response = self._send(client, route, caller)
             transaction.set_rollback(True)
+        if route.path == ADMIN_SIGN_OUT:
+            del self.clients[caller]
+            return Outcome.ALLOWED  # whoever is not staff stays signed in, and is led to the administration
+        if is_about_a_row(route) and response.status_code == 302 and response["Location"] == "/admin/":
+            return Outcome.HIDDEN  # what Django answers where there is no such row
         if str(route) == SIGN_OUT:
             # It leads to the sign-in, as a refusal does. It was carried out when the session is gone.
             del self.clients[caller]
@@ -119,9 +135,15 @@ class World:
             return Outcome.UNKNOWN if session is not None and session.value else Outcome.ALLOWED
         return outcome_of(response)
 
+    def _headers_of_socket(self, route: Route, caller: Caller, client: Client) -> list[tuple[bytes, bytes]]:
+        if caller in TOKENS_ALONE:
+            return [(b"authorization", f"Bearer {self._token(route, caller)}".encode())]
+        name = settings.SESSION_COOKIE_NAME
+        return [(b"cookie", f"{name}={client.cookies[name].value}".encode())] if name in client.cookies else []
+
     def _send(self, client: Client, route: Route, caller: Caller) -> Any:
         headers = {}
-        if caller in (Caller.REVOKED_TOKEN, Caller.WITHOUT_SCOPE):
+        if caller in TOKENS_ALONE:
             headers["Authorization"] = f"Bearer {self._token(route, caller)}"
         path = self.path(route)
         if route.path in QUERIES:
@@ -163,6 +185,9 @@ def outcome_of(response: Any) -> Outcome:
         return Outcome.FORBIDDEN
     if status == 404:
         return Outcome.HIDDEN
+    if status == 422 and not response.streaming and response["Content-Type"].startswith("text/html"):
+        text = response.content.decode()
+        return next((found for words, found in REFUSED_IN_FORMS.items() if words in text), Outcome.ALLOWED)
     return Outcome.FAILED if status >= 500 and status != 503 else Outcome.ALLOWED
 
 
@@ -170,6 +195,8 @@ def make_world(cast: Cast) -> World:
     """Make the project of the cast with one of everything. The run is the member's, and so may be deleted by them."""
     cast.owner.is_staff = False
     cast.owner.save()
+    cast.cluster.interactive = True
+    cast.cluster.save()
     users = {
         Caller.OUTSIDER: cast.outsider,
         Caller.VIEWER: cast.viewer,

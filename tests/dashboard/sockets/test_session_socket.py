@@ -14,7 +14,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from dashboard.sockets import admission as door
-from dashboard.sockets import session_socket
+from dashboard.sockets import session_link, session_socket
 from runs.access import Forbidden
 from runs.models import Cluster, Event, Membership, Node, Run, User
 from runs.refused import Refused
@@ -70,6 +70,10 @@ class PlayedNode:
                 assert self._order.takes(frame)
                 if frame.kind != FrameKind.KEEP:
                     return frame
+
+    async def fill(self) -> None:
+        """Leave more unread than the server lets wait."""
+        await self._client.lpush(self._keys["down"], *[b"unread"] * (session_link.MAX_WAITING + 1))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -155,6 +159,23 @@ async def test_a_role_that_is_taken_away_ends_the_session_at_once_on_the_node_to
     assert (await end_of(person))["code"] == "forbidden"
     assert await person.closing_code() == 4403
     assert (await node.receive()).kind == FrameKind.END
+    await leave(person)
+    await node.close()
+
+
+async def test_a_node_that_takes_nothing_keeps_nobody_in_who_lost_the_right(
+    cast: Cast, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end waits for the node's queue, and what the node sends meanwhile is not for the person any more."""
+    monkeypatch.setattr(session_link, "SILENT_S", 2.0)
+    person, node, _ = await begun(run, cast.mate, rank=0, terminal=True)
+    await node.fill()
+    await Membership.objects.filter(user=cast.mate).aupdate(role="viewer")
+    async with asyncio.timeout(1.5):
+        assert (await end_of(person))["code"] == "forbidden"
+        assert await person.closing_code() == 4403
+    await node.send(FrameKind.OUTPUT, b"\x01not yours")
+    assert await person.receive_nothing(0.3)
     await leave(person)
     await node.close()
 

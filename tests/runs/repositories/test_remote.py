@@ -45,9 +45,9 @@ def refused(cast: Cast, url: str) -> str:
     return problem.message
 
 
-def add_key(cast: Cast, kind: GitKey.Kind, secret: str) -> GitKey:
+def add_key(cast: Cast, kind: GitKey.Kind, secret: str, place: str = "127.0.0.1") -> GitKey:
     return actions.add_git_key(
-        actor=cast.owner, project=cast.project, kind=kind, place="127.0.0.1", secret=secret, user=""
+        actor=cast.owner, project=cast.project, kind=kind, place=place, secret=secret, user=""
     )
 
 
@@ -86,8 +86,10 @@ def test_a_token_opens_http(cast: Cast, tmp_path: Path) -> None:
     with http_files(tmp_path, token="tok-123") as address:
         url = f"{address}/code/.git"
         assert "wants a key, and the project has none for it" in refused(cast, url)
-        add_key(cast, GitKey.Kind.TOKEN, "tok-wrong")
-        assert "does not take the project's Git key" in refused(cast, url)
         add_key(cast, GitKey.Kind.TOKEN, "tok-123")
+        assert "has none for it" in refused(cast, url), "a token for the host's own port"
+        add_key(cast, GitKey.Kind.TOKEN, "tok-wrong", address)
+        assert "does not take the project's Git key" in refused(cast, url)
+        add_key(cast, GitKey.Kind.TOKEN, "tok-123", address)
         assert RunCode.objects.get(run=submit(cast, url)).commit == commit
         assert "there is no repository at" in refused(cast, f"{address}/nothing")

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from pathlib import PurePosixPath
 from typing import Annotated, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
@@ -31,6 +31,8 @@ class StoredCode(Part):
 
 
 def _url(value: str) -> str:
+    if ".." in re.split(r"[/:]", unquote(value)):  # a key for one folder of a host would be taken to another
+        raise ValueError(f"must have no .. in it, not {show(value)}")
     if any(unicodedata.category(char)[0] in "CZ" for char in value):
         raise ValueError(f"must be a URL such as {EXAMPLES}, not {show(value)}")
     if "://" not in value:
@@ -52,7 +54,7 @@ def _url(value: str) -> str:
         raise ValueError(f"must name a host, not {show(value)}")
     if user and not _NAME.fullmatch(user):
         raise ValueError(f"must have a plain user, not {show(user)}")
-    if parts.scheme == "file" and (host or ".." in PurePosixPath(parts.path).parts):
+    if parts.scheme == "file" and host:
         raise ValueError(f"must be file:// and an absolute path, not {show(value)}")
     return value
 

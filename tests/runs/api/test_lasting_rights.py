@@ -1,0 +1,106 @@
+"""An answer that takes long to send breaks off when whoever gets it loses the right to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import AsyncClient, Client
+
+from runs import actions
+from runs.api import lasting_rights, streaming
+from runs.api.lasting_rights import RightLost
+from runs.api.metrics import csv_export
+from runs.files import outputs
+from runs.models import Membership, Role, Run, Token, User
+from tests.cast import Cast
+from tests.runs.api.conftest import Api
+from tests.runs.api.metrics.test_curves import logged
+from tests.spools import some_points
+
+LOSSES: dict[str, Callable[[Cast], object]] = {
+    "role": lambda cast: Membership.objects.filter(user=cast.viewer).delete(),
+    "account": lambda cast: User.objects.filter(pk=cast.viewer.pk).update(is_active=False),
+    "token": lambda cast: actions.revoke_tokens(actor=cast.viewer, user=cast.viewer),
+}
+
+
+@pytest.fixture(autouse=True)
+def ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lasting_rights, "EVERY_S", 0.0)
+    monkeypatch.setattr(csv_export, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(streaming, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(streaming, "LINES_AT_ONCE", 1)
+
+
+@pytest.fixture
+def run(make_run: Callable[..., Run]) -> Run:
+    made = logged(make_run(), *some_points(1, 40))
+    path = outputs.output_folder(made.pk) / "model.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"0123456789" * 4)
+    return made
+
+
+def parts(answer: Any) -> Iterator[bytes]:
+    assert answer.status_code == 200, answer.content
+    return iter(answer.streaming_content)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("path", ["series.csv", "files/model.safetensors"])
+def test_it_breaks_off_when_the_right_is_lost(cast: Cast, run: Run, path: str, loss: str) -> None:
+    sent = parts(Api(cast.viewer)("GET", f"/runs/{run.pk}/{path}"))
+    assert next(sent)
+    assert next(sent)
+    LOSSES[loss](cast)
+    with pytest.raises(RightLost):
+        next(sent)
+
+
+def test_the_file_of_many_runs_and_the_audit_break_off_too(cast: Cast, run: Run) -> None:
+    sent = parts(Api(cast.viewer)("GET", f"/series.csv?run={run.pk}"))
+    assert next(sent)
+    owner = Api(cast.owner)
+    for word in ("a", "b", "c"):
+        assert owner("PATCH", f"/runs/{run.pk}", {"tags": [word]}).status_code == 200
+    audit = parts(owner("GET", "/audit/export"))
+    assert next(audit)
+    Membership.objects.all().delete()
+    for one in (sent, audit):
+        with pytest.raises(RightLost):
+            list(one)
+
+
+def test_it_breaks_off_when_the_session_ends(cast: Cast, run: Run) -> None:
+    client = Client()
+    client.force_login(cast.viewer)
+    sent = parts(client.get(f"/api/v1/runs/{run.pk}/files/model.safetensors"))
+    assert next(sent)
+    client.logout()
+    with pytest.raises(RightLost):
+        next(sent)
+
+
+def test_the_server_itself_breaks_it_off(cast: Cast, run: Run) -> None:
+    """As uvicorn calls it: an exception, so that the connection breaks in the middle of the announced length."""
+    headers = Api(cast.viewer).headers
+
+    async def download() -> list[bytes]:
+        answer: Any = await AsyncClient().get(f"/api/v1/runs/{run.pk}/files/model.safetensors", headers=headers)
+        got = []
+        async for part in answer.streaming_content:
+            got.append(part)
+            await Membership.objects.filter(user=cast.viewer).adelete()
+        return got
+
+    with pytest.raises(RightLost):
+        async_to_sync(download)()
+
+
+def test_whoever_keeps_the_right_gets_all_of_it(cast: Cast, run: Run) -> None:
+    actions.change_role(actor=cast.owner, project=cast.project, user=cast.viewer, role=Role.MEMBER)
+    assert b"".join(parts(Api(cast.viewer)("GET", f"/runs/{run.pk}/files/model.safetensors"))) == b"0123456789" * 4
+    assert Token.objects.filter(user=cast.viewer, revoked_at=None).exists()

@@ -1,0 +1,67 @@
+"""Staff who may edit people or groups in the administration get no further rights by that."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import reverse
+
+from runs.models import User
+from tests.cast import Cast, make_user, permission
+
+FORM = {"date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on", "is_staff": "on"}
+
+
+@pytest.fixture
+def helper(cast: Cast) -> User:
+    """Staff who may see, change and delete people."""
+    person = make_user("helper", is_staff=True)
+    person.user_permissions.add(*(permission(f"{verb}_user") for verb in ("view", "change", "delete")))
+    return person
+
+
+@pytest.fixture
+def client(helper: User) -> Client:
+    made = Client()
+    made.force_login(helper)
+    return made
+
+
+def test_an_editor_of_people_makes_nobody_an_administrator(client: Client, helper: User, cast: Cast) -> None:
+    group = Group.objects.create(name="operators")
+    for person in (helper, cast.mate):
+        page = reverse("admin:runs_user_change", args=(person.pk,))
+        more = {"is_superuser": "on", "groups": [group.pk], "user_permissions": [permission("add_project").pk]}
+        assert client.post(page, {**FORM, "username": person.username, **more}).status_code == 302
+        person.refresh_from_db()
+        assert not person.is_superuser and not person.groups.exists()
+        assert not person.has_perm("runs.add_project")
+    assert not cast.mate.is_staff
+
+
+@pytest.mark.parametrize("page", ["change", "delete"])
+def test_an_editor_of_people_changes_no_administrator(client: Client, page: str) -> None:
+    root = make_user("root", is_staff=True, is_superuser=True)
+    answer = client.post(reverse(f"admin:runs_user_{page}", args=(root.pk,)), {**FORM, "username": "x", "post": "yes"})
+    assert answer.status_code == 403
+    assert User.objects.filter(pk=root.pk, username="root").exists()
+
+
+def test_an_editor_of_people_sets_no_password(client: Client, cast: Cast) -> None:
+    form = {"password1": "correct horse battery", "password2": "correct horse battery", "usable_password": "true"}
+    page = reverse("admin:auth_user_password_change", args=(cast.owner.pk,))
+    assert client.post(page, form).status_code == 403
+    cast.owner.refresh_from_db()
+    assert not cast.owner.has_usable_password()
+
+
+def test_an_editor_of_groups_gives_their_group_no_permission(cast: Cast) -> None:
+    person, group = make_user("greeter", is_staff=True), Group.objects.create(name="greeters")
+    group.user_set.add(person)
+    person.user_permissions.add(*(permission(f"{verb}_group", "auth") for verb in ("view", "change")))
+    client = Client()
+    client.force_login(person)
+    form = {"name": "greeters", "permissions": [permission("delete_user").pk]}
+    assert client.post(reverse("admin:auth_group_change", args=(group.pk,)), form).status_code == 302
+    assert not group.permissions.exists()
