@@ -25,7 +25,9 @@ OF_THE_SITE: dict[str, Rule] = {
     "/admin/": STAFF,
     "/admin/autocomplete/": TABLE,
     "/admin/jsi18n/": STAFF,
-    "/admin/login/": site(Permission.CLUSTERS_MANAGE),  # leads staff in, and others to the one place where passwords are checked
+    "/admin/login/": site(
+        Permission.CLUSTERS_MANAGE
+    ),  # leads staff in, and others to the one place where passwords are checked
     "/admin/logout/": PUBLIC,
     "/admin/password_change/": SIGNED_IN,  # leads to the account
     "/admin/password_change/done/": STAFF,

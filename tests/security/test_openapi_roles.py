@@ -45,7 +45,9 @@ class Tally:
     def add(self, operation: Any, request: requests.PreparedRequest, answer: Answer) -> None:
         self.operations.add(operation.label)
         self.answers[answer.status] += 1
-        words = f"{operation.label}: {answer.status} {answer.failure}, for {request.path_url[:200]} {request.body!r:.300}"
+        words = (
+            f"{operation.label}: {answer.status} {answer.failure}, for {request.path_url[:200]} {request.body!r:.300}"
+        )
         if answer.status >= 500 and answer.status != 503:
             self.failures.append(words)
         elif str(answer.status) not in operation.definition.raw["responses"]:

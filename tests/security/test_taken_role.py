@@ -3,6 +3,7 @@ end within the promised time, and what they send is stored whole or not at all."
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import uuid
@@ -48,10 +49,8 @@ class Activity:
         return self
 
     def _run(self) -> None:
-        try:
+        with contextlib.suppress(OSError, httpx.HTTPError):
             self.work(self)
-        except (OSError, httpx.HTTPError):
-            pass
         self.ended_at = time.monotonic()
 
     def came(self) -> None:

@@ -46,9 +46,7 @@ def refused(cast: Cast, url: str) -> str:
 
 
 def add_key(cast: Cast, kind: GitKey.Kind, secret: str, place: str = "127.0.0.1") -> GitKey:
-    return actions.add_git_key(
-        actor=cast.owner, project=cast.project, kind=kind, place=place, secret=secret, user=""
-    )
+    return actions.add_git_key(actor=cast.owner, project=cast.project, kind=kind, place=place, secret=secret, user="")
 
 
 def test_a_deploy_key_opens_ssh_and_another_host_key_later_closes_it(cast: Cast, tmp_path: Path, sshd: Sshd) -> None:
