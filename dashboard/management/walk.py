@@ -50,9 +50,11 @@ class Route(NamedTuple):
 
 def routes() -> list[Route]:
     """Return every method of every route of the site, and every socket."""
+    ours = {path for path, view in _paths(get_resolver().url_patterns, "/") if hasattr(view, "methods")}
     found = [
         Route(method, path)
         for path, view in _paths(get_resolver().url_patterns, "/")
+        if hasattr(view, "methods") or path not in ours  # a page of ours stands before Django's
         for method in _methods(view, path)
     ]
     sockets = [Route("WS", _plain("/" + str(pattern.pattern))) for pattern in websocket_urlpatterns]

@@ -8,6 +8,7 @@ from dashboard.rules.kinds import PUBLIC, SIGNED_IN, Kind, Rule, site
 from runs.access import Permission
 
 STAFF, TABLE, READ_ONLY = Rule(Kind.STAFF), Rule(Kind.TABLE), Rule(Kind.READ_ONLY)
+NO_SUCH_ROW = STAFF._replace(is_there=False)
 # People change rows of these tables there. Every other table is read only, whoever asks.
 CHANGED_BY_HAND = frozenset(
     {
@@ -31,7 +32,7 @@ OF_THE_SITE: dict[str, Rule] = {
     "/admin/logout/": PUBLIC,
     "/admin/password_change/": SIGNED_IN,  # leads to the account
     "/admin/password_change/done/": STAFF,
-    "/admin/r/<content_type_id>/<object_id>/": STAFF,
+    "/admin/r/<content_type_id>/<object_id>/": NO_SUCH_ROW,
     "/admin/search/": STAFF,
 }
 _OF_A_TABLE = re.compile(r"/admin/(?P<table>\w+/\w+)/(?P<page>[<>\w/]*)")
@@ -41,7 +42,8 @@ _READING = frozenset({"", "<object_id>/history/"})
 def admin_rule(method: str, path: str) -> Rule | None:
     """Return the rule of a page of the administration; None for one that nobody gave a rule."""
     if path in OF_THE_SITE:
-        return OF_THE_SITE[path]
+        is_refused = path == "/admin/autocomplete/" and method == "POST"  # before anybody is asked
+        return STAFF if is_refused else OF_THE_SITE[path]
     found = _OF_A_TABLE.fullmatch(path)
     if found is None:
         return None

@@ -2,8 +2,8 @@
 and no answer has a status that the document does not name.
 
 In one process, with everything in the database taken back after each request: so what deletes is tried too, on things
-that are there. The same requests go out as each caller. ``SECURITY_EXAMPLES`` (4) is how many there are of an operation,
-``SECURITY_SEED`` (0) what they are made from.
+that are there. The same requests go out as each caller. ``SECURITY_EXAMPLES`` (4) is how many there are of each
+operation, ``SECURITY_SEED`` (0) what they are made from.
 """
 
 from __future__ import annotations

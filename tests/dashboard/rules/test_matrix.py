@@ -158,7 +158,7 @@ def wanted_of(route: Route, caller: Caller) -> Outcome:
     rule = rule_of(route)
     assert rule is not None, str(route)
     wanted = outcome(rule, caller)
-    if rule.kind in OF_THE_ADMIN:
+    if rule.kind in OF_THE_ADMIN and rule.is_there:
         return _wanted_of_a_row(route, wanted)
     if rule.is_there or wanted in (Outcome.UNKNOWN, Outcome.FORBIDDEN):
         return wanted
@@ -204,7 +204,12 @@ def boundary(route: Route) -> list[Caller]:
 
 
 def _boundary_of_the_admin(route: Route) -> list[Caller]:
-    """Staff who were given no table; for what nobody may do, the administrator too. Drawing all pages takes long."""
+    """Return who is refused: staff to whom no table was given, and for a change of what only the product writes the
+    administrator too. The lists and the changes alone: a table has a dozen pages, and the others ask as these do."""
     rule = rule_of(route)
-    refused = [caller for caller in STAFF if rule is not None and outcome(rule, caller) == Outcome.FORBIDDEN]
-    return sorted(refused) if route.method == "POST" else [Caller.OPERATOR]
+    assert rule is not None
+    is_change = route.method == "POST" and route.path.endswith(("/add/", "/change/", "/delete/", "/password/"))
+    is_list = route.method == "GET" and not is_about_a_row(route) and not route.path.endswith("/add/")
+    if not (is_change or is_list):
+        return []
+    return sorted(caller for caller in STAFF if outcome(rule, caller) == Outcome.FORBIDDEN)

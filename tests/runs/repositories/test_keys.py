@@ -1,4 +1,4 @@
-"""Which Git key goes with which URL. Members name URLs, and may not read keys: no URL of theirs takes a key elsewhere."""
+"""Which Git key goes with which URL. Members name URLs and may not read keys: no URL takes a key elsewhere."""
 
 from __future__ import annotations
 
