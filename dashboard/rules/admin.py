@@ -35,6 +35,7 @@ OF_THE_SITE: dict[str, Rule] = {
     "/admin/r/<content_type_id>/<object_id>/": NO_SUCH_ROW,
     "/admin/search/": STAFF,
 }
+DELETED_ELSEWHERE = frozenset({"runs/user"})  # people are erased on their page under People
 _OF_A_TABLE = re.compile(r"/admin/(?P<table>\w+/\w+)/(?P<page>[<>\w/]*)")
 _READING = frozenset({"", "<object_id>/history/"})
 
@@ -52,6 +53,8 @@ def admin_rule(method: str, path: str) -> Rule | None:
         return STAFF  # leads to the page of the row, which asks
     if page in _READING or (page == "<object_id>/change/" and method == "GET"):
         return TABLE
+    if page == "<object_id>/delete/" and found["table"] in DELETED_ELSEWHERE:
+        return READ_ONLY
     if page in ("add/", "<object_id>/change/", "<object_id>/delete/", "<id>/password/"):
         return TABLE if found["table"] in CHANGED_BY_HAND else READ_ONLY
     return None
