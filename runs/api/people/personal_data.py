@@ -12,6 +12,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.access import NotFound, Permission, require_account, require_administrator
 from runs.api.auth import actor
+from runs.api.lasting_rights import LastingRight
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
@@ -64,7 +65,8 @@ def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
     path = path_of(export.pk)
     if not path.is_file():
         raise NotFound("The file of this export is not on this server any more.")
-    response = file_response(request, path)
+    right = LastingRight(request, lambda user: actions.get_export(actor=user, export_id=export_id, is_ready=True))
+    response = file_response(request, path, right)
     response["Cache-Control"] = "no-store"
     return response
 
