@@ -3,23 +3,29 @@ import { confirm } from "../forms/forms.js";
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
+import { all, around, need, seek } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { upload } from "./code.js";
-import { fill, kindOf, showKind, showNeeded } from "./fields.js";
+import { control, fill, kindOf, showKind, showNeeded } from "./fields.js";
 
 const TYPING_MS = 250;
 const QUIET_MS = 4000; // between two looks at the cluster while nobody types
 
+/** @typedef {import("./fields.js").Control} Control */
+
+/** @param {HTMLFormElement} form */
 export function mount(form) {
-  const aside = form.querySelector("[data-aside]");
+  const aside = need(form, "[data-aside]");
   // Until one types.
-  const refused = new Map([...form.querySelectorAll("[aria-invalid]")].map((input) => [input.name, problemOf(input)]));
+  const invalid = /** @type {Control[]} */ (all(form, "[aria-invalid]"));
+  const refused = new Map(invalid.map((input) => [input.name, problemOf(input)]));
   const touched = new Set(refused.keys());
   let kind = kindOf(form);
   let timer = 0;
   let lastAt = Date.now();
   let number = 0;
 
+  /** @param {number} ms */
   function want(ms) {
     clearTimeout(timer);
     timer = setTimeout(refresh, ms);
@@ -31,14 +37,15 @@ export function mount(form) {
     const body = new FormData(form);
     for (const name of ["files", "archive"]) body.delete(name);
     try {
-      const answer = await fetch(form.dataset.preview, {
+      const answer = await fetch(form.dataset.preview ?? "", {
         method: "POST",
         body,
         headers: { "X-Requested-With": "fetch" },
       });
       if (!answer.ok || mine !== number || !form.isConnected) return;
       patch(aside, await answer.text());
-      for (const axis of aside.querySelectorAll("[name=coloured-by]")) axis.checked = axis.defaultChecked;
+      for (const axis of /** @type {HTMLInputElement[]} */ (all(aside, "[name=coloured-by]")))
+        axis.checked = axis.defaultChecked;
       sweep();
       mountAll(aside);
       showProblems();
@@ -48,15 +55,12 @@ export function mount(form) {
     }
   }
   function showProblems() {
-    const words = new Map(
-      [...aside.querySelectorAll("[data-problem]")].map((one) => [one.dataset.problem, one.textContent]),
-    );
-    for (const field of form.querySelectorAll(".field[data-path]")) {
-      const problem = touched.has(field.dataset.path)
-        ? (words.get(field.dataset.path) ?? refused.get(field.dataset.path) ?? "")
-        : "";
-      const line = field.querySelector(".problem");
-      const input = field.querySelector("[name]");
+    const words = new Map(all(aside, "[data-problem]").map((one) => [one.dataset.problem ?? "", one.textContent]));
+    for (const field of all(form, ".field[data-path]")) {
+      const path = field.dataset.path ?? "";
+      const problem = touched.has(path) ? (words.get(path) ?? refused.get(path) ?? "") : "";
+      const line = need(field, ".problem");
+      const input = need(field, "[name]");
       line.textContent = problem;
       line.hidden = !problem;
       if (problem) input.setAttribute("aria-invalid", "true");
@@ -64,18 +68,19 @@ export function mount(form) {
     }
   }
   function overflow() {
-    return aside.querySelector("[data-overflow]")?.dataset.overflow ?? "";
+    return seek(aside, "[data-overflow]")?.dataset.overflow ?? "";
   }
   function showOverflow() {
-    const { classList } = form.querySelector("[data-launch]");
+    const { classList } = need(form, "[data-launch]");
     for (const name of ["btn-danger", "is-final"]) classList.toggle(name, Boolean(overflow()));
     classList.toggle("btn-primary", !overflow());
   }
+  /** @param {SubmitEvent} event */
   async function onSubmit(event) {
     const words = overflow();
     if (!words || event.submitter !== form.querySelector("[data-launch]")) return;
     event.preventDefault();
-    const name = form.elements.name.value;
+    const name = control(form, "name").value;
     if (
       await confirm(
         `Launch ${name} although it ${words.includes("may not fit") ? "may" : "does"} not fit?`,
@@ -83,19 +88,23 @@ export function mount(form) {
         "Launch anyway",
       )
     ) {
-      form.requestSubmit(form.querySelector("[data-launch-anyway]"));
+      form.requestSubmit(need(form, "[data-launch-anyway]"));
     }
   }
+  /** @param {Event} event */
   function onInput(event) {
-    if (event.target.type === "file") return;
+    const input = /** @type {Control} */ (event.target);
+    if (input.type === "file") return;
     refused.clear();
-    touched.add(event.target.closest(".field[data-path]")?.dataset.path ?? event.target.name);
-    if (["task", "project"].includes(event.target.name)) switchKind(); // each has its own choices
+    touched.add(around(event, ".field[data-path]")?.dataset.path ?? input.name);
+    if (["task", "project"].includes(input.name)) switchKind(); // each has its own choices
     showNeeded(form);
-    want(event.target.name === "coloured-by" ? 0 : TYPING_MS);
+    want(input.name === "coloured-by" ? 0 : TYPING_MS);
   }
+  /** @param {Event} event */
   async function onChange(event) {
-    if (event.target.type === "file" && (await upload(form, event.target))) {
+    const input = /** @type {HTMLInputElement} */ (event.target);
+    if (input.type === "file" && (await upload(form, input))) {
       touched.add("task.code");
       want(0);
     }
@@ -105,9 +114,10 @@ export function mount(form) {
     kind = kindOf(form);
     showKind(form, before);
   }
+  /** @param {Event} event */
   function onClick(event) {
-    const button = event.target.closest("[data-fields]");
-    if (!button) return;
+    const button = around(event, "[data-fields]");
+    if (!button?.dataset.fields) return;
     fill(form, JSON.parse(button.dataset.fields));
     toast(`Filled in: ${button.dataset.words}.`);
     showNeeded(form);
@@ -118,15 +128,16 @@ export function mount(form) {
   }
 
   // Something was typed before this script ran, or the browser restored it.
-  for (const input of form.elements) if (isTyped(input)) touched.add(input.name);
-  if ([...form.elements].some(isTyped)) want(0);
+  const typed = /** @type {Control[]} */ ([...form.elements]).filter(isTyped);
+  for (const input of typed) touched.add(input.name);
+  if (typed.length) want(0);
   showKind(form, kind);
   showNeeded(form);
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
   form.addEventListener("click", onClick);
   form.addEventListener("submit", onSubmit);
-  form.querySelector("[data-focus]")?.focus();
+  seek(form, "[data-focus]")?.focus();
   const stops = ["nodes", "run"].map((type) => on(type, onNews));
   return () => {
     clearTimeout(timer);
@@ -134,8 +145,9 @@ export function mount(form) {
   };
 }
 
+/** @param {Control} input */
 function isTyped(input) {
-  if (input.matches("select"))
+  if (input instanceof HTMLSelectElement)
     return (
       input.selectedIndex !==
       Math.max(
@@ -143,12 +155,14 @@ function isTyped(input) {
         [...input.options].findIndex((one) => one.defaultSelected),
       )
     );
-  if (input.matches("[type=checkbox], [type=radio]")) return input.checked !== input.defaultChecked;
+  if (input instanceof HTMLInputElement && ["checkbox", "radio"].includes(input.type))
+    return input.checked !== input.defaultChecked;
   return (
     input.matches("input, textarea") && !["file", "hidden"].includes(input.type) && input.value !== input.defaultValue
   );
 }
 
+/** @param {Control} input */
 function problemOf(input) {
-  return input.closest(".field").querySelector(".problem").textContent;
+  return input.closest(".field")?.querySelector(".problem")?.textContent ?? "";
 }
