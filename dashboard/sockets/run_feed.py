@@ -134,7 +134,7 @@ class RunFeed(Feed):
         is_reset = encoded.cursor < self.cursor
         self.cursor = encoded.cursor
         self._is_quiet = False
-        self._throttle.note(self._now(), every_s=EVERY_REFETCH_S if encoded.is_refetch else None)
+        self._throttle.record(self._now(), every_s=EVERY_REFETCH_S if encoded.is_refetch else None)
         for member in self.members - self._behind:
             if member.outbox.cursor == encoded.start or is_reset:
                 member.outbox.put(encoded)

@@ -108,7 +108,7 @@ class Consumer:
             self._begin_stream_anew(entries[-1])
         for change in committed:
             self._push.add(change)
-            self._house.note(change)
+            self._house.record(change)
         self._push.flush(time.monotonic())
 
     def _acknowledge(self, entry_ids: list[bytes]) -> None:

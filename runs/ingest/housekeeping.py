@@ -37,10 +37,10 @@ class Housekeeping:
         """Whether the last slice may not have been the last one."""
         return self._is_at_it
 
-    def note(self, committed: Committed) -> None:
+    def record(self, committed: Committed) -> None:
         if committed.cursor != committed.start:
             num_points = sum(piece.columns.size for piece in committed.pieces)
-            self._compactor.note(committed.run_id, committed.cursor, num_points)
+            self._compactor.record(committed.run_id, committed.cursor, num_points)
 
     def idle(self) -> None:
         """There was nothing to read."""

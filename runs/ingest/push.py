@@ -100,7 +100,7 @@ class Push:
     def _encoded(self, run_id: str, now: float) -> EncodedDelta:
         waiting = self._waiting.pop(run_id)
         encoded = encode(delta(waiting.start, waiting.cursor, waiting.pieces, waiting.lines))
-        self._throttle(run_id).note(now, every_s=EVERY_REFETCH_S if encoded.is_refetch else None)
+        self._throttle(run_id).record(now, every_s=EVERY_REFETCH_S if encoded.is_refetch else None)
         return encoded
 
     def _is_news(self, run_id: str, now: float) -> bool:

@@ -19,7 +19,7 @@ class Throttle:
         """Seconds until the next may go, 0 where it may go now."""
         return max(0.0, self._next_at - self.every_s - now)
 
-    def note(self, now: float, *, every_s: float | None = None) -> None:
+    def record(self, now: float, *, every_s: float | None = None) -> None:
         """One went. ``every_s``: after this one it takes so long, without one that is early."""
         if every_s is None:
             self._next_at = max(self._next_at, now) + self.every_s

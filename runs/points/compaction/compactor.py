@@ -53,7 +53,7 @@ class Compactor:
         self._pending: dict[str, _Pending] | None = None
         self._looked_at = float("-inf")
 
-    def note(self, run_id: str, cursor: int, num_points: int) -> None:
+    def record(self, run_id: str, cursor: int, num_points: int) -> None:
         """Record that a batch was committed."""
         now = self._clock()
         pending = self._known().setdefault(run_id, _Pending(now))

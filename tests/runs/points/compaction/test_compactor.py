@@ -75,7 +75,7 @@ def work(compactor: Compactor) -> int:
 def test_a_run_that_fell_silent_becomes_segments_that_share_their_axes(writer: Writer, clock: Clock) -> None:
     compactor = Compactor(clock=clock)
     for _ in range(3):
-        compactor.note("run1", writer.cursor + 1, writer.write(10))
+        compactor.record("run1", writer.cursor + 1, writer.write(10))
     assert not compactor.slice(1.0)
     clock.now += 31
     assert work(compactor)
@@ -89,7 +89,7 @@ def test_a_run_that_fell_silent_becomes_segments_that_share_their_axes(writer: W
 def test_what_is_young_stays_for_clients_that_catch_up(writer: Writer, clock: Clock) -> None:
     compactor = Compactor(clock=clock)
     for _ in range(70):
-        compactor.note("run1", writer.cursor + 1, writer.write(2))
+        compactor.record("run1", writer.cursor + 1, writer.write(2))
         clock.now += 0.1
     assert work(compactor)
     bound = Telemetry.objects.get().compacted_cursor
@@ -175,7 +175,7 @@ def test_runs_of_other_shards_are_left_alone(writer: Writer, clock: Clock) -> No
 
 def test_a_run_that_is_deleted_meanwhile_ends_its_compaction(writer: Writer, clock: Clock) -> None:
     compactor = Compactor(clock=clock)
-    compactor.note("run1", 1, writer.write(5))
+    compactor.record("run1", 1, writer.write(5))
     erase.delete_run_data("run1")
     clock.now += 31
     assert work(compactor) == 1
