@@ -16,6 +16,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from runs import actions
 from runs.admin.base import ROWS, Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
+from runs.privacy.kinds import REMOVABLE
 
 RIGHTS_OF_PEOPLE = ("is_staff", "is_superuser", "groups", "user_permissions")
 
@@ -78,6 +79,8 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 @admin.register(Project)
 class ProjectAdmin(Granting, Editable):
     list_display = ("name", "id", "created_at")
+    # Set on the page "Where its data lie", where they are checked and what follows is shown.
+    exclude = ("regions", "quota_bytes", *(f"keep_{kind}_days" for kind in REMOVABLE))
     search_fields = ("name", "id")
     inlines = (MembershipInline,)
 

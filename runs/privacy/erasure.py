@@ -15,7 +15,8 @@ from django.contrib.sessions.models import Session
 from django.db import models, transaction
 from django.db.models import Q
 
-from runs.audit.acts import unrecorded
+from runs.audit.acts import Act, unrecorded
+from runs.audit.recording import OK, record
 from runs.models import Attempt, ErasedPerson, Event, Invitation, PersonalExport, Run, RunCode, Sweep, Trial, User
 from runs.models.privacy.people import pseudonym_of
 from runs.privacy import tombstones
@@ -32,6 +33,7 @@ SENTENCES: tuple[tuple[type[models.Model], str], ...] = (
     (Sweep, "reason_sentence"),
     (Trial, "reason"),
 )
+BY_LIST = "the list of erasures"
 
 
 def erase(user: User, now: datetime, runs: Collection[str] = ()) -> ErasedPerson:
@@ -67,6 +69,7 @@ def erase_again(rows: Iterable[ErasedPerson]) -> int:
         if user is not None and tombstones.digest_of(user) == row.digest:
             _erase(user, row)
             log.warning("person.erased_again", person=row.number)
+            record(Act(actor=BY_LIST, action="person.erase-again", object=f"user {row.number}", result=OK))
             num_erased += 1
         elif not ErasedPerson.objects.filter(pk=row.number).exists():
             row.save(force_insert=True)
@@ -80,11 +83,13 @@ def names_of(user: User) -> list[str]:
 
 
 def _erase(user: User, row: ErasedPerson) -> None:
-    """All of it in one transaction. The audit has that it was done, and nothing of what was there."""
+    """The audit has that it was done, and nothing of what was there. Whoever is interrupted begins again while the
+    person is there."""
     exports = list(PersonalExport.objects.filter(user=user).values_list("pk", flat=True))
     keys = list(user.browser_sessions.values_list("session_key", flat=True))
+    with unrecorded():
+        _rename(user, pseudonym_of(user.pk))  # looks through all sentences: not while the transaction keeps others out
     with unrecorded(), transaction.atomic():
-        _rename(user, pseudonym_of(user.pk))
         RunCode.objects.filter(run__created_by=user).update(author="", authored_at=None)
         addresses = Q(accepted_by=user) | (Q(email__iexact=user.email) if user.email else Q(pk=None))
         Invitation.objects.filter(addresses).update(email="")

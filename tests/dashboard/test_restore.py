@@ -17,18 +17,27 @@ from dashboard.up.checks import CannotStart, refuse_unfinished_restore
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKE = """
+import sys
+from pathlib import Path
+from dashboard.backup import back_up
+from dashboard.home import home_path
 from dashboard.up.database import open_database, set_up_django
 set_up_django(); open_database()
+from django.core.management import call_command
 from runs.actions import first_start
 from runs.models import User
 first_start()
 User.objects.create(username="mate", email="m@example.com")
+back_up(home_path(), Path(sys.argv[1]))
+call_command("person", "erase", "mate", "--yes")
 """
 NAMES = """
 from dashboard.up.database import set_up_django
 set_up_django()
+from django.core.management import call_command
 from runs.models import User
 print(sorted(User.objects.values_list("username", flat=True)))
+call_command("audit", "verify")
 """
 
 
@@ -75,13 +84,11 @@ def test_an_attack_with_an_old_backup_brings_nobody_back(tmp_path: Path) -> None
         return f"{done.returncode} {done.stdout}{done.stderr}"
 
     old.mkdir(mode=0o700)
-    assert run(old, "-c", MAKE).startswith("0")
-    assert run(old, "-m", "dashboard.backup", str(backup)).startswith("0")
-    assert "Erased: erased person 2." in run(old, "manage.py", "person", "erase", "mate", "--yes")
+    answer = run(old, "-c", MAKE, str(backup))
+    assert "Erased: erased person 2." in answer, answer
     erasures.write_text((old / "erasures.jsonl").read_text())
     assert "mate" not in erasures.read_text() and json.loads(erasures.read_text())["number"] == 2
-    assert run(new, "-m", "dashboard.restore", str(backup)).startswith("2"), "one of the two is said"
     answer = run(new, "-m", "dashboard.restore", str(backup), "--erasures", str(erasures))
     assert answer.startswith("0") and "1 erased person was in it" in answer, answer
-    assert run(new, "-c", NAMES).strip() == "0 ['owner']"
-    assert "intact" in run(new, "manage.py", "audit", "verify")
+    answer = run(new, "-c", NAMES)
+    assert answer.startswith("0 ['owner']") and "intact" in answer, answer

@@ -34,6 +34,11 @@ REFUSED = {
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     "DELETE /tokens": 404,  # it names a person whom nobody made
+    "POST /me/erase": 409,  # that is not the name of whoever asks
+    "GET /me/exports/{export_id}/file": 404,
+    "POST /people/{username}/exports": 404,
+    "POST /people/{username}/erase": 404,
+    "PUT /projects/{project_id}/regions": 422,  # nothing says that it is there
     "GET /runs/{run_id}/code": 404,  # a recipe has none from Git
     "GET /runs/{run_id}/code/diff": 404,
     "DELETE /projects/{project_id}/git-keys/{key_id}": 404,
@@ -106,7 +111,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
         "JOB": job,
         "ID": token,
     }
-    names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1"}
+    names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1", "EXPORT": "x"}
     names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
     names["SWEEP"] = paused_sweep(yard, sweep)
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])

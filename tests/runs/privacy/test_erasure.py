@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
@@ -110,6 +111,7 @@ def test_an_older_copy_of_the_database_does_not_bring_them_back(cast: Cast) -> N
     assert erasure.catch_up() == 1
     assert not User.objects.filter(username="mate").exists() and not Run.objects.filter(pk=run.pk).exists()
     assert ErasedPerson.objects.get().digest == row.digest
+    assert AuditEntry.objects.get(action="person.erase-again").object == f"user {row.number}"
     assert erasure.catch_up() == 0, "once"
 
 
@@ -149,6 +151,9 @@ def test_the_audit_stays_intact_and_names_them_nowhere_that_people_look(cast: Ca
     first, second = shown(AuditEntry.objects.order_by("sequence"))
     assert (first.actor, first.token, first.address) == (f"erased person {mate.pk}", "…", "…")
     assert second.object == f"user erased person {mate.pk}" and first.is_pseudonymous and second.is_pseudonymous
+    shown_in_admin = admin.site._registry[AuditEntry]
+    row = AuditEntry.objects.get(sequence=2)
+    assert f"{shown_in_admin.what(row)}{shown_in_admin.values(row)}".count("mate") == 0  # type: ignore[attr-defined]
     text = "".join(json_lines(AuditEntry.objects.all()))
     assert not [word for word in ("mate", "m@example.com", "10.0.0.7", "laptop") if word in text]
     assert not filtered(AuditEntry.objects.all(), AuditFilters(actor="mate")).exists()
