@@ -30,6 +30,7 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
     list_display = ("username", "email", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser")
     actions = ("revoke_all_tokens",)
+    readonly_fields = ("date_joined",)  # by it a person is known who comes back with an older copy
 
     # Django lets whoever may edit people make themselves an administrator. Here only administrators give rights.
 

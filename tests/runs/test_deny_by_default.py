@@ -104,6 +104,8 @@ def ids(cast: Cast, valkey: Valkey) -> dict[str, str]:
         "provider_id": "nosuch",
         "session_id": "nosuch",
         "factor_id": "1",
+        "export_id": "nosuch",
+        "person_id": str(cast.mate.pk),
     }
 
 

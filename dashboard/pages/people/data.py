@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from dashboard.pages.people.views import usage_context
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
-from runs.access import Permission, get_project, is_administrator, permissions_in, require_administrator
+from runs.access import NotFound, Permission, get_project, is_administrator, permissions_in
 from runs.models import Project, StoredData
 from runs.privacy.kinds import REMOVABLE, WORDS, Kind, days_kept
 from runs.privacy.quota import in_words
@@ -84,8 +84,9 @@ def measure(request: HttpRequest, project_id: str) -> HttpResponse:
 
 @page(methods=("POST",))
 def quota(request: HttpRequest, project_id: str) -> HttpResponse:
-    require_administrator(request.user)
     project = get_project(request.user, project_id)
+    if not is_administrator(request.user):
+        raise NotFound("There is nothing here, or nothing that you may see.")
     typed = request.POST.get("gigabytes", "").strip()
     try:
         number = round(float(typed) * GB) if typed else None
