@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-all parity quality chaos slurm sweeps security ssh ray kubernetes check bench lock clean
+.PHONY: help setup demo up test test-all parity quality chaos slurm sweeps security ssh tls ray kubernetes check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -72,6 +72,10 @@ security: ## attack: every route as every caller, random requests to every opera
 ssh: ## run on hosts over SSH: two sshd that the tests start (Debian: openssh-server; root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/ssh)
+
+tls: ## a node that joins, trains and comes back after a rotation over TLS
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/whole/test_tls.py $(ARGS)
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check

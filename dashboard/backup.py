@@ -25,7 +25,8 @@ from dashboard.up.checks import CannotStart
 
 PRODUCT, METRICS = "trainyard.sqlite3", "metrics.sqlite3"
 ERASURES = "erasures.jsonl"
-FOLDERS = ("runs", "bundles", "checkpoints")  # a checkpoint deleted meanwhile is incomplete; its checksums show that
+# A checkpoint that is deleted meanwhile is incomplete; its checksums show that.
+FOLDERS = ("runs", "bundles", "checkpoints", "tls")
 
 
 def main(arguments: list[str] | None = None) -> int:

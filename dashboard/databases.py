@@ -90,6 +90,17 @@ def num_seconds(name: str, text: str, default: float) -> float:
     return found
 
 
+def rate(name: str, text: str, default: float) -> float:
+    """Return a number of requests a second, 0 for no limit. Raises ValueError for what is none."""
+    try:
+        found = float(text) if text.strip() else default
+    except ValueError:
+        found = -1.0
+    if not (found == 0 or 0.01 <= found <= 1e6):
+        raise ValueError(f"{name} is a number of requests a second from 0.01, or 0 for no limit, not {text!r}.")
+    return found
+
+
 def num_days(text: str, name: str = "KEEP_ARCHIVED_DAYS") -> int:
     """Return the days that something is kept; 0: for ever. Raises ValueError for what is no number of days."""
     if text.strip() and not (text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 6):

@@ -1,21 +1,77 @@
-"""`python -m dashboard.doctor --cluster NAME`: whether a cluster can run what is launched on it, and what to mend."""
+"""`python -m dashboard.doctor [--cluster NAME]`: whether nodes reach this server as they should, and whether a cluster
+can run what is launched on it; and what to mend."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import socket
+import ssl
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import django
 
+CONNECT_S = 5.0
+
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="trainyard doctor", description="Say what keeps a cluster from training.")
-    parser.add_argument("--cluster", required=True, metavar="NAME", help="the cluster to look at")
+    parser = argparse.ArgumentParser(
+        prog="trainyard doctor", description="Say what keeps nodes from the server, or a cluster from training."
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster to look at; default: the server's TLS alone")
     options = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
     django.setup()
-    return examine(options.cluster)
+    num_wrong = examine_tls()
+    if options.cluster is None:
+        return 1 if num_wrong else 0
+    return examine(options.cluster) or (1 if num_wrong else 0)
+
+
+def examine_tls() -> int:
+    """Print one line for each thing that is wrong with the certificates, or one that nothing is; return how many."""
+    from django.conf import settings
+    from django.utils import timezone
+
+    from runs.serving import certificates
+    from trainyard.rest.trust import AUTHORITIES
+
+    if not settings.IS_TLS_SERVED:
+        print(f"{'-':<7} {'TLS':<11} Served without TLS; `trainyard tls init` makes certificates.")
+        return 0
+    folder, url = settings.TLS_FOLDER, str(settings.PUBLIC_URL)
+    authorities = folder / AUTHORITIES
+    trusted = authorities if authorities.exists() and authorities.stat().st_size else None
+    wrong = certificates.problems(folder, url, timezone.now())
+    wrong += [one for place in (url, str(settings.VALKEY_TLS_URL)) for one in connection_problems(place, trusted)]
+    for sentence in dict.fromkeys(wrong):
+        print(f"{'FAILED':<7} {'TLS':<11} {sentence}", flush=True)
+    if not wrong:
+        found = certificates.served(folder)
+        assert found is not None, "there are no problems with what is not there"
+        print(f"{'ok':<7} {'TLS':<11} Served with a certificate until {found.server.ends_at:%Y-%m-%d}.", flush=True)
+    return len(wrong)
+
+
+def connection_problems(url: str, trusted: Path | None) -> Iterator[str]:
+    """Connect as a node does, and yield what it would not accept. A server that is not running is not wrong."""
+    from trainyard.rest.trust import sentence_of
+
+    parts = urlsplit(url)
+    if not parts.hostname:
+        return
+    place = f"{parts.hostname}:{parts.port or 443}"
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+        with socket.create_connection((parts.hostname, parts.port or 443), CONNECT_S) as connection:
+            context.wrap_socket(connection, server_hostname=parts.hostname).close()
+    except ssl.SSLError as error:
+        yield sentence_of(error, place) or f"{place}: {error}."
+    except OSError as error:
+        print(f"{'-':<7} {'TLS':<11} Nobody answers at {place}: {error.strerror or error}.", flush=True)
 
 
 def examine(name: str) -> int:

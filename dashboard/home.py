@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import os
 import secrets
 import stat
 import tempfile
 from pathlib import Path
+
+from trainyard.rest.trust import AUTHORITIES, SERVER
 
 # A socket's path ends at 108 characters on Linux and at 104 on macOS, the closing NUL among them.
 LONGEST_SOCKET_PATH = 100
@@ -42,6 +45,33 @@ def socket_path(home: Path) -> Path:
         return path
     digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
     return runtime_folder() / f"{digest}.sock"
+
+
+def tls_folder(home: Path) -> Path:
+    """Return where the certificates are that the server serves with (`trainyard tls init` makes them)."""
+    return home / "tls"
+
+
+def serves_tls(home: Path) -> bool:
+    """Whether this home is served with TLS: it has a certificate, and nobody said otherwise."""
+    return (tls_folder(home) / SERVER).exists() and os.environ.get("TLS", "").lower() != "off"
+
+
+def authorities_file(home: Path) -> Path | None:
+    """Return the file of authorities by which others trust this home; None where those of their systems will do."""
+    path = tls_folder(home) / AUTHORITIES
+    return path if serves_tls(home) and path.exists() and path.stat().st_size else None
+
+
+def valkey_password(home: Path) -> str:
+    """Return the password of the server's own user in the embedded Valkey, where other machines reach that one."""
+    key = os.environ.get("SECRET_KEY") or secret_key(home)
+    return hmac.new(key.encode(), b"valkey server", hashlib.sha256).hexdigest()
+
+
+def embedded_valkey_url(home: Path) -> str:
+    login = f"default:{valkey_password(home)}@" if serves_tls(home) else ""
+    return f"unix://{login}{socket_path(home)}"
 
 
 def runtime_folder() -> Path:

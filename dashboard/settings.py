@@ -9,7 +9,7 @@ from typing import Any
 from django.templatetags.static import static
 
 from dashboard import databases, logs, places
-from dashboard.home import home_path, secret_key, socket_path
+from dashboard.home import embedded_valkey_url, home_path, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
 from runs.identity.providers import read_settings
 from trainyard.contract.keys import CONTROL_QUEUE, broker_url
@@ -21,7 +21,10 @@ HOME = home_path()
 
 HOST = os.environ.get("HOST", "127.0.0.1")
 PORT = int(os.environ.get("PORT", "8000"))
-PUBLIC_URL = os.environ.get("PUBLIC_URL", hosts.url(HOST, PORT)).rstrip("/")  # set it behind a proxy that ends TLS
+IS_TLS_SERVED = serves_tls(HOME)  # by ourselves, with the certificates of TLS_FOLDER
+TLS_FOLDER = tls_folder(HOME)
+# Set it behind a proxy that ends TLS.
+PUBLIC_URL = os.environ.get("PUBLIC_URL", hosts.url(HOST, PORT, is_tls=IS_TLS_SERVED)).rstrip("/")
 IS_TLS = PUBLIC_URL.startswith("https://")
 ALLOWED_HOSTS = hosts.allowed(HOST, PUBLIC_URL, os.environ.get("ALLOWED_HOSTS", ""))
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
@@ -124,7 +127,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if IS_TLS else None
-SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_TLS else 0
+# Not for the address of a laptop: it would keep browsers from other programs of that host.
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_TLS and "PUBLIC_URL" in os.environ else 0
 # The proxy that ends TLS decides about redirects from plain HTTP and about subdomains.
 SILENCED_SYSTEM_CHECKS = [
     "security.W004",
@@ -137,6 +141,15 @@ SILENCED_SYSTEM_CHECKS = [
 DATA_UPLOAD_MAX_NUMBER_FILES = 2000  # a folder of code comes file by file from a browser, each with its path
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2500
 DATA_UPLOAD_MAX_MEMORY_SIZE = 56 * 1024 * 1024  # a code bundle has up to 50 MB
+
+# --- What one sender may ask of the server (docs/limits.md). Rates are requests a second, 0 for no limit.
+
+RATE_PER_PERSON = databases.rate("RATE_PER_PERSON", os.environ.get("RATE_PER_PERSON", ""), 400.0)
+RATE_PER_TOKEN = databases.rate("RATE_PER_TOKEN", os.environ.get("RATE_PER_TOKEN", ""), 200.0)
+# Slow clients: for a request's head, for the next part of a body, and until a client reads what it was sent.
+SLOW_HEAD_S = databases.num_seconds("SLOW_HEAD_S", os.environ.get("SLOW_HEAD_S", ""), 20.0)
+SLOW_BODY_S = databases.num_seconds("SLOW_BODY_S", os.environ.get("SLOW_BODY_S", ""), 30.0)
+SLOW_READER_S = databases.num_seconds("SLOW_READER_S", os.environ.get("SLOW_READER_S", ""), 60.0)
 
 # --- Databases and Valkey
 
@@ -156,6 +169,8 @@ SECRETS_KMS = os.environ.get("TRAINYARD_SECRETS_KMS", "")
 SECRETS_KEY = os.environ.get("TRAINYARD_SECRETS_KEY", "")
 RESIZE_SETTLE_S = databases.num_seconds("RESIZE_SETTLE_S", os.environ.get("RESIZE_SETTLE_S", ""), 3.0)
 OUTPUT_LIMIT_BYTES = databases.num_bytes("OUTPUT_LIMIT_BYTES", os.environ.get("OUTPUT_LIMIT_BYTES", ""), 100 * 1024**3)
+# Text of a run's logs; what comes beyond it is counted and not kept.
+LOG_LIMIT_BYTES = databases.num_bytes("LOG_LIMIT_BYTES", os.environ.get("LOG_LIMIT_BYTES", ""), 10 * 1024**3)
 # Code from Git: folders of this machine that may be fetched from, the largest repository, and all copies together.
 GIT_FILE_ROOTS = [root for root in os.environ.get("GIT_FILE_ROOTS", "").split(os.pathsep) if root]
 GIT_LIMIT_BYTES = databases.num_bytes("GIT_LIMIT_BYTES", os.environ.get("GIT_LIMIT_BYTES", ""), 1024**3)
@@ -163,7 +178,14 @@ GIT_CACHE_BYTES = databases.num_bytes("GIT_CACHE_BYTES", os.environ.get("GIT_CAC
 DATABASE_ROUTERS = ["dashboard.routers.MetricsRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = os.environ.get("REDIS_URL") or f"unix://{socket_path(HOME)}"
+REDIS_URL = os.environ.get("REDIS_URL") or embedded_valkey_url(HOME)
+# Where nodes on other machines reach the embedded one; empty where REDIS_URL is for them too.
+VALKEY_TLS_URL = (
+    hosts.valkey_url(PUBLIC_URL, os.environ.get("VALKEY_TLS_PORT", ""))
+    if IS_TLS_SERVED and not os.environ.get("REDIS_URL")
+    else ""
+)
+NODES_REDIS_URL = VALKEY_TLS_URL or REDIS_URL
 CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

@@ -72,6 +72,12 @@ def url_for(node: Node) -> str:
     return _own_url(node) if _make([node], anew=True) else str(settings.REDIS_URL)
 
 
+def tls_url_for(node: Node) -> str:
+    """Return the address with TLS for a node on another machine than the embedded Valkey; empty where there is none, or
+    nodes have no users of their own: the server's own password leaves this machine for nobody."""
+    return _own_url(node, str(settings.VALKEY_TLS_URL)) if settings.VALKEY_TLS_URL and _make([node]) else ""
+
+
 def is_url_of(node: Node, url: str) -> bool:
     """Whether a node that has this address need not join again."""
     return url == (_own_url(node) if _make([node]) else settings.REDIS_URL)
@@ -140,9 +146,9 @@ def _client() -> Any:
     return redis()
 
 
-def _own_url(node: Node) -> str:
-    """Return REDIS_URL with the node's name and password instead of the server's."""
-    parts = urlsplit(str(settings.REDIS_URL))
+def _own_url(node: Node, url: str = "") -> str:
+    """Return REDIS_URL, or another address of it, with the node's name and password instead of the server's."""
+    parts = urlsplit(url or str(settings.REDIS_URL))
     query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in ("username", "password")])
     place = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"{user_of(node.pk)}:{password_of(node)}@{place}", query=query).geturl()

@@ -55,7 +55,7 @@ LIMITS = (
 LINGER_BYTES = 256 * 1024 * 1024
 LINGER_S = 20.0
 # A body that stands still for so long, or comes slower than this after its first seconds, is not waited for.
-STILL_S = 30.0
+STILL_S = settings.SLOW_BODY_S
 FIRST_S = 60.0
 SLOWEST_BYTES_S = 4 * 1024
 

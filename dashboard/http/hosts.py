@@ -9,13 +9,19 @@ import psutil
 
 EVERY_ADDRESS = ("0.0.0.0", "::")
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
+VALKEY_TLS_PORT = 6380
 
 
-def url(host: str, port: int) -> str:
+def url(host: str, port: int, *, is_tls: bool = False) -> str:
     """Return the URL by which a browser on this machine reaches ``host``."""
     if host in EVERY_ADDRESS:
         host = "127.0.0.1"
-    return f"http://{bracketed(host)}:{port}"
+    return f"{'https' if is_tls else 'http'}://{bracketed(host)}:{port}"
+
+
+def valkey_url(public_url: str, port: str) -> str:
+    """Return the address with TLS at which nodes on other machines reach the embedded Valkey."""
+    return f"rediss://{bracketed(urlsplit(public_url).hostname or '')}:{port or VALKEY_TLS_PORT}/0"
 
 
 def allowed(host: str, public_url: str, more: str) -> list[str]:

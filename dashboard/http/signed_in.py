@@ -16,11 +16,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
 
+from dashboard.http.session_views import takes_session
 from runs.api.problems import problem
 from runs.identity import second_factor
 from runs.identity.sessions import SESSION_ROW, begin_session, end_rows, use_session
 from runs.models import BrowserSession, User
 from runs.privacy import consent
+from runs.serving.rates import TooManyRequests, claim
 
 # What a person may still open who needs a second factor and has none.
 OPEN = frozenset(
@@ -30,7 +32,6 @@ OPEN = frozenset(
 OPEN_BEFORE_CONSENT = frozenset(
     {"consent", "personal-data", "export-own-data", "erase-me", "download_export", "second-factor-step"}
 )
-HEALTH = "/api/v1/health"  # nobody's, and it answers without a database
 
 
 class SignedInMiddleware(MiddlewareMixin):
@@ -41,7 +42,7 @@ class SignedInMiddleware(MiddlewareMixin):
     ) -> HttpResponse | None:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or "Authorization" in request.headers:
             return None
-        if request.path.startswith(HEALTH):
+        if not takes_session(view, str(request.method)):
             return None
         user = request.user
         if not isinstance(user, User):
@@ -49,6 +50,11 @@ class SignedInMiddleware(MiddlewareMixin):
         if not _is_there(request, user):
             logout(request)
             return None
+        if not request.path.startswith("/api/"):  # there the way in counts, for tokens and sessions
+            try:
+                claim(person=user.pk)
+            except TooManyRequests as error:
+                return _too_many(request, error)
         match = request.resolver_match
         if match is not None and match.url_name in OPEN:
             return None
@@ -66,6 +72,14 @@ def _is_there(request: HttpRequest, user: User) -> bool:
         return use_session(str(row_id), session_key=key, address=address)
     _record(request, user, method="")  # it began before sessions were recorded
     return True
+
+
+def _too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
+    is_script = request.headers.get("X-Requested-With") == "fetch"
+    plain = HttpResponse(error.sentence, status=429, content_type="text/plain; charset=utf-8")
+    answer = JsonResponse({"sentence": error.sentence}, status=429) if is_script else plain
+    answer["Retry-After"] = str(error.wait_s)
+    return answer
 
 
 def _refused(request: HttpRequest, sentence: str, code: str, *, to: str) -> HttpResponse:

@@ -133,6 +133,7 @@ MACHINES: dict[str, Rule] = {
     "POST /nodes/<node_id>/drain": machine(P.CLUSTERS_MANAGE),
     "POST /nodes/<node_id>/enable": machine(P.CLUSTERS_MANAGE),
     "POST /nodes/join": PUBLIC,  # with a join token in the body
+    "GET /authorities": PUBLIC,  # certificates, which are public
     "GET /bundles/<sha256>": NODE,
     "POST /node/attempts/<attempt_id>/secrets": NODE,
     "POST /node/runs/<run_id>/fences/<fence>/gained": NODE,

@@ -10,8 +10,9 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
-from dashboard.home import home_path
+from dashboard.home import home_path, serves_tls
 from dashboard.http import hosts
 from dashboard.up import database, demo, orphans
 from dashboard.up.checks import (
@@ -24,7 +25,7 @@ from dashboard.up.checks import (
     refuse_unfinished_restore,
 )
 from dashboard.up.output import Console
-from dashboard.up.processes import Processes
+from dashboard.up.processes import Listeners, Processes
 
 BEGAN_AT = time.monotonic()
 SAME_SIGNAL_S = 1.0  # `timeout` and some terminals send it twice
@@ -58,16 +59,25 @@ def prepare() -> Processes:
     prepare_home(home)
     refuse_unfinished_restore(home)
     lock = lock_home(home)
-    listener = listen(host, port)
-    port = listener.getsockname()[1]
-    url = os.environ.get("PUBLIC_URL", "").rstrip("/") or hosts.url(host, port)
+    listeners = _listen(home, host, port)
+    port = listeners.web.getsockname()[1]
+    url = os.environ.get("PUBLIC_URL", "").rstrip("/") or hosts.url(host, port, is_tls=serves_tls(home))
     describe_owner(lock, url)
     # The children read the same names; whatever was relative, or chosen for us, is settled here.
     os.environ.update({"TRAINYARD_HOME": str(home), "HOST": host, "PORT": str(port)})
     orphans.adopt()
     return Processes(
-        home, listener, url, num_nodes, Console(is_coloured=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+        home, listeners, url, num_nodes, Console(is_coloured=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     )
+
+
+def _listen(home: Path, host: str, port: int) -> Listeners:
+    web = listen(host, port)
+    if not serves_tls(home) or os.environ.get("REDIS_URL"):
+        return Listeners(web)
+    valkey = listen(host, number("VALKEY_TLS_PORT", hosts.VALKEY_TLS_PORT, 65535), variable="VALKEY_TLS_PORT")
+    os.environ["VALKEY_TLS_PORT"] = str(valkey.getsockname()[1])
+    return Listeners(web, valkey)
 
 
 async def serve(processes: Processes, *, is_demo: bool, is_once: bool) -> int:
@@ -88,7 +98,7 @@ async def serve(processes: Processes, *, is_demo: bool, is_once: bool) -> int:
         task.cancel()
     await say_goodbye(processes)
     await processes.stop()
-    processes.listener.close()
+    processes.listeners.close()
     return code
 
 

@@ -71,7 +71,7 @@ def describe_owner(descriptor: int, url: str) -> None:
     os.pwrite(descriptor, f"process {os.getpid()}, {url}\n".encode(), 0)
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, *, variable: str = "PORT") -> socket.socket:
     """Return a listening socket. We hold it, not the web process: while that one restarts, callers wait in line."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
@@ -87,5 +87,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         where = f"{bracketed(host)}:{port}"
-        raise CannotStart(f"{where} cannot be listened on: {error.strerror}. PORT=8001 would take another.") from error
+        other = f"{variable}={port + 1} would take another"
+        raise CannotStart(f"{where} cannot be listened on: {error.strerror}. {other}.") from error
     return listener

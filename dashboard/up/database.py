@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dashboard.home import write_private
+from dashboard.home import authorities_file, write_private
 from dashboard.up.checks import CannotStart
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def write_client(home: Path, url: str, actor: User) -> str:
     Token.objects.filter(user=actor, name=THIS_MACHINE, expires_at__lt=now).delete()
     token, secret = create_token(actor=actor, name=THIS_MACHINE, expires_at=now + CLIENT_LIFE)
     # A JSON string is a TOML basic string.
-    write_private(home / CLIENT, f"url = {json.dumps(url)}\ntoken = {json.dumps(secret)}\n")
+    authorities = authorities_file(home)
+    trust = f"ca = {json.dumps(str(authorities))}\n" if authorities is not None else ""
+    write_private(home / CLIENT, f"url = {json.dumps(url)}\ntoken = {json.dumps(secret)}\n{trust}")
     return token.pk
 
 

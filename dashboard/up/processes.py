@@ -7,13 +7,14 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from dashboard.home import make_private, socket_path, write_private
+from dashboard.home import make_private, serves_tls, socket_path, valkey_password, write_private
 from dashboard.up import database, orphans, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
@@ -34,12 +35,25 @@ VALKEY_S = 0.6
 REVOKE_S = 0.5
 
 
+class Listeners(NamedTuple):
+    """Sockets that we hold while the processes behind them are started again: callers wait in line. ``valkey``: with
+    TLS, for nodes on other machines."""
+
+    web: socket.socket
+    valkey: socket.socket | None = None
+
+    def close(self) -> None:
+        for one in (self.web, self.valkey):
+            if one is not None:
+                one.close()
+
+
 class Processes:
     """The processes of one home."""
 
-    def __init__(self, home: Path, listener: socket.socket, url: str, num_nodes: int, console: Console) -> None:
+    def __init__(self, home: Path, listeners: Listeners, url: str, num_nodes: int, console: Console) -> None:
         self.home = home
-        self.listener = listener
+        self.listeners = listeners
         self.url = url
         self.names = [f"local-{number}" for number in range(1, num_nodes + 1)]
         self.console = console
@@ -70,7 +84,7 @@ class Processes:
         for program in (programs.control(), *ingests):
             await self._start_child(program)
         await self.call(_collect_static)  # the first time takes seconds, and only the web process needs it
-        await self._start_child(programs.web(self.listener))
+        await self._start_child(programs.web(self.listeners.web, is_tls=serves_tls(self.home)))
         await self._start_nodes()
         await self._wait_until_ready()
 
@@ -105,7 +119,7 @@ class Processes:
             await asyncio.sleep(0.05)
         if nodes and "control" in self.children:
             await self._settle()
-        last = [name for name in self.children if name == "valkey"]
+        last = [name for name in self.children if name in ("valkey", "valkey-tls")]
         site = [name for name in self.children if name not in (*last, *self.names)]
         for names, seconds in ((site, SITE_S), (last, VALKEY_S)):
             here = [self.children[name] for name in names]
@@ -141,10 +155,13 @@ class Processes:
         except NoValkey as error:
             raise CannotStart(str(error)) from error
         deadline = time.monotonic() + READY_S  # a long file takes its time to load
-        while not answers(unix_socket):
+        password = valkey_password(self.home) if serves_tls(self.home) else ""
+        while not answers(unix_socket, password):
             if time.monotonic() > deadline:
                 raise CannotStart(f"The embedded Valkey does not answer; see {self.home / 'logs' / 'valkey.log'}.")
             await asyncio.sleep(0.01)
+        if self.listeners.valkey is not None:
+            await self._start_child(programs.valkey_gate(self.listeners.valkey))
 
     async def _start_nodes(self) -> None:
         parts = shares(len(self.names), usable_cores(), usable_gpus())
@@ -178,7 +195,7 @@ class Processes:
 
     async def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_S
-        while not await asyncio.to_thread(_is_healthy, self.listener):
+        while not await asyncio.to_thread(_is_healthy, self.listeners.web, serves_tls(self.home)):
             if time.monotonic() > deadline:
                 raise CannotStart(
                     f"The site does not answer after {READY_S:.0f} s; see {self.home / 'logs' / 'web.log'}."
@@ -208,13 +225,24 @@ def _collect_static() -> bool:
     return collect()
 
 
-def _is_healthy(listener: socket.socket) -> bool:
+def _is_healthy(listener: socket.socket, is_tls: bool) -> bool:
     """Whether the web process answers a request; the socket itself is always open, since it is ours."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     try:
-        with socket.create_connection((host, port), timeout=2) as connection:
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(socket.create_connection((host, port), timeout=2))
+            if is_tls:
+                connection = stack.enter_context(_unverified().wrap_socket(connection))
             connection.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             return b" 200 " in connection.recv(64)
     except OSError:
         return False
+
+
+def _unverified() -> ssl.SSLContext:
+    """Of our own listener: a certificate that is wrong is what `trainyard doctor` says, and no reason not to serve."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -8,8 +8,10 @@ import socket
 import sys
 from pathlib import Path
 
+from dashboard.home import authorities_file, serves_tls, valkey_password
 from dashboard.up.children import Program
 from dashboard.up.valkey import server_command
+from trainyard.rest.trust import VARIABLE
 
 PYTHON = [sys.executable, "-m"]
 SITE: dict[str, str | None] = {"DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
@@ -22,11 +24,20 @@ NODE: dict[str, str | None] = {
 
 def valkey(home: Path, unix_socket: Path) -> Program:
     # SIGTERM, so that it writes its file to the end when we are gone.
-    command = server_command(home / "valkey", unix_socket)
+    password = valkey_password(home) if serves_tls(home) else ""
+    command = server_command(home / "valkey", unix_socket, password=password)
     return Program("valkey", command, death_signal=signal.SIGTERM, is_quiet=True)
 
 
-def web(listener: socket.socket) -> Program:
+def valkey_gate(listener: socket.socket) -> Program:
+    command = [*PYTHON, "dashboard.up.valkey_gate", str(listener.fileno())]
+    return Program("valkey-tls", command, SITE, descriptors=(listener.fileno(),))
+
+
+def web(listener: socket.socket, *, is_tls: bool = False) -> Program:
+    if is_tls:
+        command = [*PYTHON, "dashboard.http.serving", str(listener.fileno())]
+        return Program("web", command, SITE, descriptors=(listener.fileno(),))
     words = {
         "--fd": str(listener.fileno()),
         "--loop": "uvloop",
@@ -60,7 +71,9 @@ def node(home: Path, name: str, server: str, secret: str | None, share: dict[str
     command = [*PYTHON, "workers.node", "--name", name, "--home", str(home), "--server", server]
     # All nodes of this machine see one folder, so that a run goes on wherever it is placed next.
     checkpoints = os.environ.get("TRAINYARD_CHECKPOINTS") or str(home / "checkpoints")
+    authorities = authorities_file(home)
+    trust = {VARIABLE: str(authorities)} if authorities is not None else {}
     # The token is no argument: those stand in the list of processes.
-    environment = {**NODE, **share, "TRAINYARD_CHECKPOINTS": checkpoints, "TRAINYARD_JOIN": secret}
+    environment = {**NODE, **share, **trust, "TRAINYARD_CHECKPOINTS": checkpoints, "TRAINYARD_JOIN": secret}
     # Its supervisors end with the same lifeline, and it stays to pass on their last reports.
     return Program(name, command, environment, death_signal=0, stops_by_lifeline=True)

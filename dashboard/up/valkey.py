@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import socket
 import time
 from pathlib import Path
+
+from dashboard.home import write_private
 
 LARGEST = "2mb"  # a batch of a supervisor is 256 KB, and a frame at most 1 MB more
 
@@ -28,10 +31,11 @@ def server_program() -> str:
         raise NoValkey(f"No Valkey for this machine: {error}. Install Valkey or Redis, or set REDIS_URL.") from error
 
 
-def server_command(folder: Path, unix_socket: Path, *, durable: bool = True) -> list[str]:
+def server_command(folder: Path, unix_socket: Path, *, durable: bool = True, password: str = "") -> list[str]:
     """Return the command that serves ``folder`` on a socket that only this user can open.
 
     The users of nodes are kept in a file: after a restart nodes reach it although control is away.
+    ``password``: of the server's own user, which needs none where only the socket leads there.
 
     ``noeviction``: a stream that was trimmed in silence would lose what a node believes delivered. No single string is
     larger than LARGEST: whoever reads a few of them, as ingest does, knows how much memory that takes.
@@ -52,26 +56,37 @@ def server_command(folder: Path, unix_socket: Path, *, durable: bool = True) -> 
         "always-show-logo": "no",
     }
     if durable:
-        settings["aclfile"] = str(_users_file(folder))
+        settings["aclfile"] = str(_users_file(folder, password))
     return [server_program(), *(word for key, value in settings.items() for word in (f"--{key}", value))]
 
 
-def _users_file(folder: Path) -> Path:
-    """Return the file, made where it is not there: without it Valkey does not start."""
+def _users_file(folder: Path, password: str) -> Path:
+    """Return the file, made where it is not there: without it Valkey does not start. The server's own user in it is
+    the one of now."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = folder / "users.acl"
     file.touch(mode=0o600)
+    others = [line for line in file.read_text().splitlines() if line and not line.startswith("user default ")]
+    secret = f"#{hashlib.sha256(password.encode()).hexdigest()}" if password else "nopass"
+    write_private(file, "".join(f"{line}\n" for line in (f"user default on {secret} ~* &* +@all", *others)))
     return file
 
 
-def answers(unix_socket: Path) -> bool:
+def answers(unix_socket: Path, password: str = "") -> bool:
     """Whether a server on ``unix_socket`` answers PING; one that is still loading its file does not."""
+    words = f"AUTH default {password}\r\nPING\r\n" if password else "PING\r\n"
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(1)
             connection.connect(str(unix_socket))
-            connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")
+            connection.sendall(words.encode())
+            answer = b""
+            while answer.count(b"\n") < words.count("\n"):
+                part = connection.recv(64)
+                if not part:
+                    return False
+                answer += part
+            return b"+PONG" in answer
     except OSError:
         return False
 

@@ -23,6 +23,8 @@ from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
 from runs.preflight.beforehand import idle_nodes
 from runs.refused import Refused
+from runs.secrets.key_stores import KeyProblem
+from runs.serving.certificates import pin
 from runs.tasks import schedule_soon
 from trainyard.contract.base import JsonObject
 from trainyard.contract.machines import sandbox_level
@@ -116,7 +118,7 @@ def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
     token = JoinToken.objects.create(
         cluster=cluster, digest=digest_of(secret), created_by=actor, expires_at=timezone.now() + TOKEN_LIFE
     )
-    return token, secret
+    return token, pin(secret)
 
 
 def _level(number: int) -> int:
@@ -142,7 +144,10 @@ def _set(cluster: Cluster, document: JsonObject) -> None:
             problem = allocating.secret_problem(name, value) if allocating and value else ""
         if problem:
             raise ValidationError({f"settings.{name}": problem})
-        keep_secret(cluster, name, value)
+        try:
+            keep_secret(cluster, name, value)
+        except KeyProblem as error:
+            raise Refused("no-key", str(error)) from error
 
 
 def checked_settings(engine: str, document: JsonObject) -> JsonObject:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.access import NotFound, Someone, visible_projects, visible_runs
+from runs.access import NotFound, Permission, Someone, require, visible_projects, visible_runs
 from runs.actions.checking import cluster_of, parse_launch
 from runs.datasets import resolve
 from runs.engines import engine_of
@@ -26,7 +26,8 @@ class Plans:
 
 
 def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plans:
-    """Raises SpecError for what is wrong with the spec, or cannot be planned, and NotFound for its project."""
+    """Raises SpecError for what is wrong with the spec, or cannot be planned, NotFound for its project, and Forbidden
+    for a token without the scope to see it."""
     spec = parse_launch(user, document)
     if not isinstance(spec, RecipeSpec):
         raise SpecError([Problem("task", "is nothing that the planner knows: it plans the recipes that train")])
@@ -35,6 +36,7 @@ def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plan
     project = visible_projects(user).filter(name=spec.project).first()
     if project is None:
         raise NotFound(f"There is no project {spec.project!r} that you can see.")
+    require(user, project, Permission.PROJECTS_READ)
     cluster = cluster_of(user, project, spec)
     filled = resolve(spec, project, cluster)
     assert isinstance(filled, RecipeSpec), "a dataset changes no recipe"

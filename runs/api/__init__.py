@@ -11,7 +11,7 @@ from runs.access import NotFound
 from runs.api import health, problems
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
-from runs.api.machines import clusters, node_secrets, nodes, preflights
+from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights
 from runs.api.metrics import csv_export, logs, media, points, series
 from runs.api.openapi import Api
 from runs.api.people import (
@@ -83,6 +83,7 @@ for module in (
     datasets,
     clusters,
     nodes,
+    authorities,
     preflights,
     projects,
     project_data,

@@ -12,6 +12,7 @@ from ninja.utils import check_csrf
 from runs.access import user_of_token
 from runs.identity import second_factor
 from runs.models import User
+from runs.serving.rates import claim
 
 
 class TokenAuth(HttpBearer):
@@ -22,6 +23,7 @@ class TokenAuth(HttpBearer):
         if user is not None:
             if second_factor.is_missing(user):
                 raise HttpError(403, second_factor.SENTENCE)
+            claim(person=user.pk, token=user.token.pk if user.token else "")
             request.user = user
         return user
 
@@ -38,6 +40,8 @@ class SessionAuth(APIKeyCookie):
         user = session_user(request)
         if user is not None and check_csrf(request) is not None:
             raise HttpError(403, "The CSRF token is missing or wrong.")
+        if user is not None:
+            claim(person=user.pk)
         return user
 
 

@@ -86,7 +86,11 @@ def body_of(schema: JsonObject) -> JsonObject:
 
 def _refusal(status: int) -> JsonObject:
     content = {"application/problem+json": {"schema": {"$ref": f"{SCHEMAS}Problem"}}}
-    return {"description": TITLES[status], "content": content}
+    found: JsonObject = {"description": TITLES[status], "content": content}
+    if status == 429:
+        wait = {"description": "seconds after which another request is taken", "schema": {"type": "integer"}}
+        found["headers"] = {"Retry-After": wait}
+    return found
 
 
 def _operations(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -106,6 +110,7 @@ def _refusals(method: str, operation: JsonObject) -> list[int]:
         409: (is_private and method != "get") or is_joining,
         413: has_body,
         422: is_private or is_joining,
+        429: is_private,
     }
     return [status for status, may_be in found.items() if may_be]
 

@@ -18,6 +18,7 @@ from runs.actions import Refused
 from runs.api.paging import BadCursor
 from runs.logs.read import BadCursor as BadLogCursor
 from runs.serving.database_away import RETRY_S, SENTENCE, is_away
+from runs.serving.rates import TooManyRequests
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)
@@ -31,6 +32,7 @@ TITLES = {
     409: "The state does not allow it",
     413: "Too large",
     422: "The request is not valid",
+    429: "Too many requests",
     500: "Trainyard failed",
     503: "Not available just now",
 }
@@ -71,6 +73,7 @@ def register(api: NinjaAPI) -> None:
         (BadCursor, _bad_value),
         (BadLogCursor, _bad_value),
         (Refused, _refused),
+        (TooManyRequests, too_many),
         (AuthenticationError, _unknown),
         (HttpError, _http_error),
         (RequestDataTooBig, too_large),
@@ -118,6 +121,12 @@ def _bad_value(request: HttpRequest, error: ValueError) -> HttpResponse:
 
 def _refused(request: HttpRequest, error: Refused) -> HttpResponse:
     return problem(409, error.sentence, code=error.code)
+
+
+def too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
+    answer = problem(429, error.sentence, code="too-many-requests")
+    answer["Retry-After"] = str(error.wait_s)
+    return answer
 
 
 def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:

@@ -13,6 +13,7 @@ from django.utils.crypto import salted_hmac
 
 from runs.models import Attempt, JoinToken, Placement
 from runs.models.access import digest_of
+from runs.serving.certificates import pin
 
 LIFE = timedelta(minutes=15)  # after the system was last seen with the job
 
@@ -39,7 +40,7 @@ def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
                 "digest": digest_of(secret),
             },
         )
-        secrets.append(secret)
+        secrets.append(pin(secret))
     return secrets
 
 

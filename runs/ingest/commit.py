@@ -24,6 +24,7 @@ from runs.ingest import troubles
 from runs.ingest.dead_letters import Letters
 from runs.ingest.memory import Known, Memory
 from runs.ingest.validation.records import Incoming, Record, named
+from runs.logs.writing import num_stored_bytes
 from runs.media import store as media
 from runs.metrics import bulk, facts
 from runs.metrics.models import Producer, Telemetry
@@ -207,7 +208,9 @@ class _Commit:
             return [], []
         known = [(item, item.record) for item in fresh if item.record is not None]
         matrices = merged((item.producer, item.sequence, rows) for item, record in known for rows in record.points)
-        lines = [record.lines for _, record in known if record.lines is not None and record.lines.lines]
+        lines = self._within_log_limit(
+            [record.lines for _, record in known if record.lines is not None and record.lines.lines]
+        )
         telemetry = self.telemetry
         telemetry.cursor += 1
         telemetry.last_record_at = self.now
@@ -224,6 +227,23 @@ class _Commit:
         self._take_facts(known)
         self._take_media(known)
         return stored, lines
+
+    def _within_log_limit(self, lines: list[store.Lines]) -> list[store.Lines]:
+        """Return what still fits into the run's share of logs, and count the lines that do not."""
+        limit = settings.LOG_LIMIT_BYTES
+        if not lines or not limit:
+            return lines
+        if self.known.log_bytes is None:
+            self.known.log_bytes = num_stored_bytes(self.run_id)
+        kept = []
+        for part in lines:
+            size = sum(len(text) for _, text in part.lines)
+            if self.known.log_bytes + size > limit:
+                self.troubles[troubles.LOG_LIMIT] += len(part.lines)
+                continue
+            self.known.log_bytes += size
+            kept.append(part)
+        return kept
 
     def _take_notes(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
         reported = [(item.producer, record.checkpoint) for item, record in fresh if record.checkpoint is not None]

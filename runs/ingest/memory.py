@@ -30,6 +30,7 @@ class Known:
     producers: dict[str, Producer] = field(default_factory=dict)
     clocks: dict[str, float] = field(default_factory=dict)  # the newest time in each producer's records
     media: Totals | None = None  # not counted yet
+    log_bytes: int | None = None  # of all lines; not counted yet
 
     @property
     def num_rows(self) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 BAD_FRAME = "bad_frame"
 REFUSED_POINTS = "refused_points"
 SERIES_LIMIT = "series_limit"
+LOG_LIMIT = "log_limit"
 REPEATED = "repeated"
 GAP = "gap"
 CLOCK_JUMP = "clock_jump"
@@ -44,6 +45,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
     SERIES_LIMIT: (
         f"1 point was not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",
         f"{{count}} points were not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",
+    ),
+    LOG_LIMIT: (
+        "1 line of the log was not kept: the run has logged as much as this server keeps of one run.",
+        "{count} lines of the log were not kept: the run has logged as much as this server keeps of one run.",
     ),
     MEDIA_LIMIT: (
         f"1 image, text, table or histogram was not kept: a run has at most {MAX_MEDIA_PER_RUN:,} of them, of 2 GB.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from django.db.models import Sum
 
 from runs.logs.chunks import Columns, cuts, encode_columns, encode_texts, encoded, levels_of, placed
 from runs.logs.levels import DEBUG, ERROR, INFO, NAMES, WARNING
@@ -52,6 +53,12 @@ def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines
         changes.append((stream.num_lines + len(texts), chunks[-1][FIELDS.index("last_time")], stream.pk))
     bulk.insert(LogChunk, FIELDS, chunks)
     bulk.update(LogStream, ("num_lines", "last_time"), changes)
+
+
+def num_stored_bytes(run_id: str) -> int:
+    """Return how much text the run has logged, before it was compressed."""
+    found = LogChunk.objects.filter(run_id=run_id).aggregate(total=Sum("size"))["total"]
+    return int(found or 0)
 
 
 def _streams(run_id: str, attempt: int, keys: Sequence[Key]) -> dict[Key, LogStream]:

@@ -17,6 +17,7 @@ from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
 from runs.recovery.control_clock import TICK_KEY
+from runs.serving import certificates
 from runs.serving.transport import made_once
 from runs.valkey_users import SEPARATE_KEY
 from trainyard.contract.keys import PREFIX
@@ -47,6 +48,7 @@ class ServerState:
     free_bytes: int
     separate_nodes: bool = True  # each node has a user of its own in Valkey
     dropped_messages: int = 0  # in control's queue, which the server had not sealed
+    certificate: str = ""  # what is wrong with it, or will be soon
 
     @property
     def control(self) -> bool:
@@ -63,12 +65,13 @@ class ServerState:
     @property
     def sentences(self) -> list[str]:
         """What a person should know, the cause first. What only follows from a cause is left out."""
+        certificate = [self.certificate] if self.certificate else []
         if not self.disk:
-            return [DISK_FULL]
+            return [DISK_FULL, *certificate]
         if not self.valkey:
-            return [VALKEY_AWAY]
+            return [VALKEY_AWAY, *certificate]
         found = [] if self.control else [_control_down(self.control_tick_age_s)]
-        return found if self.ingest else [*found, INGEST_STILL]
+        return [*found, *([] if self.ingest else [INGEST_STILL]), *certificate]
 
 
 def look(*, asks_database: bool = True) -> ServerState:
@@ -82,6 +85,7 @@ def look(*, asks_database: bool = True) -> ServerState:
         free_bytes=shutil.disk_usage(settings.HOME).free,
         separate_nodes=separate,
         dropped_messages=dropped,
+        certificate=certificates.warning(),
     )
 
 

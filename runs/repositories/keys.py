@@ -12,25 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
-from django.utils.crypto import salted_hmac
 
 from runs.models import GitKey, Project
 from runs.repositories.problems import RepositoryProblem
-from trainyard.contract.base import WireStruct
-from trainyard.contract.locks import lock, unlock
-from trainyard.contract.orders import Locked
+from runs.secrets.key_stores import KeyProblem
+from runs.secrets.sealed import git_key_place, open_text, seal_text
 from trainyard.spec.values.code import Place, place_of
 
 CONNECT_S = 15
-
-
-class Secret(WireStruct):
-    """What is locked: the token, or the private key as ssh-keygen writes it."""
-
-    text: str
 
 
 class Passage(NamedTuple):
@@ -42,11 +33,16 @@ class Passage(NamedTuple):
 
 
 def seal_secret(project_id: str, key_id: str, text: str) -> str:
-    return lock(_key(), _scope(project_id, key_id), Secret(text)).locked
+    """Return what is stored of the token, or of the private key as ssh-keygen writes it. Raises KeyProblem."""
+    return seal_text(git_key_place(project_id, key_id), text)
 
 
 def _open_secret(key: GitKey) -> str:
-    return unlock(_key(), _scope(key.project_id, key.pk), Locked(key.locked), Secret).text
+    """Raises RepositoryProblem."""
+    try:
+        return open_text(git_key_place(key.project_id, key.pk), key.locked)
+    except KeyProblem as error:
+        raise RepositoryProblem("git", f"the Git key for {key.place} does not open. {error}") from error
 
 
 def key_for(project: Project, place: Place) -> GitKey | None:
@@ -138,14 +134,6 @@ def _record_use(key: GitKey, known: Path) -> None:
     GitKey.objects.filter(pk=key.pk).update(used_at=timezone.now())
     if key.kind == GitKey.Kind.SSH and not key.host_keys and known.exists():
         GitKey.objects.filter(pk=key.pk, host_keys="").update(host_keys=known.read_text()[:10_000])
-
-
-def _key() -> str:
-    return salted_hmac("runs.repositories.keys", "git", secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
-
-
-def _scope(project_id: str, key_id: str) -> str:
-    return f"git-key:{project_id}:{key_id}"
 
 
 class KeyValues(NamedTuple):

@@ -84,6 +84,7 @@ ALONE = {
     "tests/whole/ssh",
     "tests/whole/test_sweeps.py",
     "tests/whole/test_population.py",
+    "tests/whole/test_tls.py",
 }
 APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
 

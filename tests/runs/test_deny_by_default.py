@@ -34,6 +34,7 @@ PUBLIC = {
     ("GET", "api/v1/openapi.json"),
     ("GET", "api/v1/docs"),
     ("POST", "api/v1/nodes/join"),  # with a join token in the body
+    ("GET", "api/v1/authorities"),  # certificates
     ("GET", "sign-in/"),
     ("POST", "sign-in/"),
     ("GET", "sign-in/<str:secret>/"),

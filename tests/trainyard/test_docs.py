@@ -87,4 +87,4 @@ def test_every_example_is_a_valid_spec_and_each_axis_has_one() -> None:
 
 def test_every_command_says_what_it_does() -> None:
     for name, parser in commands(build_parser()):
-        assert parser.description or name in ("up", "node", "doctor", "backup", "restore", "sign-in-link"), name
+        assert parser.description or name in ("up", "node", "doctor", "tls", "backup", "restore", "sign-in-link"), name

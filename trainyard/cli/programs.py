@@ -10,7 +10,8 @@ from trainyard.extras import lacking
 PROGRAMS = {
     "up": ("dashboard.up", "start Trainyard on this machine"),
     "node": ("workers.node", "start a node worker (--join TOKEN --server URL on another machine)"),
-    "doctor": ("dashboard.doctor", "say what keeps a cluster from training (--cluster NAME)"),
+    "doctor": ("dashboard.doctor", "say what keeps nodes from the server, or a cluster from training (--cluster NAME)"),
+    "tls": ("dashboard.tls", "make, show, renew and rotate the server's certificates"),
     "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
     "restore": ("dashboard.restore", "make a home of a backup, without people who were erased since"),
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
@@ -23,6 +24,7 @@ NEEDS = {
     "backup": ("server",),
     "restore": ("server",),
     "doctor": ("server", "node"),
+    "tls": ("server",),
     "sign-in-link": ("server",),
 }
 

@@ -63,8 +63,12 @@ def new_key() -> str:
 
 
 def broker_url(redis_url: str) -> str:
-    """Return kombu's spelling of a Redis URL: a Unix socket is ``redis+socket://``, its database a virtual host."""
+    """Return kombu's spelling of a Redis URL: a Unix socket is ``redis+socket://``, its database a virtual host.
+    Kombu looks at no certificate unless it is asked to."""
     parts = urlsplit(redis_url)
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in parse_qs(parts.query):
+        query = f"{parts.query}&ssl_cert_reqs=required" if parts.query else "ssl_cert_reqs=required"
+        return parts._replace(query=query).geturl()
     if parts.scheme != "unix":
         return redis_url
     database = parse_qs(parts.query).get("db", ["0"])[0]

@@ -12,9 +12,11 @@ import httpx
 
 from trainyard.contract.base import BadDocument, convert
 from trainyard.rest import answers
+from trainyard.rest.trust import authorities_file, context_of, sentence_of
 from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
+LONGEST_WAIT_S = 10.0
 QueryValue = str | int | float | bool | Sequence[str] | None
 
 T = TypeVar("T")
@@ -60,6 +62,7 @@ class Connection:
         self.url = url.rstrip("/")
         try:
             self._http = httpx.Client(
+                verify=context_of(authorities_file(self.url)),
                 base_url=f"{self.url}/api/v1/",
                 headers={"Accept": "application/json"},
                 auth=Bearer(token, renew),
@@ -67,6 +70,8 @@ class Connection:
             )
         except (httpx.InvalidURL, UnicodeError) as error:
             raise Unreachable(f"{url} is no address of a server: {error}") from None
+        except OSError as error:
+            raise Unreachable(f"the authorities for {url} cannot be read: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -130,12 +135,14 @@ class Connection:
         for wait_s in (*RETRY_AFTER_S, None):
             try:
                 response = self._http.request(method, path, **request)
-                if response.status_code not in (502, 503, 504) or wait_s is None:
+                if response.status_code not in (429, 502, 503, 504) or wait_s is None:
                     return response
+                wait_s = max(wait_s, _asked_wait_s(response))
             except (httpx.TransportError, httpx.InvalidURL) as error:
                 # Nobody listens: a second try finds the same, unless a server is just being restarted.
                 if wait_s is None or isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-                    raise Unreachable(f"cannot reach {self.url}: {error}") from None
+                    why = sentence_of(error, self.url)
+                    raise Unreachable(why or f"cannot reach {self.url}: {error}") from None
             time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
 
@@ -165,3 +172,9 @@ def error_of(response: httpx.Response) -> ApiError:
     ]
     detail = problem.get("detail") or problem.get("title") or f"the server answers {response.status_code}"
     return ApiError(response.status_code, str(detail), errors)
+
+
+def _asked_wait_s(response: httpx.Response) -> float:
+    """Return how long the server asks a client to wait that sends too much, within reason."""
+    asked = response.headers.get("Retry-After", "")
+    return min(float(asked), LONGEST_WAIT_S) if response.status_code == 429 and asked.isdecimal() else 0.0

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from typing import Self
 from urllib.parse import urlsplit
 
+from trainyard.rest.trust import authorities_file
+
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MAX_MESSAGE_BYTES = 16 << 20
@@ -42,7 +44,8 @@ class WebSocket:
         port = parts.port or (443 if parts.scheme == "https" else 80)
         self._socket: socket.socket = socket.create_connection((parts.hostname or "", port), timeout=CONNECT_S)
         if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=os.environ.get("SSL_CERT_FILE"))
+            trusted = authorities_file(url)
+            context = ssl.create_default_context(cafile=trusted or os.environ.get("SSL_CERT_FILE"))
             self._socket = context.wrap_socket(self._socket, server_hostname=parts.hostname)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = bytearray()

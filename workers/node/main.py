@@ -18,7 +18,7 @@ from celery.exceptions import SecurityWarning
 from celery.signals import worker_shutting_down
 
 from trainyard import __version__, lifeline
-from trainyard.contract.calls.joining import JoinRequest
+from trainyard.contract.calls.joining import JoinRequest, unpinned
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
 from workers.node.brought.departure import GRACE_S, NOTICE, Departure
@@ -41,6 +41,7 @@ from workers.transport.node_config import (
     node_home,
     store_config,
 )
+from workers.transport.trust import Trust, UnknownAuthority
 
 NUM_COMMAND_THREADS = 4
 LAST_REPORTS_S = 4.0
@@ -62,6 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         elif attempt:
             options.join = token_for(options.join, options.machine)
         make_home(home)
+        Trust(home).take_given()
         config = find_config(options, name, home)
         check_redis_url(config.redis_url)
         address = options.address or address_towards(config.server)
@@ -114,6 +116,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         help="with --for-attempt, how long after SIGTERM its ranks may save; default: %(default)s",
     )
     parser.add_argument("--server", metavar="URL", help="the Trainyard server, as http://host:port")
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="at joining: reach Valkey with TLS, also where its socket is on this machine",
+    )
     parser.add_argument("--name", type=node_name, help="this node's name in the cluster; default: the host name")
     parser.add_argument(
         "--home",
@@ -134,7 +141,7 @@ def find_config(options: argparse.Namespace, name: str, home: Path) -> NodeConfi
         return moved_to(options.server or "", stored, home)
     try:
         return join_cluster(options, name, home)
-    except JoinRefused:
+    except (JoinRefused, UnknownAuthority):
         if stored is None:
             raise
         return moved_to(options.server or "", stored, home)
@@ -157,9 +164,11 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
             f"The node {name} has not joined a cluster yet; start it once with --join TOKEN --server URL, "
             'as the page\'s "Add node" says.'
         )
-    server = options.server.rstrip("/")
+    server, trust, token = options.server.rstrip("/"), Trust(home), unpinned(options.join)
+    if token.fingerprint:
+        trust.meet(server, token.fingerprint)
     body = JoinRequest(
-        token=options.join,
+        token=token.secret,
         name=name,
         address=options.address or address_towards(server),
         slots=options.slots,
@@ -167,7 +176,7 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
         version=__version__,
         attempt=options.for_attempt,
     )
-    config = join(server, body)
+    config = join(server, body, trust, wants_tls=options.tls)
     store_config(home, config)
     return config
 

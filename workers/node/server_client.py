@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 import structlog
@@ -19,9 +20,11 @@ from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, U
 from trainyard.contract.inspections import Answer
 from trainyard.contract.orders import Locked
 from trainyard.contract.seals import http_scope, mac
+from trainyard.rest.trust import sentence_of
 from trainyard.spooling.plain_files import open_plain
 from workers.node.server_clock import ServerClock
 from workers.transport.node_config import CannotStart, NodeConfig
+from workers.transport.trust import ADDRESS, Trust
 
 log = structlog.get_logger(__name__)
 
@@ -38,13 +41,14 @@ CHUNK_BYTES = 1 << 20
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})
 
 
-def join(server: str, body: JoinRequest) -> NodeConfig:
-    """Trade the join token for the node's id and key. Raises CannotStart."""
+def join(server: str, body: JoinRequest, trust: Trust, *, wants_tls: bool = False) -> NodeConfig:
+    """Trade the join token for the node's id and key, and learn whom to trust. Raises CannotStart."""
     url = f"{server}/api/v1/nodes/join"
     try:
-        response = httpx.post(url, content=encode(body), headers=JSON, timeout=TIMEOUT)
+        response = httpx.post(url, content=encode(body), headers=JSON, timeout=TIMEOUT, verify=trust.verify())
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise CannotStart(f"The server {server} cannot be reached: {error}.") from error
+        why = sentence_of(error, server) or f"The server {server} cannot be reached: {error}."
+        raise CannotStart(why) from error
     if response.status_code in (401, 403):
         raise JoinRefused(f"The server {server} refused the join token: {problem_of(response)}")
     if response.status_code != 201:
@@ -53,13 +57,26 @@ def join(server: str, body: JoinRequest) -> NodeConfig:
         answer = decode(response.content, JoinAnswer)
     except BadDocument as error:
         raise CannotStart(f"{server} does not answer like a Trainyard server; check the address.") from error
+    if urlsplit(server).scheme == "https":  # else anybody on the way could have put others there
+        trust.follow(answer.authorities)
     return NodeConfig(
         server=server,
         id=answer.id,
         name=answer.name,
         key=answer.key,
-        redis_url=answer.redis_url,
+        redis_url=_reachable(answer, trust, wants_tls=wants_tls),
         cluster=answer.cluster,
+    )
+
+
+def _reachable(answer: JoinAnswer, trust: Trust, *, wants_tls: bool) -> str:
+    """Return the way to Valkey: its socket where that is on this machine, else the one with TLS where there is one."""
+    parts = urlsplit(answer.redis_url)
+    is_here = parts.scheme != "unix" or os.access(unquote(parts.path), os.W_OK)
+    return (
+        answer.redis_url
+        if (is_here and not wants_tls) or not answer.redis_tls_url
+        else trust.valkey_url(answer.redis_tls_url)
     )
 
 
@@ -80,8 +97,10 @@ class ServerClient:
         config: NodeConfig,
         store: Callable[[str], None] | None = None,
         clock: ServerClock | None = None,
+        trust: Trust | None = None,
     ) -> None:
         """``store`` keeps the server's address of now."""
+        self._trust = trust
         self._config = config
         self._clock = clock or ServerClock()
         self._server = config.server
@@ -93,6 +112,14 @@ class ServerClient:
         and stored once it has answered. Another program there would see seals, which are of no use to it."""
         if _may_follow(self._server, server):
             self._offered = server.rstrip("/")
+
+    def follow_authorities(self) -> None:
+        """Learn which authorities the server trusts now, over a connection that was trusted until now."""
+        if self._trust is None or not self._server.startswith("https://"):
+            return
+        response = self._request("GET", ADDRESS, {})
+        if response.is_success and self._trust.follow(response.text):
+            log.info("server.authorities_changed")
 
     def bundle(self, sha256: str) -> bytes:
         path = f"/api/v1/bundles/{sha256}"
@@ -171,7 +198,10 @@ class ServerClient:
         body: Callable[[], bytes | Iterator[bytes]] | None,
     ) -> httpx.Response:
         content = None if body is None else body()
-        return httpx.request(method, server + quote(path), headers=headers, content=content, timeout=TIMEOUT)
+        verify = True if self._trust is None else self._trust.verify()
+        return httpx.request(
+            method, server + quote(path), headers=headers, content=content, timeout=TIMEOUT, verify=verify
+        )
 
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
         at, nonce = int(self._clock.now()), secrets.token_hex(16)

@@ -42,6 +42,7 @@ from workers.node.zygote_keeper import ZygoteKeeper
 from workers.sandbox.node import Isolation
 from workers.transport.desired_reader import DesiredReader
 from workers.transport.node_config import NodeConfig, checkpoints_root, store_config
+from workers.transport.trust import Trust
 from workers.transport.valkey import connect
 
 log = structlog.get_logger(__name__)
@@ -82,7 +83,9 @@ class NodeWorker:
         lifeline = int(os.environ.get("TRAINYARD_LIFELINE") or -1)
         self._zygote = ZygoteKeeper(lifeline)
         self.clock = ServerClock()
-        server = ServerClient(config, lambda url: store_config(home, replace(config, server=url)), self.clock)
+        server = ServerClient(
+            config, lambda url: store_config(home, replace(config, server=url)), self.clock, Trust(home)
+        )
         self._server = server
         self._memory = NodeMemory.open(home, os.environ)
         self._sweep = partial(sweep, checkpoints_root(home), server)
@@ -129,6 +132,7 @@ class NodeWorker:
         self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
         self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
+        self._loop("trust", SWEEP_EVERY_S, self._server.follow_authorities)
         self._loop("memory", SWEEP_EVERY_S, self._memory.remove_abandoned)
         self._loop("environments", SWEEP_EVERY_S, self._environments.make_room)
         self._loop("standby", STATUS_EVERY_S, self._standby.prepare)

@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
@@ -25,6 +26,7 @@ from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import num_ready
+from runs.serving.certificates import Certificate, Served, Unreadable, served
 from runs.time_use.sums import time_of_all
 from runs.watching.words import slow_sentences
 from trainyard.formats.words import listed
@@ -92,8 +94,25 @@ def clusters(request: HttpRequest) -> HttpResponse:
     context = {
         "clusters": sorted(found, key=lambda one: not one.boxes),  # those without nodes last
         "may_manage": can_manage_clusters(request.user),
+        "tls": tls_view(),
     }
     return show(request, "nodes/clusters.html", context, fragments={"clusters": "nodes/_clusters.html"})
+
+
+class TlsView(NamedTuple):
+    """``problem``: a sentence where the certificates cannot be read."""
+
+    served: Served | None
+    authority: Certificate | None
+    problem: str = ""
+
+
+def tls_view() -> TlsView:
+    try:
+        found = served(settings.TLS_FOLDER) if settings.IS_TLS_SERVED else None
+    except Unreadable as error:
+        return TlsView(None, None, str(error))
+    return TlsView(found, found.authorities[0] if found and found.authorities else None)
 
 
 def describe(user: Someone, cluster: Cluster, now: datetime) -> ClusterView:

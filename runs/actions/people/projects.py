@@ -26,6 +26,7 @@ from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Rol
 from runs.models.access import digest_of
 from runs.refused import Refused
 from runs.repositories.keys import checked_key, seal_secret
+from runs.secrets.key_stores import KeyProblem
 
 INVITATION_LIFE = timedelta(days=7)
 
@@ -191,20 +192,23 @@ def add_git_key(
     host_keys: str = "",
 ) -> GitKey:
     """Keep a token or a private key for the project's repositories under ``place`` (a host, or a host and a path); one
-    that is there is replaced. Raises ValidationError, by field."""
+    that is there is replaced. Raises ValidationError, by field, and Refused where there is no key to lock it with."""
     require(actor, project, Permission.GIT_KEYS_MANAGE)
     values = checked_key(kind=kind, place=place, secret=secret, user=user, host_keys=host_keys)
+    key = GitKey(
+        project=project,
+        kind=kind,
+        place=values.place,
+        user=values.user,
+        host_keys=values.host_keys,
+        created_by=actor,
+    )
+    try:
+        key.locked = seal_secret(project.pk, key.pk, values.secret)
+    except KeyProblem as error:
+        raise Refused("no-key", str(error)) from error
     with transaction.atomic():
         GitKey.objects.filter(project=project, kind=kind, place=values.place).delete()
-        key = GitKey(
-            project=project,
-            kind=kind,
-            place=values.place,
-            user=values.user,
-            host_keys=values.host_keys,
-            created_by=actor,
-        )
-        key.locked = seal_secret(project.pk, key.pk, values.secret)
         key.save()
     return key
 

@@ -21,7 +21,8 @@ from runs.api.shapes import Body
 from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
-from trainyard.contract.calls.joining import JoinAnswer, JoinRequest
+from runs.serving import certificates
+from trainyard.contract.calls.joining import JoinAnswer, JoinRequest, unpinned
 
 router = Router(tags=["nodes"])
 
@@ -73,7 +74,7 @@ def join(request: HttpRequest) -> HttpResponse:
     """Needs no user's token: the join token in the body lets one machine in."""
     body = read_body(request, JoinRequest, is_secret=True)
     node = actions.join_node(
-        secret=body.token,
+        secret=unpinned(body.token).secret,
         name=body.name,
         address=body.address,
         slots=body.slots,
@@ -82,10 +83,18 @@ def join(request: HttpRequest) -> HttpResponse:
         attempt=body.attempt,
     )
     try:
-        redis_url = valkey_users.url_for(node)
+        redis_url, redis_tls_url = valkey_users.url_for(node), valkey_users.tls_url_for(node)
     except (RedisError, OSError) as error:
         raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
-    document = JoinAnswer(id=node.pk, name=node.name, key=node.key, redis_url=redis_url, cluster=node.cluster.name)
+    document = JoinAnswer(
+        id=node.pk,
+        name=node.name,
+        key=node.key,
+        redis_url=redis_url,
+        cluster=node.cluster.name,
+        redis_tls_url=redis_tls_url,
+        authorities=certificates.bundle(),
+    )
     response = answer_with(document, 201)
     response["Cache-Control"] = "no-store"
     return response

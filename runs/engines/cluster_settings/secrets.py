@@ -1,16 +1,12 @@
-"""Secrets among a cluster's settings: kept locked with a key that only the server has, and shown to nobody."""
+"""Secrets among a cluster's settings: kept encrypted with the keys of all secrets, and shown to nobody."""
 
 from __future__ import annotations
 
-from functools import cache
-
-from django.conf import settings
-from django.utils.crypto import salted_hmac
+from functools import lru_cache
 
 from runs.models import Cluster
-from trainyard.contract.base import BadMessage
-from trainyard.contract.locks import lock, unlock
-from trainyard.contract.orders import Locked
+from runs.secrets.key_stores import KeyProblem
+from runs.secrets.sealed import cluster_place, open_text, seal_text
 
 MAX_CHARACTERS = 100_000
 
@@ -20,30 +16,24 @@ class SecretUnreadable(Exception):
 
 
 def keep_secret(cluster: Cluster, name: str, text: str) -> None:
-    """Put the secret into the cluster's row, which the caller saves; an empty text removes it."""
+    """Put the secret into the cluster's row, which the caller saves; an empty text removes it. Raises KeyProblem."""
     kept = {other: value for other, value in cluster.secrets.items() if other != name}
     if text:
-        kept[name] = lock(_key(), _scope(cluster, name), text).locked
+        kept[name] = seal_text(cluster_place(cluster.pk, name), text)
     cluster.secrets = kept
 
 
 def secret_of(cluster: Cluster, name: str) -> str:
     """Return the secret, empty where none was given. Raises SecretUnreadable."""
-    locked = cluster.secrets.get(name)
-    if not locked:
+    sealed = cluster.secrets.get(name)
+    if not sealed:
         return ""
     try:
-        return unlock(_key(), _scope(cluster, name), Locked(locked=locked), str)
-    except BadMessage as error:
-        raise SecretUnreadable(
-            f"The {name} of cluster {cluster.name} was stored under another SECRET_KEY of the server; enter it again."
-        ) from error
+        return _opened(cluster_place(cluster.pk, name), sealed)
+    except KeyProblem as error:
+        raise SecretUnreadable(f"The {name} of cluster {cluster.name} does not open. {error}") from error
 
 
-@cache
-def _key() -> str:
-    return salted_hmac("runs.engines.secrets", "clusters", secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
-
-
-def _scope(cluster: Cluster, name: str) -> str:
-    return f"cluster-secret/{cluster.pk}/{name}"
+@lru_cache(maxsize=64)  # control asks every second, and a key management service would be asked each time
+def _opened(place: str, sealed: str) -> str:
+    return open_text(place, sealed)

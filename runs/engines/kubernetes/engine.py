@@ -40,7 +40,9 @@ class KubernetesEngine(AllocatingEngine):
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
         settings = settings_of(cluster.settings)
-        yield from examine(settings, origin_of(cluster, settings), str(django_settings.REDIS_URL), django_settings.HOME)
+        yield from examine(
+            settings, origin_of(cluster, settings), str(django_settings.NODES_REDIS_URL), django_settings.HOME
+        )
 
 
 def origin_of(cluster: Cluster, settings: KubernetesSettings) -> Origin:

@@ -57,7 +57,7 @@ class RayEngine(AllocatingEngine):
             yield Finding("token", False, str(error), "Enter it again where the cluster is edited.")
             return
         try:
-            yield from examine(settings, program, server, str(django_settings.REDIS_URL))
+            yield from examine(settings, program, server, str(django_settings.NODES_REDIS_URL))
         finally:
             program.end()
 

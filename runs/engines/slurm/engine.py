@@ -82,7 +82,7 @@ class SlurmEngine(AllocatingEngine):
         except SystemAway as error:
             yield Finding("login node", False, str(error), "Enter the private key, or the path of its file.")
             return
-        yield from examine(settings, programs, server, str(django_settings.REDIS_URL))
+        yield from examine(settings, programs, server, str(django_settings.NODES_REDIS_URL))
 
 
 def _programs(cluster: Cluster, settings: SlurmSettings) -> Programs:

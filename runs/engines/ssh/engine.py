@@ -47,7 +47,7 @@ class SshEngine(AllocatingEngine):
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
         settings = settings_of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
-        yield from examine(settings, lambda: _hosts(cluster), server, str(django_settings.REDIS_URL))
+        yield from examine(settings, lambda: _hosts(cluster), server, str(django_settings.NODES_REDIS_URL))
 
 
 def _hosts(cluster: Cluster) -> Hosts:

@@ -100,3 +100,27 @@ def test_the_site_is_served_by_it() -> None:
     with socket.socket() as listener:
         command = web(listener).command
     assert command[command.index("--http") + 1] == "dashboard.http.connections:Connection"
+
+
+async def test_an_answer_that_nobody_reads_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "READER_S", 0.3)
+    ended = asyncio.Event()
+
+    async def endless(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(200):
+            await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True})
+        ended.set()
+
+    config = uvicorn.Config(
+        endless, port=0, http="dashboard.http.connections:Connection", log_level="critical", lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    with socket.create_connection(("127.0.0.1", server.servers[0].sockets[0].getsockname()[1])) as client:
+        client.sendall(HEAD + b"\r\n")
+        await asyncio.wait_for(ended.wait(), 10)  # what is sent after the connection's end is dropped
+    server.should_exit = True
+    await serving

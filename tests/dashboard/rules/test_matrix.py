@@ -24,8 +24,6 @@ from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
 from tests.dashboard.rules.world import World, make_world
 from tests.servers import Valkey
 
-NO_SCOPE_NEEDED = {"POST /api/v1/plans"}  # any token of somebody who sees the project
-
 
 @pytest.fixture
 def world(cast: Cast, valkey: Valkey) -> World:
@@ -177,10 +175,7 @@ def _wanted_of_a_row(route: Route, wanted: Outcome) -> Outcome:
 
 def everybody(route: Route) -> Iterator[Caller]:
     for caller in Caller:
-        takes_tokens = route.is_rest or route.is_socket
-        if (takes_tokens or caller not in TOKENS_ALONE) and not (
-            caller == Caller.WITHOUT_SCOPE and str(route) in NO_SCOPE_NEEDED
-        ):
+        if route.is_rest or route.is_socket or caller not in TOKENS_ALONE:
             yield caller
 
 
@@ -198,7 +193,7 @@ def boundary(route: Route) -> list[Caller]:
     chosen = [Caller.ANONYMOUS, Caller.OUTSIDER, *may[:1], *may_not[-1:]]
     if route.is_rest or route.is_socket:
         chosen.append(Caller.REVOKED_TOKEN)
-        if rule.permission is not None and str(route) not in NO_SCOPE_NEEDED:
+        if rule.permission is not None:
             chosen.append(Caller.WITHOUT_SCOPE)
     return chosen
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,18 @@ def test_a_hundred_thousand_names_make_no_more_rows_than_the_limit(monkeypatch: 
         hand_in(spool.add("points", g=[[{}, names, *columns]]), memory)
     assert Series.objects.count() == 200
     assert counted() == {"series_limit": 99_800}
+
+
+def test_lines_beyond_what_a_run_may_log_are_counted_and_those_before_are_kept(settings: Any) -> None:
+    settings.LOG_LIMIT_BYTES = 100
+    spool = Spool()
+    memory = Memory()
+    for _ in range(3):
+        hand_in(spool.logs([(1.0, "x" * 20), (2.0, "y" * 20)]), memory)
+    hand_in(spool.logs([(3.0, "z" * 20)]), Memory())  # as after a restart: what is stored is counted again
+    hand_in(spool.logs([(4.0, "z")]), Memory())
+    assert Telemetry.objects.get().num_lines == 5
+    assert counted() == {"log_limit": 3}
 
 
 def test_a_clock_that_jumps_is_counted_and_its_points_are_stored() -> None:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from trainyard.contract.base import Id, WireStruct
 from trainyard.contract.machines import Inventory
+
+_PINNED = re.compile(r"(?P<secret>.+)\.(?P<fingerprint>[0-9a-f]{64})")
+
+
+class JoinToken(NamedTuple):
+    """``fingerprint``: SHA-256 of the authority that has signed the server's certificate; empty where none is named."""
+
+    secret: str
+    fingerprint: str = ""
+
+
+def pinned(secret: str, fingerprint: str) -> str:
+    """Return the token as it is handed out: with the fingerprint by which a node knows the server."""
+    return f"{secret}.{fingerprint}"
+
+
+def unpinned(token: str) -> JoinToken:
+    found = _PINNED.fullmatch(token)
+    return JoinToken(found["secret"], found["fingerprint"]) if found else JoinToken(token)
 
 
 class JoinRequest(WireStruct, kw_only=True):
@@ -23,10 +43,16 @@ class JoinRequest(WireStruct, kw_only=True):
 
 
 class JoinAnswer(WireStruct):
-    """What the node is from now on. ``key`` is shown this once."""
+    """What the node is from now on. ``key`` is shown this once.
+
+    ``redis_tls_url`` is for a node on another machine, where ``redis_url`` is a socket of the server's machine.
+    ``authorities`` are the certificates, as PEM, by which the node trusts both; empty: those of its system.
+    """
 
     id: str
     name: str
     key: str
     redis_url: str
     cluster: str
+    redis_tls_url: str = ""
+    authorities: str = ""

@@ -1,0 +1,19 @@
+"""``/authorities``: which certificate authorities vouch for this server."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from runs.serving import certificates
+
+router = Router(tags=["nodes"])
+
+
+@router.get("/authorities", response={200: None}, auth=None, summary="The certificates that vouch for this server")
+def show(request: HttpRequest) -> HttpResponse:
+    """PEM, the newest first; empty where it has none of its own. Needs no login: they are public, and a node that
+    joins knows the right one by the fingerprint in its join token."""
+    response = HttpResponse(certificates.bundle(), content_type="application/x-pem-file")
+    response["Cache-Control"] = "no-store"
+    return response
