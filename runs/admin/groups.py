@@ -108,7 +108,7 @@ GROUPS = (
     ),
     Group(
         "Privacy",
-        "What belongs to people, and where projects' data lie.",
+        "What belongs to people, and where projects' data is stored.",
         (
             (models.PersonalExport, "Exports", "what belongs to a person, in a file for them"),
             (models.ErasedPerson, "Erased people", "numbers of people who are not to come back with a backup"),

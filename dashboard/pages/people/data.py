@@ -71,7 +71,7 @@ def regions(request: HttpRequest, project_id: str) -> HttpResponse:
         project.refresh_from_db()
         return _show(request, project, region_problem=problems_of(error)["regions"], status=422)
     where = f"in {' or '.join(project.region_list)}" if project.regions else "anywhere"
-    messages.success(request, f"From now on the data of {project.name} lie {where}.")
+    messages.success(request, f"From now on the data of {project.name} is stored {where}.")
     return redirect("project-data", project.pk)
 
 

@@ -62,7 +62,7 @@ class QuotaIn(Body):
     quota_bytes: int | None
 
 
-@router.get("/projects/{project_id}/storage", response=StorageOut, summary="Where its data lie, and how much")
+@router.get("/projects/{project_id}/storage", response=StorageOut, summary="Where its data is stored, and how much")
 def storage(request: HttpRequest, project_id: str) -> StorageOut:
     """As it was measured last, at most an hour ago or so."""
     return _storage(get_project(actor(request), project_id))
