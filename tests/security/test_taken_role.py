@@ -109,13 +109,14 @@ def test_everything_under_way_ends_when_the_role_is_taken(
 
 def ways_of(url: str, token: str, run: str, http: httpx.Client) -> dict[str, Callable[[Activity], object]]:
     def watch(activity: Activity) -> None:
-        follow(activity, WebSocket(url, token, f"/ws/runs/{run}/"))
+        with WebSocket(url, token, f"/ws/runs/{run}/") as socket:
+            follow(activity, socket)
 
     def terminal(activity: Activity) -> None:
-        socket = WebSocket(url, token, f"/ws/runs/{run}/session/")
         script = f"{MARK} & while :; do echo tick; sleep 0.2; done"
-        socket.send(encode(SessionWish(rank=0, command=["sh", "-c", script], terminal=True)))
-        follow(activity, socket)
+        with WebSocket(url, token, f"/ws/runs/{run}/session/") as socket:
+            socket.send(encode(SessionWish(rank=0, command=["sh", "-c", script], terminal=True)))
+            follow(activity, socket)
 
     def download(activity: Activity) -> None:
         with http.stream("GET", f"/runs/{run}/files/large.bin") as answer:
