@@ -110,6 +110,7 @@ def _refusals(method: str, operation: JsonObject) -> list[int]:
         409: (is_private and method != "get") or is_joining,
         413: has_body,
         422: is_private or is_joining,
+        428: operation["operationId"].endswith("uploads_store_part"),  # a part of a file that nobody began
         429: is_private,
     }
     return [status for status, may_be in found.items() if may_be]

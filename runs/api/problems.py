@@ -32,6 +32,7 @@ TITLES = {
     409: "The state does not allow it",
     413: "Too large",
     422: "The request is not valid",
+    428: "Something else comes first",
     429: "Too many requests",
     500: "Trainyard failed",
     503: "Not available just now",
