@@ -32,7 +32,7 @@ from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.confinement import Confinement
 from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, reserve_ports, start_of_ranks
-from workers.supervisor.ranks.port_check import is_listening, net_of
+from workers.supervisor.ranks.port_check import is_listening
 from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.stopping import StopProgress, end_hung_exits
@@ -324,7 +324,7 @@ class Supervisor:
         if not self._start.is_cold or self.order.world_size < 2 or not self.ranks or self.ranks[0].rank != 0:
             return
         if not self.ranks[0].has_listened and self.go is not None:
-            self.ranks[0].has_listened = is_listening(self.go.master_port, net_of(self.ranks[0].pid))
+            self.ranks[0].has_listened = is_listening(self.go.master_port, self.confinement.sockets)
 
     def _answer(self, request: Request) -> Answer:
         """Serve the node worker: what it knows earlier than our own next look at the down document."""

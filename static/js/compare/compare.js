@@ -19,7 +19,7 @@ const ASKED = ["metric", "statistic", "sort"]; // selects of the list that are p
 /** @param {HTMLElement} element */
 export function mount(element) {
   const list = need(element, '[data-part="list"]');
-  const specs = need(element, '[data-part="specs"]');
+  const specs = seek(element, '[data-part="specs"]'); // not there while nothing is compared
   const charts = seek(element, "[data-module=charts]");
   const folder = seek(element, "[data-fold]");
   /** @type {ChartState} */
@@ -79,8 +79,8 @@ export function mount(element) {
     need(element, "[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
   }
   async function refreshSpecs() {
-    const html = await fetchPart("specs");
-    if (html === null) return;
+    const html = specs && (await fetchPart("specs"));
+    if (!specs || html === null) return;
     patch(specs, html);
     paint(element, known, state);
   }

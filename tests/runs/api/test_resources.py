@@ -65,7 +65,7 @@ def test_clusters_are_made_and_a_machine_joins(owner: Api, as_: Any, valkey: Val
     body = {"token": token, "name": "gpu-1", "address": "10.0.0.1", "slots": None, "inventory": {}, "version": "0.1.0"}
     joined = as_("")("POST", "/nodes/join", body)
     assert joined.status_code == 201
-    assert joined.json().keys() == {"id", "name", "cluster", "key", "redis_url"}
+    assert joined.json().keys() == {"id", "name", "cluster", "key", "redis_url", "redis_tls_url", "authorities"}
     place = settings.REDIS_URL.removeprefix("unix://")
     assert joined.json()["redis_url"].startswith(f"unix://trainyard-node-{joined.json()['id']}:")
     assert joined.json()["redis_url"].endswith(f"@{place}")

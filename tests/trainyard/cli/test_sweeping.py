@@ -24,7 +24,7 @@ SPACE = {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}}
 def file(tmp_path: Path) -> str:
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(spec()))
     sweep = {"name": "search", "base": "base.yaml", "space": SPACE, "objective": {"metric": "val/loss"},
-             "budget": {"trials": 3}, "sampler": "random"}  # fmt: skip
+             "budget": {"trials": 3, "ahead": 0}, "sampler": "random"}  # fmt: skip
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({"sweep": sweep}))
     return str(tmp_path / "sweep.yaml")
 
@@ -57,7 +57,7 @@ def test_the_code_of_a_script_is_sent_and_its_arguments_vary(trainyard: Trainyar
     (tmp_path / "train.py").write_text("print('hello')\n")
     base = {"name": "mine", "task": {"script": "train.py", "arguments": ["--lr", "1"], "code": "."}}
     space = {"task.arguments.--lr": {"values": [0.5, 0.25]}, "task.environment.DEPTH": {"values": [2, 3]}}
-    sweep = {"name": "search", "base": base, "space": space, "objective": {"metric": "loss"}, "budget": {"trials": 9},
+    sweep = {"name": "search", "base": base, "space": space, "objective": {"metric": "loss"}, "budget": {"trials": 9, "ahead": 0},
              "sampler": "grid"}  # fmt: skip
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
     started = trainyard("sweep", str(tmp_path / "sweep.yaml"))
@@ -72,7 +72,7 @@ def test_the_code_of_a_script_is_sent_and_its_arguments_vary(trainyard: Trainyar
 def test_a_script_starts_a_sweep_and_reads_it(trainyard: Trainyard) -> None:
     sweep = sdk.sweep("search", base=spec(), space=SPACE, objective={"metric": "val/loss"}, trials=2, sampler="random")
     Stepper().step_all(timezone.now())
-    assert (sweep.refresh().status, sweep.best, len(sweep.trials)) == ("RUNNING", None, 1)
+    assert (sweep.refresh().status, sweep.best, len(sweep.trials)) == ("RUNNING", None, 2), "one is queued ahead"
     assert sweep.stop().status == "STOPPING"
     with pytest.raises(ApiError, match="space"):
         sdk.sweep("search", base=spec(), space={}, objective={"metric": "val/loss"}, trials=2)

@@ -45,6 +45,11 @@ class Confinement:
         """Where the ranks find each other: its interface is theirs."""
         return LOOPBACK if self._has_own_network else self._address
 
+    @property
+    def sockets(self) -> Path:
+        """Where the kernel lists the sockets of the ranks' network, also behind the end of a rank."""
+        return Path(f"/proc/{self._holder.pid if self._has_own_network else 'self'}/net")
+
     def fork_waiting(self, *, has_pipes: bool) -> None:
         """Fork the processes that will be the ranks. Call it while this process has one thread."""
         inside: AbstractContextManager[None] = nullcontext()

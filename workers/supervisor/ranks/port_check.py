@@ -12,13 +12,9 @@ TABLES = ("tcp", "tcp6")
 LISTEN = "0A"
 
 
-def net_of(pid: int) -> Path:
-    """Return where the kernel lists the sockets of the network that this process is in."""
-    return Path(f"/proc/{pid}/net")
-
-
 def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
-    """Return whether a TCP socket listens at ``port``, None where the kernel does not list sockets (it is no Linux)."""
+    """Return whether a TCP socket listens at ``port``, None where the kernel does not list sockets (it is no Linux).
+    ``proc``: where it lists those of the network that is meant."""
     wanted, is_known = f"{port:04X}", False
     for table in TABLES:
         try:
