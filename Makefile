@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-all parity quality chaos slurm sweeps security ssh tls ray kubernetes check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm sweeps security ssh tls ray kubernetes check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -32,6 +32,10 @@ test: ## set up what the tests need, a browser too, and run the tests (ARGS="tes
 	@$(PYTHON) -m dashboard.setup --for tests
 	@# In parts, three at a time; picked ones in one pytest.
 	@$(BIN)/python -m $(if $(ARGS),pytest $(ARGS),tests.parts)
+
+test-database: ## run the tests that have a database on PostgreSQL, the second one
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m tests.parts database
 
 test-all: ## run what `make test` leaves out: the second database, pages in each size and theme, long random trials
 	@$(PYTHON) -m dashboard.setup --for tests

@@ -2,7 +2,7 @@
 
 Each pytest process (each xdist worker, too) has its own TRAINYARD_HOME in a temporary folder, set before Django's
 settings are read. The database is SQLite in real files; with TRAINYARD_TEST_DATABASE=postgresql it is a PostgreSQL
-that the first process starts for all. `make test` runs on SQLite, `make test-all` runs `tests/runs` on PostgreSQL too.
+that the first process starts for all. `make test` runs on SQLite, `make test-database` runs `tests/runs` on PostgreSQL.
 """
 
 from __future__ import annotations

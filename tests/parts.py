@@ -1,7 +1,8 @@
 """`make test` and, with the word "extended", `make test-all`: tests in parts, three at a time, the longest first. Each
 part is a pytest of its own, with servers of its own; what shares a running Trainyard, and the browser with its event
 loop, are parts by themselves. `make test-all` has what `make test` leaves out: tests that are marked "extended", and
-`tests/runs` on the second database; the long experiments, a real Slurm and a real Ray have targets of their own.
+those of `tests/runs` that have a database, on the second one; with the word "database", `make test-database`, these
+alone. The long experiments, a real Slurm and a real Ray have targets of their own.
 
 Prints what each part says with its name before it, and at the end what failed, the closing line of each and one for
 all. A few tests that failed are run once more, alone on the machine: one that passes then is named as unsteady. That is
@@ -67,13 +68,19 @@ EXTENDED = {
     ),
     "browser": Tests(["-m", "extended"], ["tests/browser"], {}),
     "whole": Tests(["-m", "whole and extended", *ALONE], ["tests/whole"], {}),
-    "runs on PostgreSQL": Tests(
-        ["-m", "django_db and not whole"], ["tests/runs"], {"TRAINYARD_TEST_DATABASE": "postgresql"}
-    ),
 }
+HALF = ("tests/runs/api", "tests/runs/ingest", "tests/runs/reconcile")  # of the tests with a database
+DATABASE = {
+    "PostgreSQL 1": Tests(["-m", "django_db and not whole"], list(HALF), {"TRAINYARD_TEST_DATABASE": "postgresql"}),
+    "PostgreSQL 2": Tests(
+        ["-m", "django_db and not whole", *(f"--ignore={folder}" for folder in HALF)], ["tests/runs"],
+        {"TRAINYARD_TEST_DATABASE": "postgresql"},
+    ),
+}  # fmt: skip
+GROUPS = {"": PARTS, "database": DATABASE, "extended": {**EXTENDED, **DATABASE}}
 CLOSING = re.compile(r"^=*[ ]*((\d+ [a-z]+(, )?)+|no tests ran).* in [\d.]+s")
 LOST = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$")  # pytest's own summary of one test
-WIDTH = max(map(len, [*PARTS, *EXTENDED]))
+WIDTH = max(map(len, [*PARTS, *GROUPS["extended"]]))
 OUTCOME = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)")
 
 
@@ -181,6 +188,6 @@ def in_words(counts: Counter[str]) -> str:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(EXTENDED if sys.argv[1:] == ["extended"] else PARTS))
+        sys.exit(main(GROUPS[" ".join(sys.argv[1:])]))
     except KeyboardInterrupt:  # the parts hear it as well, and say what they had found
         sys.exit(130)

@@ -107,13 +107,13 @@ def test_every_test_but_those_with_targets_of_their_own_is_in_one_of_the_parts()
     }
 
 
-def test_what_has_to_do_with_the_database_runs_on_both() -> None:
-    both = {"": parts.PARTS["runs"], "postgresql": parts.EXTENDED["runs on PostgreSQL"]}
-    assert {name: one.changes.get("TRAINYARD_TEST_DATABASE", "") for name, one in both.items()} == {
-        name: name for name in both
-    }
-    assert both["postgresql"].folders == both[""].folders
-    assert both["postgresql"].options == ["-m", "django_db and not whole"], "what is extended on SQLite too"
+def test_what_has_a_database_runs_on_both_whatever_folder_is_new() -> None:
+    first, second = parts.DATABASE.values()
+    assert [one.changes for one in (first, second)] == [{"TRAINYARD_TEST_DATABASE": "postgresql"}] * 2
+    assert first.options == second.options[:2] == ["-m", "django_db and not whole"], "what is extended on SQLite too"
+    assert second.folders == parts.PARTS["runs"].folders == ["tests/runs"]
+    assert second.options[2:] == [f"--ignore={folder}" for folder in first.folders]
+    assert parts.GROUPS["extended"] == {**parts.EXTENDED, **parts.DATABASE}
 
 
 def test_a_test_with_a_database_is_marked_though_a_fixture_alone_asks_for_it(request: pytest.FixtureRequest) -> None:

@@ -57,8 +57,8 @@ def test_the_code_of_a_script_is_sent_and_its_arguments_vary(trainyard: Trainyar
     (tmp_path / "train.py").write_text("print('hello')\n")
     base = {"name": "mine", "task": {"script": "train.py", "arguments": ["--lr", "1"], "code": "."}}
     space = {"task.arguments.--lr": {"values": [0.5, 0.25]}, "task.environment.DEPTH": {"values": [2, 3]}}
-    sweep = {"name": "search", "base": base, "space": space, "objective": {"metric": "loss"}, "budget": {"trials": 9, "ahead": 0},
-             "sampler": "grid"}  # fmt: skip
+    sweep = {"name": "search", "base": base, "space": space, "objective": {"metric": "loss"},
+             "budget": {"trials": 9, "ahead": 0}, "sampler": "grid"}  # fmt: skip
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(sweep))
     started = trainyard("sweep", str(tmp_path / "sweep.yaml"))
     assert started.code == 0 and "Sending 2 files" in started.err, started.err
