@@ -147,7 +147,8 @@ def _require_over(actor: User, membership: Membership) -> None:
 
 
 def _membership(project: Project, user: User) -> Membership:
-    found = Membership.objects.select_related("project", "user", "custom_role")
+    """Return the membership, locked to the end of the transaction: the administration deletes rows without an action."""
+    found = Membership.objects.select_for_update(of=("self",)).select_related("project", "user", "custom_role")
     membership = found.filter(project=project, user=user).first()
     if membership is None:
         raise NotFound(f"{user} is not a member of {project.name}.")

@@ -18,7 +18,7 @@ from dashboard.pages.launch.spec_form import typed_of
 from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, Outcome
 from runs import actions
 from runs.access import Permission
-from runs.models import ClusterRole, GitKey, Membership, Role, Run, Token, User
+from runs.models import ClusterRole, GitKey, Membership, Project, Role, Run, Token, User
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, make_user, spec
 from tests.dashboard.rules.admin_rows import NO_ROW, is_about_a_row, row_of
@@ -83,6 +83,7 @@ BODIES: dict[str, Any] = {
     "POST /people/<project_id>/git-keys/": {"kind": "token", "place": "example.com", "secret": "x"},
 }
 QUERIES = {
+    "/admin/autocomplete/": "app_label=runs&model_name=membership&field_name=user",
     "/api/v1/series": "run={run_id}&name=loss",
     "/api/v1/series.csv": "run={run_id}&name=loss",
     "/api/v1/series/data": "run={run_id}&name=loss",
@@ -212,6 +213,7 @@ def make_world(cast: Cast) -> World:
     node = make_node(cast.cluster, "node-x")
     run = make_run(cast, status=Status.RUNNING)
     attempt = make_attempt(run, [node], phase=Phase.RUNNING)
+    Project.objects.create(id="0", name="empty")  # the first by its key: one with runs cannot be deleted in the admin
     return World(cast, _ids(cast, users, run, node.pk, attempt.fence), users, run)
 
 
