@@ -6,11 +6,13 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.up_process import Up
 from tests.whole.runs import Yard, example
+from tests.workers.control import until
 
 
 def parent_of(pid: int) -> int:
@@ -57,7 +59,13 @@ def test_the_cause_names_what_was_killed_and_its_node(
     spec |= {"name": kill.__name__, "resources": {"nodes": 2, "processes_per_node": 1}, "restarts": {"max": 0}}
     run = yard.submit(spec)
     yard.wait_for_step(run, 20)
-    placements = yard.get(f"/runs/{run}/attempts")["items"][0]["placements"]
+
+    def reported() -> list[dict[str, Any]] | None:
+        """Steps come by another way than the nodes' reports, and sooner."""
+        found = yard.get(f"/runs/{run}/attempts")["items"][0]["placements"]
+        return found if all(one["ranks"] for one in found) else None
+
+    placements = until(reported)
     assert [one["node"] for one in placements] == ["local-1", "local-2"]
     kill(running_trainyard, placements[1]["ranks"][0]["pid"])
     ended = yard.wait_for_end(run)

@@ -147,7 +147,7 @@ def _require_over(actor: User, membership: Membership) -> None:
 
 
 def _membership(project: Project, user: User) -> Membership:
-    """Return the membership, locked to the end of the transaction: the administration deletes rows without an action."""
+    """Return the membership, locked to the end of the transaction: the administration deletes rows by itself."""
     found = Membership.objects.select_for_update(of=("self",)).select_related("project", "user", "custom_role")
     membership = found.filter(project=project, user=user).first()
     if membership is None:
