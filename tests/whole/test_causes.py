@@ -12,7 +12,6 @@ import pytest
 
 from tests.up_process import Up
 from tests.whole.runs import Yard, example
-from tests.workers.control import until
 
 
 def parent_of(pid: int) -> int:
@@ -60,14 +59,14 @@ def test_the_cause_names_what_was_killed_and_its_node(
     run = yard.submit(spec)
     yard.wait_for_step(run, 20)
 
-    def reported() -> list[dict[str, Any]] | None:
-        """Steps come by another way than the nodes' reports, and sooner."""
-        found = yard.get(f"/runs/{run}/attempts")["items"][0]["placements"]
-        return found if all(one["ranks"] for one in found) else None
+    def placements() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = yard.attempts(run)[0]["placements"]
+        return found
 
-    placements = until(reported)
-    assert [one["node"] for one in placements] == ["local-1", "local-2"]
-    kill(running_trainyard, placements[1]["ranks"][0]["pid"])
+    # Steps come by another way than the nodes' reports, and sooner.
+    yard.wait_for(lambda: all(one["ranks"] for one in placements()), "a node did not report its ranks")
+    assert [one["node"] for one in placements()] == ["local-1", "local-2"]
+    kill(running_trainyard, placements()[1]["ranks"][0]["pid"])
     ended = yard.wait_for_end(run)
     cause = yard.get(f"/runs/{run}/attempts")["items"][0]["cause"]
     assert cause["node"] == "local-2"
