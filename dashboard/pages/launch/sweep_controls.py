@@ -25,10 +25,12 @@ PRUNERS = {
     "asha": "ASHA: the best third goes on",
     "hyperband": "Hyperband: ASHA with several first steps",
 }
+MEASURES = {"steps": "steps", "time": "seconds of training", "tokens": "tokens"}
 WAYS = {"minimize": "lower", "maximize": "higher"}
 OF = {"last": "its last value", "best": "its best value", "area": "the area below it"}
 WARM = {"": "none", "on": "runs of the project that fit"}
 KINDS_OF_TASK = " ".join(KINDS)
+ALONE = " ".join(one for one in SAMPLERS if one != "population")  # a population stops bad trials itself
 
 
 class SweepField(NamedTuple):
@@ -72,10 +74,17 @@ MAIN = (
     ),
     SweepField(
         "pruner", "Early stopping", "Ends trials that are behind. They keep their checkpoint.", ("pruner",), PRUNERS,
-        is_double=True, needs=" ".join(one for one in SAMPLERS if one != "population"),
+        is_double=True, needs=ALONE,
     ),
+    SweepField(
+        "by", "Compared by", "How far trials must have come to be compared.", ("pruner.by",), MEASURES, needs=ALONE
+    ),
+    SweepField("min", "First look at", "So many steps, seconds or tokens. Empty: the first validation.",
+               ("pruner.min",), needs=ALONE),
 )  # fmt: skip
 ADVANCED = (
+    SweepField("ahead", "Queued ahead", "Trials that wait for a place, so that the next one starts at once. Empty: "
+               "none where the search learns from trials.", ("budget.ahead",)),
     SweepField("seeds", "Seeds a trial", f"Runs of its values, up to {MAX_SEEDS}. Their mean counts.", ("seeds",)),
     SweepField("time", "Time limit", "Then no trial is started.", ("budget.time",), is_whole=False, example="12h"),
     SweepField("gpu_hours", "GPU-hours at most", "Hours times slots, of all trials.", ("budget.gpu_hours",),

@@ -30,6 +30,9 @@ DEFAULTS = {
     "size": "4",
     "interval": "100",
     "pruner": "asha",
+    "by": "steps",
+    "min": "",
+    "ahead": "",
     "seeds": "1",
     "time": "",
     "gpu_hours": "",
@@ -38,9 +41,10 @@ DEFAULTS = {
     "warm_start": "",
     "kept": "",
 }
-BUDGET = ("trials", "parallel", "gpu_hours", "failures")
+BUDGET = ("trials", "parallel", "ahead", "gpu_hours", "failures")
 POPULATION, OPTIONS = "population", ("size", "interval")
 METHODS: dict[str, type[Sampler] | type[Pruner]] = {"sampler": Sampler, "pruner": Pruner}
+SHOWN = ("by", "min")  # options of a pruner that have fields
 
 
 class SweepTyped(NamedTuple):
@@ -96,16 +100,20 @@ class SweepTyped(NamedTuple):
         """The pruner with the steps at which the metric is measured. A population stops bad trials itself."""
         if self.texts["sampler"] == POPULATION:
             return {"name": "none"}
-        name, metric = self.texts["pruner"], self.texts["metric"]
-        if kept := self._kept("pruner"):
-            return kept
-        found: JsonObject = {"name": name}
+        name, by, first = (self.texts[one] for one in ("pruner", "by", "min"))
+        if name == "none":
+            return {"name": name}
+        kept = self._kept("pruner")
+        found: JsonObject = {**kept, "name": name, **({} if by == "steps" else {"by": by})}
         every, steps = train.get("validate_every_steps"), train.get("steps")
-        has_first = name in ("asha", "hyperband", "median") and metric.startswith("val/")
-        if has_first and isinstance(every, int) and every > 0:
+        if first:
+            found["min"] = number_in(first)
+        elif (
+            not kept and by == "steps" and self.texts["metric"].startswith("val/") and isinstance(every, int) and every
+        ):
             found["min"] = every
-        if name == "hyperband" and isinstance(steps, int):
-            found["max"] = steps
+        if name == "hyperband" and by == "steps" and isinstance(steps, int):
+            found.setdefault("max", steps)
         return found
 
 
@@ -143,11 +151,13 @@ def typed_of(document: JsonObject) -> SweepTyped:
         "second_direction": second.get("direction", "minimize"),
         "sampler": sampler["name"],
         "pruner": document["pruner"]["name"],
+        "by": document["pruner"]["by"],
+        "min": str(document["pruner"]["min"]) if document["pruner"]["name"] != "none" else "",
         "seeds": str(document["seeds"]),
         "seed": str(document["seed"]),
         "warm_start": "on" if document["warm_start"] else "",
         "kept": json.dumps({name: _unusual(document[name], kind) for name, kind in METHODS.items()}),
-        **{name: str(budget[name]) for name in (*BUDGET, "time") if budget.get(name)},
+        **{name: str(budget[name]) for name in (*BUDGET, "time") if budget.get(name) not in (None, "")},
         **{name: str(sampler[name]) for name in OPTIONS},
     }
     return SweepTyped(True, entries_of(document["space"]), {**DEFAULTS, **texts})
@@ -229,7 +239,12 @@ def _problem_of(path: str, problems: Sequence[Problem]) -> str:
 def _unusual(options: JsonObject, kind: type[Sampler] | type[Pruner]) -> JsonObject:
     """The name of the method, and of its options those that are not as usual."""
     usual = kind().model_dump(mode="json")
-    return {name: value for name, value in options.items() if name == "name" or value != usual.get(name)}
+    shown = SHOWN if kind is Pruner else ()
+    return {
+        name: value
+        for name, value in options.items()
+        if name == "name" or (value != usual.get(name) and name not in shown)
+    }
 
 
 def _plain_object(text: str) -> str:

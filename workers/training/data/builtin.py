@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from workers.training.data.builtin_sets import TABLES
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.arrays import Array
 from workers.training.data.storage.cache import Facts
@@ -18,21 +18,9 @@ from workers.training.data.storage.split import Split
 from workers.training.data.tabular.table_parts import Batch
 from workers.training.data.tabular.table_samples import write_table
 
-TABLES = {
-    "breast-cancer": "load_breast_cancer",
-    "iris": "load_iris",
-    "wine": "load_wine",
-    "diabetes": "load_diabetes",
-}
-BUILTIN = ("digits", *TABLES)
 QUANTITIES = ("diabetes",)
 TARGET = "target"
 DARKEST = 16  # of the digits' pixels
-
-
-def builtin_version() -> str:
-    """Return what the content of these sets depends on."""
-    return importlib.metadata.version("scikit-learn")
 
 
 def write_builtin(folder: Path, source: str) -> Facts:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainyard.spec.sections.data import ImageData, TableData
-from workers.training.data.builtin import BUILTIN, builtin_version, write_builtin
+from workers.training.data.builtin_sets import BUILTIN, builtin_version
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
-from workers.training.data.sources.images import write_arrays, write_folder
 from workers.training.data.storage.cache import Facts, cached, write_facts
 from workers.training.data.storage.sample_files import Samples, open_samples
-from workers.training.data.tabular.table_samples import write_table
-from workers.training.data.tabular.tables import open_table
 
 __all__ = ["Samples", "load_samples"]
 
@@ -26,7 +23,7 @@ def load_samples(data: ImageData | TableData) -> Samples:
     source = data.source
     if source in BUILTIN:
         key = f"samples {VERSION} {source} {builtin_version()}"
-        return open_samples(cached(key, lambda folder: write_facts(folder, write_builtin(folder, source))))
+        return open_samples(cached(key, lambda folder: write_facts(folder, _write_builtin(folder, source))))
     files = find_files(data.location, SUFFIXES[source])
     refuse_other_content(files, data.digest)
     options = {"target": data.target} if isinstance(data, TableData) else {"image_size": data.image_size}
@@ -38,9 +35,24 @@ def load_samples(data: ImageData | TableData) -> Samples:
     return open_samples(cached(f"samples {VERSION} {source} {options} {files.key}", build))
 
 
+# What makes samples is imported only where there are none yet: pyarrow takes long to import, and starts a thread.
+# Without it a rank reaches its first step in half the time.
+
+
+def _write_builtin(folder: Path, source: str) -> Facts:
+    from workers.training.data.builtin import write_builtin
+
+    return write_builtin(folder, source)
+
+
 def _write(folder: Path, data: ImageData | TableData, files: Files) -> Facts:
     if isinstance(data, TableData):
+        from workers.training.data.tabular.table_samples import write_table
+        from workers.training.data.tabular.tables import open_table
+
         return write_table(folder, open_table(data.source, files, data.target), files, data.target)
+    from workers.training.data.sources.images import write_arrays, write_folder
+
     if data.source == "npz":
         return write_arrays(folder, files)
     return write_folder(folder, files, data.image_size)

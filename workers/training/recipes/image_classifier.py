@@ -13,7 +13,7 @@ from torch.distributed.tensor.parallel import (
 )
 
 from trainyard.spec.sections import tasks as spec
-from workers.training.data.storage.sample_files import Samples
+from workers.training.data.samples import Samples, load_samples
 from workers.training.recipes import ModelDocument, resnet, vit
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.parts import run_of
@@ -81,8 +81,6 @@ def make_shape(model: spec.ImageModel, channels: int, size: int, outputs: int) -
 
 def load(task: spec.ImageClassifierTask, *, seed: int, device: torch.device) -> ImageClassifierTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
-    from workers.training.data.samples import load_samples  # heavy: pyarrow, which starts a thread as it is imported
-
     samples = load_samples(task.data)
     _, channels, size, _ = samples.train_inputs.shape
     shape = make_shape(task.model, channels, size, len(samples.classes))

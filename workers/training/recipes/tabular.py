@@ -7,7 +7,7 @@ from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel
 
 from trainyard.spec.sections import tasks as spec
-from workers.training.data.storage.sample_files import Samples
+from workers.training.data.samples import Samples, load_samples
 from workers.training.recipes import ModelDocument
 from workers.training.recipes.alike import Alike
 from workers.training.recipes.mlp import MLP, Shape
@@ -46,8 +46,6 @@ class TabularTask(SampleTask):
 
 def load(task: spec.TabularTask, *, seed: int, device: torch.device) -> TabularTask:
     """Return the task for ``task.model`` and ``task.data`` of a spec. Raises ValueError naming the field at fault."""
-    from workers.training.data.samples import load_samples  # heavy: pyarrow, which starts a thread as it is imported
-
     samples = load_samples(task.data)
     shape = Shape(
         layers=task.model.layers,

@@ -16,6 +16,8 @@ WARM_MODULES = (
     "safetensors.torch",
     "workers.training.main",
     "workers.training.recipes.language_model",
+    "workers.training.recipes.image_classifier",
+    "workers.training.recipes.tabular",
 )
 
 

@@ -11,12 +11,12 @@ from django.http import QueryDict
 from django.test import Client
 
 from dashboard.pages.launch.space_entries import entries_of, space_in, values_in
-from dashboard.pages.launch.sweep_controls import PRUNERS, SAMPLERS
-from dashboard.pages.launch.sweep_form import typed_of
+from dashboard.pages.launch.sweep_controls import MEASURES, PRUNERS, SAMPLERS
+from dashboard.pages.launch.sweep_form import DEFAULTS, typed_of
 from runs.models import Sweep, User
 from tests.cast import Cast, make_node
 from trainyard.spec.sweeps import parse_sweep
-from trainyard.spec.sweeps.models import PrunerName, SamplerName
+from trainyard.spec.sweeps.models import Measure, PrunerName, SamplerName
 
 AsUser = Callable[[User], Client]
 RATE = "train.learning_rate"
@@ -113,7 +113,7 @@ def test_options_that_the_form_does_not_show_are_carried_along_while_the_method_
     again = parse_sweep(typed.document(document["base"])).as_document()
     assert again == document
     other = typed._replace(texts={**typed.texts, "sampler": "gp", "pruner": "median"}).document(document["base"])
-    assert other["sampler"] == {"name": "gp"} and other["pruner"] == {"name": "median"}
+    assert other["sampler"] == {"name": "gp"} and other["pruner"] == {"name": "median", "min": 50}
     texts = {**typed.texts, "sampler": "population", "size": "6"}
     found = parse_sweep(typed._replace(texts=texts).document(document["base"]))
     assert (found.sampler.size, found.budget.parallel, found.pruner.name) == (6, 6, "none")
@@ -142,3 +142,20 @@ def test_a_bad_number_of_the_sweep_has_its_words_beside_it(as_user: AsUser, cast
 
 def test_the_form_offers_every_method() -> None:
     assert (tuple(SAMPLERS), tuple(PRUNERS)) == (get_args(SamplerName), get_args(PrunerName))
+    assert tuple(MEASURES) == get_args(Measure)
+
+
+def test_how_trials_are_compared_and_how_many_wait_have_fields() -> None:
+    document = parse_sweep({
+        "name": "b", "base": {"name": "b"}, "space": {RATE: {"low": 1e-4, "high": 1e-1}},
+        "budget": {"trials": 9, "ahead": 0}, "objective": {"metric": "val/loss"},
+        "pruner": {"name": "hyperband", "by": "tokens", "min": 4096, "max": 262144},
+    }).as_document()  # fmt: skip
+    typed = typed_of(document)
+    assert (typed.texts["by"], typed.texts["min"], typed.texts["ahead"]) == ("tokens", "4096", "0")
+    assert parse_sweep(typed.document(document["base"])).as_document() == document
+    base = {"name": "b", "train": {"steps": 200, "validate_every_steps": 25}}
+    fresh = typed._replace(texts={**DEFAULTS, "trials": "9", "ahead": "3"}).document(base)
+    assert fresh["pruner"] == {"name": "asha", "min": 25} and fresh["budget"]["ahead"] == 3
+    by_time = typed._replace(texts={**DEFAULTS, "by": "time", "min": "30"}).document(base)
+    assert by_time["pruner"] == {"name": "asha", "by": "time", "min": 30} and "ahead" not in by_time["budget"]

@@ -41,12 +41,12 @@ def test_tables_are_standardised(source: str, shape: tuple[int, int], classes: t
     assert len(samples.validation_inputs) == pytest.approx(shape[0] / 10, abs=1)
 
 
-def test_the_library_that_has_them_is_imported_once_per_node() -> None:
+def test_the_libraries_that_make_them_are_imported_once_per_node() -> None:
     load("iris")
     code = (
         "import sys; from workers.training.data.samples import load_samples; "
         "from trainyard.spec.sections.data import TableData; load_samples(TableData(source='iris')); "
-        "print([name for name in ('sklearn', 'torch') if name in sys.modules])"
+        "print([name for name in ('sklearn', 'pyarrow', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -14,7 +14,7 @@ import pytest
 from trainyard.spec import parse_spec
 from trainyard.spec.document import parse_document
 from trainyard.spec.sections.data import ImageData, TableData
-from workers.training.data.builtin import BUILTIN
+from workers.training.data.builtin_sets import BUILTIN
 from workers.training.data.fetching.stores import PACKAGES
 from workers.training.data.inspection.inspect import inspect
 from workers.training.data.inspection.request import InspectionRequest
