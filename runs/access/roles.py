@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from runs.access.permissions import (
     needed,
 )
 from runs.access.refusals import Forbidden, NotFound
-from runs.models import GroupRole, Membership, Project, Role, Token, User
+from runs.models import ClusterRole, GroupRole, Membership, Project, Role, Token, User
 
 Someone = User | AnonymousUser
 
@@ -50,6 +51,15 @@ def held_roles(user: User) -> list[HeldRole]:
     own = Membership.objects.filter(user=user).values_list(*columns)
     by_group = GroupRole.objects.filter(group__user=user).values_list(*columns)
     return [HeldRole(project, permissions_of(role, custom)) for project, role, custom in own.union(by_group, all=True)]
+
+
+def digest_of_rights(user: User) -> str:
+    """Return a digest that changes with what the person may do, and with the token that they act by."""
+    held = sorted(f"{one.project} {sorted(one.permissions)}" for one in held_roles(user))
+    on_clusters = ClusterRole.objects.filter(group__user=user).values_list("cluster_id", "role")
+    by = "" if user.token is None else f"{user.token.scopes} {user.token.project_ids}"
+    text = f"{user.is_staff} {user.is_superuser} {held} {sorted(map(str, on_clusters))} {by}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def by_token(user: User, held: frozenset[Permission], project_id: str | None = None) -> frozenset[Permission]:

@@ -1,6 +1,7 @@
 """``Idempotency-Key`` on POST: the same request again, by the same person, gets the same answer and does nothing.
 
-Answers that hold a secret (marked ``Cache-Control: no-store``) are not kept: a retry then makes another secret.
+An answer is for the rights that it was made with: whoever may do something else by now, or acts by another token, does not
+get it. Answers that hold a secret (marked ``Cache-Control: no-store``) are not kept: a retry then makes another secret.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from runs.access import digest_of_rights
 from runs.api.auth import who
 from runs.api.problems import problem, too_large
+from runs.identity import second_factor
 from runs.models import IdempotencyKey, User
 
 KEPT_FOR = timedelta(days=1)
@@ -33,6 +36,8 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         user = who(request) if key and request.method == "POST" else None
         if not key or user is None:
             return handler(request, *args, **kwargs)
+        if second_factor.is_missing(user):
+            return handler(request, *args, **kwargs)  # which refuses the person, as it does without a key
         if len(key) > 200 or "\0" in key:
             return problem(422, "An Idempotency-Key has at most 200 characters.")
         try:
@@ -41,16 +46,14 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return too_large(request, error)
         if isinstance(claimed, HttpResponse):
             return claimed
-        return _keep(claimed, handler(request, *args, **kwargs))
+        return _keep(request, user, claimed, handler(request, *args, **kwargs))
 
     return answer
 
 
 def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpResponse:
     """Return the row that this request may answer, or the answer that there already is."""
-    # A token with fewer scopes does not get the answer that was made for one with more.
-    rights = "" if user.token is None else f"{user.token.scopes} {user.token.project_ids}"
-    digest = hashlib.sha256(f"{request.get_full_path()}\n{rights}\n".encode() + request.body).hexdigest()
+    digest = _digest(request, user)
     now = timezone.now()
     IdempotencyKey.objects.filter(user=user, created_at__lt=now - KEPT_FOR).delete()
     IdempotencyKey.objects.filter(user=user, key=key, status_code=0, created_at__lt=now - TAKEN_OVER_AFTER).delete()
@@ -62,14 +65,21 @@ def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpR
     if row is None or row.status_code == 0:
         return problem(409, "The first request with this Idempotency-Key is still being answered.", code="in-progress")
     if row.body_digest != digest:
-        return problem(422, "This Idempotency-Key was used for another request.", code="key-reused")
+        return problem(
+            422, "This Idempotency-Key was used for another request, or with other rights.", code="key-reused"
+        )
     kind = "application/problem+json" if row.status_code >= 400 else "application/json"
     response = HttpResponse(row.answer, status=row.status_code, content_type=kind)
     response["Idempotency-Replayed"] = "true"
     return response
 
 
-def _keep(row: IdempotencyKey, response: HttpResponse) -> HttpResponse:
+def _digest(request: HttpRequest, user: User) -> str:
+    head = f"{request.get_full_path()}\n{digest_of_rights(user)}\n"
+    return hashlib.sha256(head.encode() + request.body).hexdigest()
+
+
+def _keep(request: HttpRequest, user: User, row: IdempotencyKey, response: HttpResponse) -> HttpResponse:
     """Keep the answer, unless trying again may give a better one."""
     is_final = response.status_code < 500 and response.status_code not in (401, 403, 409)
     if response.streaming or not is_final or "no-store" in response.get("Cache-Control", ""):
@@ -77,5 +87,6 @@ def _keep(row: IdempotencyKey, response: HttpResponse) -> HttpResponse:
     else:
         row.status_code = response.status_code
         row.answer = response.content.decode()
-        row.save(update_fields=["status_code", "answer"])
+        row.body_digest = _digest(request, user)  # who makes a project is its owner from then on
+        row.save(update_fields=["status_code", "answer", "body_digest"])
     return response

@@ -17,6 +17,7 @@ from runs.identity.provider_calls import Answer, Verdict, ask, lock_tokens, open
 from runs.identity.providers import Provider
 from runs.identity.sessions import end_rows
 from runs.models import BrowserSession, ProviderSession
+from runs.secrets.key_stores import KeyProblem
 from trainyard.contract.base import WireStruct
 
 log = structlog.get_logger(__name__)
@@ -81,7 +82,10 @@ def _asked(row: ProviderSession) -> Answer:
     provider = settings.SIGN_IN.provider(row.provider)
     if provider is None:
         return Answer(Verdict.MUST_GO, "The provider is not in the settings any more.")
-    tokens = open_tokens(row.provider, row.subject, row.locked)
+    try:
+        tokens = open_tokens(row.provider, row.subject, row.locked)
+    except KeyProblem as error:
+        return Answer(Verdict.UNKNOWN, str(error))
     if tokens is None:
         return Answer(Verdict.MUST_GO, "The server's key is another one now.")
     return ask(provider, row.subject, tokens)
@@ -96,7 +100,10 @@ def _apply(row: ProviderSession, answer: Answer, now: datetime) -> None:
     if answer.verdict == Verdict.MAY_STAY:
         changes: dict[str, object] = {"confirmed_at": now}
         if answer.tokens is not None:
-            changes["locked"] = lock_tokens(row.provider, row.subject, answer.tokens)
+            try:
+                changes["locked"] = lock_tokens(row.provider, row.subject, answer.tokens)
+            except KeyProblem as error:  # the old tokens stay; a provider that takes each once ends the session then
+                log.warning("sign_in.tokens_not_kept", provider=row.provider, error=str(error))
         ProviderSession.objects.filter(pk=row.pk).update(**changes)
         return
     log.info("sign_in.not_confirmed", provider=row.provider, user=row.session.user_id, reason=answer.reason)

@@ -8,14 +8,10 @@ from enum import Enum
 
 import httpx
 import structlog
-from django.conf import settings
-from django.utils.crypto import salted_hmac
 
 from runs.identity.providers import Provider
-from trainyard.contract.base import BadDocument, WireStruct, decode
-from trainyard.contract.locks import lock, unlock
-from trainyard.contract.orders import Locked
-from trainyard.contract.seals import BadSeal
+from runs.secrets.sealed import NotSealed, open_text, provider_place, seal_text
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 
 log = structlog.get_logger(__name__)
 
@@ -148,16 +144,14 @@ def tokens_of(answer: TokenAnswer, refresh: str = "") -> ProviderTokens:
 
 
 def lock_tokens(provider_id: str, subject: str, tokens: ProviderTokens) -> str:
-    return lock(_key(), f"{provider_id} {subject}", tokens).locked
+    """Return what is stored of the tokens, for this subject alone. Raises KeyProblem."""
+    return seal_text(provider_place(provider_id, subject), encode(tokens))
 
 
 def open_tokens(provider_id: str, subject: str, locked: str) -> ProviderTokens | None:
-    """Return what was locked; None where the server's key is another one now."""
+    """Return what was locked; None for what no key of this server opens. Raises KeyProblem where the key cannot be had
+    now."""
     try:
-        return unlock(_key(), f"{provider_id} {subject}", Locked(locked), ProviderTokens)
-    except (BadSeal, BadDocument):
+        return decode(open_text(provider_place(provider_id, subject), locked), ProviderTokens, is_secret=True)
+    except (NotSealed, BadDocument):
         return None
-
-
-def _key() -> str:
-    return salted_hmac("trainyard provider sessions", "", secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()

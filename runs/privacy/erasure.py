@@ -37,15 +37,25 @@ BY_LIST = "the list of erasures"
 
 
 def erase(user: User, now: datetime, runs: Collection[str] = ()) -> ErasedPerson:
-    """Erase the person, and delete these runs with all that they left. The list of erasures has it when this returns:
-    it is written first, for a person in the list who is still there is erased by the next look at it."""
-    number = user.pk
-    row = ErasedPerson(number=number, digest=tombstones.digest_of(user), runs=sorted(runs), at=now)
+    """Erase the person, and delete these runs with all that they left."""
+    row = put_on_list(user, now, runs)
+    carry_out(user, row)
+    return row
+
+
+def put_on_list(user: User, now: datetime, runs: Collection[str] = ()) -> ErasedPerson:
+    """Put the person on the list of erasures, which comes first: whoever is on the list and still there is erased by the
+    next look at it."""
+    row = ErasedPerson(number=user.pk, digest=tombstones.digest_of(user), runs=sorted(runs), at=now)
     tombstones.append(row)
+    return row
+
+
+def carry_out(user: User, row: ErasedPerson) -> None:
+    """Erase the person, who is on the list, and delete these runs with all that they left."""
     _erase(user, row)
     _delete_runs(row.runs)
-    log.info("person.erased", person=number, runs=len(row.runs))
-    return row
+    log.info("person.erased", person=row.number, runs=len(row.runs))
 
 
 def catch_up() -> int:

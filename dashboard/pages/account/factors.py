@@ -6,11 +6,14 @@ runs.serving.login_limits, as those of passwords are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
+from allauth.mfa import app_settings
 from allauth.mfa.adapter import get_adapter
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
@@ -24,7 +27,10 @@ from django.utils import timezone
 from runs.access import NotFound
 from runs.actions import Paused
 from runs.audit.recording import describe
+from runs.identity.factor_seeds import open_seed, seal_seed, seeds_of
 from runs.models import User
+from runs.refused import Refused
+from runs.secrets.key_stores import KeyProblem
 from runs.serving import login_limits
 from trainyard.contract.base import JsonObject
 from trainyard.formats.names import without_hidden
@@ -35,6 +41,19 @@ TOTP, KEY, CODES = Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN, Authent
 REPLAY = timedelta(minutes=2)  # longer than a code of an app is valid
 MAX_KEYS = 10
 BROWSER = "second-factor"
+CODE_COUNT: int = app_settings.RECOVERY_CODE_COUNT
+NEW_SEED = "second-factor-seed"  # in the session: the sealed secret of an app that has given no code yet
+UNREADABLE = (
+    "The server cannot open your second factor: the key of its secrets is missing, or out of reach. Use a security key, "
+    "or ask an administrator."
+)
+
+
+class Unreadable(Refused):
+    """The key of secrets is missing, or the service that has it is out of reach."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__("no-key", sentence)
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,7 @@ def factors_of(user: User) -> Factors:
     app, keys, num_codes = None, [], 0
     for row in Authenticator.objects.filter(user=user).order_by("created_at"):
         if row.type == CODES:
-            num_codes = len(row.wrap().get_unused_codes())
+            num_codes = CODE_COUNT - int(row.data["used_mask"]).bit_count()
             continue
         name = "Authenticator app" if row.type == TOTP else str(row.wrap().name)
         factor = Factor(row.pk, name, row.created_at, row.last_used_at)
@@ -78,10 +97,10 @@ def factors_of(user: User) -> Factors:
 
 
 def check_code(user: User, code: str, address: str) -> bool:
-    """Whether this is a code of the person's app, or a recovery code, which is used up. Raises Paused."""
+    """Whether this is a code of the person's app, or a recovery code, which is used up. Raises Paused, Unreadable."""
     _count(user, address)
     wanted = "".join(code.split()).replace("-", "")
-    with transaction.atomic():
+    with _seeds(user), transaction.atomic():
         rows = Authenticator.objects.select_for_update().filter(user=user, type__in=(TOTP, CODES))
         used = next((row for row in rows if wanted and not _is_replay(row, wanted) and _fits(row, wanted)), None)
         if used is None:
@@ -115,30 +134,62 @@ def _count(user: User, address: str) -> None:
         raise Paused(wait_s)
 
 
+@contextmanager
+def _seeds(user: User) -> Iterator[None]:
+    """Raises Unreadable."""
+    try:
+        with seeds_of(user):
+            yield
+    except KeyProblem as error:
+        log.warning("second_factor.unreadable", user=user.pk, error=str(error))
+        raise Unreadable(UNREADABLE) from error
+
+
 def new_app(request: HttpRequest, user: User) -> tuple[str, str]:
-    """Return a new secret for an authenticator app and its QR code as SVG. It counts once the app's code was given."""
-    secret = str(totp.get_totp_secret(regenerate=True))
-    adapter = get_adapter()
-    return secret, str(adapter.build_totp_svg(adapter.build_totp_url(user, secret)))
+    """Return a new secret for an authenticator app and its QR code as SVG. It counts once the app's code was given; until
+    then it waits in the browser's session, sealed. Raises Unreadable."""
+    secret = str(totp.generate_totp_secret())
+    request.session[NEW_SEED] = _sealed(user, secret)
+    return secret, _picture(user, secret)
 
 
 def shown_app(request: HttpRequest, user: User) -> tuple[str, str]:
-    """Return the secret that was shown last, and its QR code, for another try."""
-    secret = str(totp.get_totp_secret())
+    """Return the secret that was shown last, and its QR code, for another try. Raises Unreadable."""
+    secret = _waiting_seed(request, user)
+    return (secret, _picture(user, secret)) if secret else new_app(request, user)
+
+
+def _picture(user: User, secret: str) -> str:
     adapter = get_adapter()
-    return secret, str(adapter.build_totp_svg(adapter.build_totp_url(user, secret)))
+    return str(adapter.build_totp_svg(adapter.build_totp_url(user, secret)))
+
+
+def _waiting_seed(request: HttpRequest, user: User) -> str:
+    """Return the secret that waits for its first code, "" where there is none, or none that opens."""
+    try:
+        return open_seed(user, str(request.session[NEW_SEED])) if NEW_SEED in request.session else ""
+    except KeyProblem:
+        return ""
+
+
+def _sealed(user: User, seed: str) -> str:
+    try:
+        return seal_seed(user, seed)
+    except KeyProblem as error:
+        raise Unreadable(f"{error} So no second factor can be stored now.") from error
 
 
 def set_up_app(request: HttpRequest, user: User, code: str) -> bool:
-    """Let the app be a second factor if it gives this code. Raises Paused."""
+    """Let the app be a second factor if it gives this code. Raises Paused, Unreadable."""
     _count(user, request.META.get("REMOTE_ADDR", ""))
-    secret, wanted = str(totp.get_totp_secret()), "".join(code.split())
-    if not (wanted.isascii() and totp.validate_totp_code(secret, wanted)):
+    secret, wanted = _waiting_seed(request, user), "".join(code.split())
+    if not (secret and wanted.isascii() and totp.validate_totp_code(secret, wanted)):
         return False
+    sealed = _sealed(user, secret)
     with transaction.atomic():
         Authenticator.objects.filter(user=user, type=TOTP).delete()
-        totp.TOTP.activate(user, secret)
-    request.session.pop(totp.SECRET_SESSION_KEY, None)
+        Authenticator.objects.create(user=user, type=TOTP, data={"secret": sealed})
+    request.session.pop(NEW_SEED, None)
     log.info("second_factor.added", user=user.pk, kind="app")
     return True
 
@@ -183,10 +234,13 @@ def check_key(user: User, answer: object, address: str) -> bool:
 
 
 def new_codes(user: User) -> list[str]:
-    """Return new recovery codes; the former ones open nothing any more."""
+    """Return new recovery codes; the former ones open nothing any more. Raises Unreadable."""
+    data = {"seed": _sealed(user, RecoveryCodes.generate_seed()), "used_mask": 0}
     with transaction.atomic():
         Authenticator.objects.filter(user=user, type=CODES).delete()
-        codes = RecoveryCodes.activate(user).get_unused_codes()
+        row = Authenticator.objects.create(user=user, type=CODES, data=data)
+    with _seeds(user):
+        codes = RecoveryCodes(row).get_unused_codes()
     log.info("second_factor.codes", user=user.pk)
     return [f"{code[:4]}-{code[4:]}" for code in codes]
 

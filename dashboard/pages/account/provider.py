@@ -29,6 +29,7 @@ from runs.identity.provider_calls import ProviderTokens, lock_tokens
 from runs.identity.provider_logout import BadLogout, end_at_providers_word
 from runs.identity.providers import Provider
 from runs.models import User
+from runs.secrets.key_stores import KeyProblem
 
 log = structlog.get_logger(__name__)
 
@@ -110,7 +111,11 @@ def arrive(request: HttpRequest, login: Any) -> HttpResponse:
         describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {error}"[:200], is_wanted=True)
         return _refuse(request, str(error), 403)
     after = safe_next(request, login.state.get("next") or "", reverse("home"))
-    wait_with(request, Arrival(provider.id, claims.subject, claims.sid, _locked(provider, claims, login.token)))
+    try:
+        locked = _locked(provider, claims, login.token)
+    except KeyProblem as error:
+        return _refuse(request, f"What {provider.name} gave cannot be stored now. {error}", 503)
+    wait_with(request, Arrival(provider.id, claims.subject, claims.sid, locked))
     return enter(request, user, after, provider.id, is_enough=provider.second_factor)
 
 

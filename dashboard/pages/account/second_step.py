@@ -40,6 +40,8 @@ def second_step(request: HttpRequest) -> HttpResponse:
         response = _ask(request, user, error.sentence, 429)
         response["Retry-After"] = str(error.wait_s)
         return response
+    except factors.Unreadable as error:
+        return _ask(request, user, error.sentence, 503)
     if problem:
         return _ask(request, user, problem, 422)
     if waits is not None:

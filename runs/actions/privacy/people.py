@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from runs.access import Forbidden, NotFound, Permission, is_administrator, require_account
+from runs.access import Forbidden, NotFound, Permission, is_administrator, require_account, with_rights_held
 from runs.actions.people.handed_out import void_handed_out
 from runs.audit.recording import describe
 from runs.models import Consent, ErasedPerson, Membership, PersonalExport, Project, Role, Run, Sweep, User
@@ -56,6 +56,22 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
     ``confirm`` is their user name, typed again. ``with_runs``: the runs that they launched are deleted, too. Raises
     Forbidden, and Refused with what has to be done first.
     """
+    of_themselves = {"actor": pseudonym_of(user.pk), "actor_number": user.pk} if user == actor else {}
+    row = _begin_erasure(actor=actor, user=user, confirm=confirm, with_runs=with_runs)
+    describe(action="person.erase", object=f"user {row.number}", **of_themselves)
+    erasure.carry_out(user, row)
+    void_handed_out()
+    return row
+
+
+@with_rights_held
+def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) -> ErasedPerson:
+    """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who is
+    to be erased counts on them, as the other administrator or as the other owner."""
+    found = User.objects.filter(pk=user.pk).first()
+    if found is None:
+        raise NotFound("There is no such person any more.")
+    user = found
     if user != actor and not is_administrator(actor):
         raise Forbidden("Only an administrator may erase somebody else.")
     if user == actor:
@@ -65,13 +81,9 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
         raise Refused("not-confirmed", "Type the user name as it stands there: an erasure cannot be undone.")
     if sentence := why_not_erased(user):
         raise Refused("not-erasable", sentence)
-    number = user.pk
-    of_themselves = {"actor": pseudonym_of(number), "actor_number": number} if user == actor else {}
-    describe(action="person.erase", object=f"user {number}", **of_themselves)
     runs = list(Run.objects.filter(created_by=user).values_list("pk", flat=True)) if with_runs else []
-    row = erasure.erase(user, timezone.now(), runs)
-    void_handed_out()
-    return row
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    return erasure.put_on_list(user, timezone.now(), runs)
 
 
 def why_not_erased(user: User) -> str:
@@ -105,7 +117,7 @@ def _owned_alone(user: User) -> Sequence[str]:
     found = []
     for project in Project.objects.filter(memberships__user=user, memberships__role=Role.OWNER).distinct():
         others = Membership.objects.filter(project=project).exclude(user=user).exclude(user__service_of=project)
-        if others.exists() and not others.filter(role=Role.OWNER).exists():
+        if others.exists() and not others.filter(role=Role.OWNER, user__is_active=True).exists():
             found.append(project.name)
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.cache import cache
 from django.test import AsyncClient, Client
 
 from runs import actions
@@ -14,8 +15,8 @@ from runs.api import lasting_rights, streaming
 from runs.api.lasting_rights import RightLost
 from runs.api.metrics import csv_export
 from runs.files import outputs
-from runs.models import Membership, Role, Run, Token, User
-from tests.cast import Cast
+from runs.models import Membership, Project, Role, Run, Token, User
+from tests.cast import Cast, spec
 from tests.runs.api.conftest import Api
 from tests.runs.api.metrics.test_curves import logged
 from tests.spools import some_points
@@ -105,3 +106,22 @@ def test_whoever_keeps_the_right_gets_all_of_it(cast: Cast, run: Run) -> None:
     actions.change_role(actor=cast.owner, project=cast.project, user=cast.viewer, role=Role.MEMBER)
     assert b"".join(parts(Api(cast.viewer)("GET", f"/runs/{run.pk}/files/model.safetensors"))) == b"0123456789" * 4
     assert Token.objects.filter(user=cast.viewer, revoked_at=None).exists()
+
+
+REPLAYED: dict[str, Callable[[Cast], object]] = {
+    "role": lambda cast: Membership.objects.filter(user=cast.mate).update(role=Role.VIEWER),
+    "membership": lambda cast: Membership.objects.filter(user=cast.mate).delete(),
+    "second factor": lambda cast: Project.objects.update(second_factor_from="viewer"),
+}
+
+
+@pytest.mark.parametrize("loss", REPLAYED)
+def test_an_answer_is_not_repeated_for_whoever_lost_the_right_to_it(cast: Cast, loss: str) -> None:
+    mate = Api(cast.mate)
+    first = mate("POST", "/runs", spec(), Idempotency_Key="one")
+    assert first.status_code == 201
+    REPLAYED[loss](cast)
+    cache.clear()
+    again = mate("POST", "/runs", spec(), Idempotency_Key="one")
+    assert again.status_code in (403, 422) and first.json()["id"] not in again.content.decode()
+    assert "Idempotency-Replayed" not in again

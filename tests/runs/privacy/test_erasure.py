@@ -101,6 +101,29 @@ def test_what_has_to_be_done_first_is_said(cast: Cast) -> None:
     assert not ErasedPerson.objects.exists() and not tombstones.list_path().exists()
 
 
+def test_whoever_lost_the_right_since_the_request_began_erases_nobody(cast: Cast) -> None:
+    root = make_user("root", is_superuser=True)
+    User.objects.filter(pk=root.pk).update(is_superuser=False)
+    with pytest.raises(Forbidden):
+        actions.erase_person(actor=root, user=cast.mate, confirm="mate")
+    assert User.objects.filter(pk=cast.mate.pk, is_active=True).exists() and not tombstones.list_path().exists()
+
+
+def test_two_who_are_erased_at_once_do_not_count_on_each_other(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    User.objects.update(is_superuser=False)
+    first, second = make_user("first", is_superuser=True), make_user("second", is_superuser=True)
+    Membership.objects.filter(project=cast.project, role=Role.OWNER).delete()
+    for user in (first, second):
+        Membership.objects.create(project=cast.project, user=user, role=Role.OWNER)
+    monkeypatch.setattr(erasure, "carry_out", lambda *_: None)  # it takes a while
+    erase(first)
+    with pytest.raises(Refused, match="last administrator"):
+        erase(second)
+    User.objects.filter(pk=cast.owner.pk).update(is_superuser=True)
+    with pytest.raises(Refused, match="Nobody else is owner of default"):
+        erase(second)
+
+
 def test_an_older_copy_of_the_database_does_not_bring_them_back(cast: Cast) -> None:
     """The attack: a backup from before the erasure is restored elsewhere, with the list that is newer than it."""
     run = ended(cast)

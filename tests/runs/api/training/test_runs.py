@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.models import IdempotencyKey, Run
+from runs.models import IdempotencyKey, Run, User
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
@@ -198,6 +198,14 @@ def test_a_retry_with_the_same_key_gets_the_same_answer(mate: Api) -> None:
     assert Run.objects.count() == 1
     assert mate("POST", "/runs", spec(name="other"), Idempotency_Key="one").status_code == 422
     assert mate("POST", "/runs", spec(), Idempotency_Key="two").status_code == 201
+
+
+def test_a_request_that_gives_its_sender_a_right_is_repeated_too(as_: Any, cast: Cast) -> None:
+    User.objects.filter(pk=cast.owner.pk).update(is_superuser=True)
+    owner = as_("owner")
+    first = owner("POST", "/projects", {"name": "vision"}, Idempotency_Key="one")
+    again = owner("POST", "/projects", {"name": "vision"}, Idempotency_Key="one")
+    assert (first.status_code, again.status_code) == (201, 201) and again.json() == first.json()
 
 
 def test_a_key_belongs_to_its_person_and_an_answer_on_the_way_is_waited_for(mate: Api, as_: Any, cast: Cast) -> None:
