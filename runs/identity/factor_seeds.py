@@ -1,7 +1,7 @@
-"""Seeds of second factors: of an authenticator app, and of recovery codes. They lie in envelopes that are bound to the person.
+"""Seeds of second factors, in envelopes that are bound to the person: of an authenticator app, and of recovery codes.
 
-allauth asks for a seed by its stored text alone. So whoever has it check a code says first whose seeds may be opened; the
-key management service is asked then, and not while a transaction keeps others out.
+allauth asks for a seed by its stored text alone. So whoever has it check a code says first whose seeds may be opened;
+the key management service is asked then, and not while a transaction keeps others out.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def erase(user: User, now: datetime, runs: Collection[str] = ()) -> ErasedPerson
 
 
 def put_on_list(user: User, now: datetime, runs: Collection[str] = ()) -> ErasedPerson:
-    """Put the person on the list of erasures, which comes first: whoever is on the list and still there is erased by the
-    next look at it."""
+    """Put the person on the list of erasures, which comes first: whoever is on the list and still there is erased by
+    the next look at it."""
     row = ErasedPerson(number=user.pk, digest=tombstones.digest_of(user), runs=sorted(runs), at=now)
     tombstones.append(row)
     return row

@@ -1,5 +1,5 @@
-"""Secrets that lie in rows of other things, each as one text: an envelope as JSON. Git keys, secrets of clusters, second
-factors, and what identity providers gave for sessions."""
+"""Secrets that lie in rows of other things, each as one text: an envelope as JSON. Git keys, secrets of clusters,
+second factors, and what identity providers gave for sessions."""
 
 from __future__ import annotations
 

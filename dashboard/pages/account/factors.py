@@ -44,8 +44,8 @@ BROWSER = "second-factor"
 CODE_COUNT: int = app_settings.RECOVERY_CODE_COUNT
 NEW_SEED = "second-factor-seed"  # in the session: the sealed secret of an app that has given no code yet
 UNREADABLE = (
-    "The server cannot open your second factor: the key of its secrets is missing, or out of reach. Use a security key, "
-    "or ask an administrator."
+    "The server cannot open your second factor: the key of its secrets is missing, or out of reach. Use a security "
+    "key, or ask an administrator."
 )
 
 
@@ -146,8 +146,8 @@ def _seeds(user: User) -> Iterator[None]:
 
 
 def new_app(request: HttpRequest, user: User) -> tuple[str, str]:
-    """Return a new secret for an authenticator app and its QR code as SVG. It counts once the app's code was given; until
-    then it waits in the browser's session, sealed. Raises Unreadable."""
+    """Return a new secret for an authenticator app and its QR code as SVG. It counts once the app's code was given;
+    until then it waits in the browser's session, sealed. Raises Unreadable."""
     secret = str(totp.generate_totp_secret())
     request.session[NEW_SEED] = _sealed(user, secret)
     return secret, _picture(user, secret)

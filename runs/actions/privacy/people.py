@@ -66,8 +66,8 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
 
 @with_rights_held
 def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) -> ErasedPerson:
-    """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who is
-    to be erased counts on them, as the other administrator or as the other owner."""
+    """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who
+    is to be erased counts on them, as the other administrator or as the other owner."""
     found = User.objects.filter(pk=user.pk).first()
     if found is None:
         raise NotFound("There is no such person any more.")

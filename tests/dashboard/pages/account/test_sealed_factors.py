@@ -17,12 +17,14 @@ from dashboard.pages.account import factors
 from runs.actions import make_sign_in_link
 from runs.identity.factor_seeds import read_seed, seal_seed
 from runs.identity.provider_calls import ProviderTokens, lock_tokens, open_tokens
+from runs.identity.providers import Provider, SignInSettings
 from runs.models import User
 from runs.secrets import store
 from runs.secrets.key_stores import KeyProblem
 from tests.cast import Cast
 from tests.dashboard.pages.account.test_security import AsUser, code_of, come, set_up
-from tests.runs.identity.test_checking import Answers, answers, corp, session_of  # noqa: F401  # fixtures
+from tests.runs.identity.test_checking import session_of
+from tests.runs.identity.test_claims import provider
 from trainyard.contract.locks import lock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -40,6 +42,13 @@ def own_keys(tmp_path: Path, settings: Any) -> Path:
     return tmp_path / "secrets.key"
 
 
+@pytest.fixture
+def corp(settings: Any) -> Provider:
+    one = provider()
+    settings.SIGN_IN = SignInSettings(providers=(one,))
+    return one
+
+
 def dump() -> str:
     """Return all that the database holds, what sessions hold decoded."""
     found = [str(one.get_decoded()) for one in Session.objects.all()]
@@ -51,7 +60,7 @@ def dump() -> str:
 
 
 def test_a_dump_of_the_database_holds_no_seed_no_code_and_no_token_of_a_provider(
-    as_user: AsUser, cast: Cast, corp: Any
+    as_user: AsUser, cast: Cast, corp: Provider
 ) -> None:
     client = as_user(cast.mate)
     secret, codes = set_up(client)
@@ -82,7 +91,7 @@ def older(user: User) -> str:
     return seed
 
 
-def test_what_an_older_version_locked_works_after_the_migration_and_before_it_again(cast: Cast, corp: Any) -> None:
+def test_what_an_older_version_locked_works_after_the_migration_and_before_it_again(cast: Cast, corp: Provider) -> None:
     seed = older(cast.mate)
     row = session_of(cast, corp, TOKENS).provider_session
     row.locked = lock(migration._session_lock(), f"{row.provider} {row.subject}", TOKENS).locked
@@ -97,7 +106,9 @@ def test_what_an_older_version_locked_works_after_the_migration_and_before_it_ag
     assert client.post("/sign-in/second/", {"code": code_of(seed)})["Location"] == "/runs/"
 
 
-def test_a_rotation_wraps_them_too_while_people_sign_in(as_user: AsUser, cast: Cast, corp: Any, own_keys: Path) -> None:
+def test_a_rotation_wraps_them_too_while_people_sign_in(
+    as_user: AsUser, cast: Cast, corp: Provider, own_keys: Path
+) -> None:
     secret, codes = set_up(as_user(cast.mate))
     row = session_of(cast, corp, TOKENS).provider_session
     before = own_keys.read_text().strip()
@@ -120,7 +131,7 @@ def test_a_seed_that_somebody_copied_into_anothers_row_opens_nothing(as_user: As
 
 
 def test_without_the_key_nobody_is_signed_out_and_nobody_gets_in(
-    as_user: AsUser, cast: Cast, corp: Any, own_keys: Path, answers: Answers
+    as_user: AsUser, cast: Cast, corp: Provider, own_keys: Path
 ) -> None:
     secret, _ = set_up(as_user(cast.mate))
     locked = lock_tokens("corp", "7", TOKENS)
