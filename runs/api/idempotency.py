@@ -1,7 +1,7 @@
 """``Idempotency-Key`` on POST: the same request again, by the same person, gets the same answer and does nothing.
 
 An answer is for the rights that it was made with: whoever may do something else by now, or acts by another token, does
-not get it. Answers that hold a secret (marked ``Cache-Control: no-store``) are not kept: a retry then makes another one.
+not get it. Answers that hold a secret (marked ``Cache-Control: no-store``) are not kept: a retry makes another one.
 """
 
 from __future__ import annotations
