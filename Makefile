@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm sweeps security ssh tls ray kubernetes check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm sweeps security ssh tls ray kubernetes sagemaker check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -64,6 +64,10 @@ ray: ## run on a Ray that the tests start, with several machines; installs Ray i
 kubernetes: ## run in pods that are processes of this machine, beside a stand-in for Kubernetes' API server (root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s tests/whole/test_kubernetes.py $(ARGS)
+
+sagemaker: ## run in training jobs that are processes of this machine, with moto's server in the place of AWS (root)
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/whole/test_sagemaker.py $(ARGS)
 
 sweeps: ## sweeps whose control and ingest are killed, and a population of which a member is killed, on two nodes
 	@$(PYTHON) -m dashboard.setup --for tests

@@ -9,6 +9,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,13 +23,16 @@ def main(arguments: list[str] | None = None) -> int:
         prog="trainyard doctor", description="Say what keeps nodes from the server, or a cluster from training."
     )
     parser.add_argument("--cluster", metavar="NAME", help="the cluster to look at; default: the server's TLS alone")
+    parser.add_argument(
+        "--accept-cost", action="store_true", help="with --cluster, also run a short job where its machines are billed"
+    )
     options = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
     django.setup()
     num_wrong = examine_tls()
     if options.cluster is None:
         return 1 if num_wrong else 0
-    return examine(options.cluster) or (1 if num_wrong else 0)
+    return examine(options.cluster, accepts_cost=options.accept_cost) or (1 if num_wrong else 0)
 
 
 def examine_tls() -> int:
@@ -74,9 +78,9 @@ def connection_problems(url: str, trusted: Path | None) -> Iterator[str]:
         print(f"{'-':<7} {'TLS':<11} Nobody answers at {place}: {error.strerror or error}.", flush=True)
 
 
-def examine(name: str) -> int:
+def examine(name: str, *, accepts_cost: bool = False) -> int:
     """Print one line for each step; return 0 where all is well."""
-    from runs.engines import engine_of  # Django is ready by now
+    from runs.engines import allocating_engine, engine_of  # Django is ready by now
     from runs.models import Cluster
 
     cluster = Cluster.objects.filter(name=name).first()
@@ -85,7 +89,8 @@ def examine(name: str) -> int:
         print(f"There is no cluster {name!r}; there are: {known}.", file=sys.stderr)
         return 1
     num_wrong = 0
-    for finding in engine_of(cluster).examine(cluster):
+    bringing = allocating_engine(cluster.engine) if accepts_cost else None
+    for finding in chain(engine_of(cluster).examine(cluster), bringing.examine_billed(cluster) if bringing else ()):
         mark = {True: "ok", False: "FAILED", None: "-"}[finding.is_fine]
         print(f"{mark:<7} {finding.step:<11} {finding.sentence}", flush=True)
         if finding.is_fine is False:

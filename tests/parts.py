@@ -46,6 +46,7 @@ ALONE = (
     "--ignore=tests/security",
     "--ignore=tests/whole/test_kubernetes.py",
     "--ignore=tests/whole/test_ray.py",
+    "--ignore=tests/whole/test_sagemaker.py",
     "--ignore=tests/whole/slurm",
     "--ignore=tests/whole/ssh",
     "--ignore=tests/whole/test_sweeps.py",

@@ -7,6 +7,7 @@ from runs.engines.celery import CeleryEngine
 from runs.engines.kubernetes.engine import KubernetesEngine
 from runs.engines.protocol import Engine
 from runs.engines.ray.engine import RayEngine
+from runs.engines.sagemaker.engine import SageMakerEngine
 from runs.engines.slurm.engine import SlurmEngine
 from runs.engines.ssh.engine import SshEngine
 from runs.models import Cluster
@@ -17,6 +18,7 @@ ENGINES: dict[str, Engine] = {
     "celery": CeleryEngine(),
     "kubernetes": KubernetesEngine(),
     "ray": RayEngine(),
+    "sagemaker": SageMakerEngine(),
     "slurm": SlurmEngine(),
     "ssh": SshEngine(),
 }

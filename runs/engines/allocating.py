@@ -7,12 +7,13 @@ the rows of ``Allocation``, and everything here reads those.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from runs.engines.celery import CeleryEngine
 from runs.engines.cluster_settings.fields import SettingField
+from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineSystem
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.engines.waking import wake
@@ -55,6 +56,10 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     @abstractmethod
     def system(self, cluster: Cluster) -> MachineSystem: ...
+
+    def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:
+        """Yield the steps of ``examine`` that cost money: they are done on request alone."""
+        return iter(())
 
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
         nodes = list(Node.objects.registered().filter(cluster=cluster))

@@ -80,6 +80,7 @@ ALONE = {
     "tests/security",
     "tests/whole/test_kubernetes.py",
     "tests/whole/test_ray.py",
+    "tests/whole/test_sagemaker.py",
     "tests/whole/slurm",
     "tests/whole/ssh",
     "tests/whole/test_sweeps.py",

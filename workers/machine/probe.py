@@ -22,17 +22,18 @@ def main(argv: list[str] | None = None) -> int:
     if len(words) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    server, valkey, folder = words
-    problems = []
-    for name, check in (
-        ("server", lambda: _reach_server(server)),
-        ("Valkey", lambda: _reach_valkey(valkey)),
-        ("folder", lambda: _write_in(Path(folder))),
-    ):
-        if problem := _problem_of(check):
-            problems.append(f"{name}: {problem}")
-    print(json.dumps({"host": socket.gethostname(), "version": __version__, "problems": problems}))
+    print(json.dumps({"host": socket.gethostname(), "version": __version__, "problems": problems_of(*words)}))
     return 0
+
+
+def problems_of(server: str, valkey: str, folder: str) -> list[str]:
+    """Return what a node here would not reach, each with its name and a colon in front."""
+    checks = {
+        "server": lambda: _reach_server(server),
+        "Valkey": lambda: _reach_valkey(valkey),
+        "folder": lambda: _write_in(Path(folder)),
+    }
+    return [f"{name}: {problem}" for name, check in checks.items() if (problem := _problem_of(check))]
 
 
 def _problem_of(check: Callable[[], None]) -> str:

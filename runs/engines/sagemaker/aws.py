@@ -1,0 +1,215 @@
+"""AWS through boto3: plain documents go, types come back, and every call has a time limit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, TypeVar
+
+import msgspec
+
+from runs.engines.machine_system import SystemAway
+from runs.engines.sagemaker.documents import Caller, JobPage, JobSummary, Role, RoleAnswer, SecretPage, TrainingJob
+from runs.engines.sagemaker.settings import SageMakerSettings
+from trainyard.contract.base import JsonObject
+
+CONNECT_S, ANSWER_S = 3.0, 8.0
+ROUND_S = 15.0  # for all calls of one question: the lock on the cluster must not run out
+CLIENT_LIFE_S = 900.0  # a profile that was changed counts after it
+MAX_QUOTED = 400
+PAGE = 100
+OPEN = ("InProgress", "Stopping")
+# Codes of what may be carried out later. Credentials can be mended while a run waits.
+PASSING = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "InternalFailure", "InternalServerError", "InternalServiceError",
+     "InvalidClientTokenId", "InvalidSignatureException", "RequestExpired", "RequestLimitExceeded",
+     "ResourceLimitExceeded", "LimitExceededException", "ServiceUnavailable", "SignatureDoesNotMatch", "Throttling",
+     "ThrottlingException", "TooManyRequestsException", "UnrecognizedClientException"}
+)  # fmt: skip
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Refusal(Exception):
+    """AWS does not carry a request out. ``code`` is its own word, and so is the message."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(" ".join(message.split())[:MAX_QUOTED].rstrip(".") or code)
+        self.code = code
+        self.status = status
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may be carried out later."""
+        return self.code in PASSING or self.status >= 500 or self.status == 429
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether what it is about is not there. SageMaker has no code of its own for that."""
+        if self.code in ("ResourceNotFound", "ResourceNotFoundException", "NoSuchEntity"):
+            return True
+        words = str(self).lower()
+        return self.code in ("ValidationException", "ValidationError") and (
+            "not found" in words or "could not find" in words or "does not exist" in words
+        )
+
+
+class Aws:
+    """The services of one account and region that the engine needs. Methods raise Refusal, and SystemAway where nobody
+    answers, or who asks is not known."""
+
+    def __init__(self, settings: SageMakerSettings, secret_key: str) -> None:
+        self._settings = settings
+        self._secret_key = secret_key
+        self._until = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a question, which has ROUND_S."""
+        self._until = time.monotonic() + ROUND_S
+
+    def open_jobs(self, prefix: str) -> list[JobSummary]:
+        """Return the training jobs that have not ended. Those that have are kept by SageMaker for ever."""
+        found = {}
+        for status in OPEN:
+            token = ""
+            while True:
+                more = {"NextToken": token} if token else {}
+                answer = self._call(
+                    "sagemaker", "list_training_jobs", NameContains=prefix, StatusEquals=status, MaxResults=PAGE, **more
+                )
+                page = _read(answer, JobPage)
+                found.update({one.training_job_name: one for one in page.training_job_summaries})
+                token = page.next_token
+                if not token:
+                    break
+        return [one for name, one in sorted(found.items()) if name.startswith(prefix)]
+
+    def job(self, name: str) -> TrainingJob | None:
+        """Return None where there is none."""
+        try:
+            return _read(self._call("sagemaker", "describe_training_job", TrainingJobName=name), TrainingJob)
+        except Refusal as error:
+            if error.is_missing:
+                return None
+            raise
+
+    def create_job(self, document: JsonObject) -> None:
+        self._call("sagemaker", "create_training_job", **document)
+
+    def stop_job(self, name: str) -> None:
+        """One that has ended, or is not there, is no error."""
+        try:
+            self._call("sagemaker", "stop_training_job", TrainingJobName=name)
+        except Refusal as error:
+            if not error.is_missing and error.code != "ValidationException":
+                raise
+
+    def secret_names(self, prefix: str) -> list[str]:
+        found: list[str] = []
+        token = ""
+        while True:
+            more = {"NextToken": token} if token else {}
+            filters = [{"Key": "name", "Values": [prefix]}]
+            page = _read(
+                self._call("secretsmanager", "list_secrets", Filters=filters, MaxResults=PAGE, **more), SecretPage
+            )
+            found += [one.name for one in page.secret_list if one.name.startswith(prefix)]
+            token = page.next_token
+            if not token:
+                return found
+
+    def create_secret(self, name: str, text: str, tags: list[JsonObject]) -> None:
+        """Keep the secret. One that is there already holds the same: join tokens are made from the attempt."""
+        try:
+            self._call("secretsmanager", "create_secret", Name=name, SecretString=text, Tags=tags)
+        except Refusal as error:
+            if error.code != "ResourceExistsException":
+                raise
+
+    def delete_secret(self, name: str) -> None:
+        """Delete it for good. One that is gone is no error."""
+        try:
+            self._call("secretsmanager", "delete_secret", SecretId=name, ForceDeleteWithoutRecovery=True)
+        except Refusal as error:
+            if not error.is_missing:
+                raise
+
+    def caller(self) -> Caller:
+        return _read(self._call("sts", "get_caller_identity"), Caller)
+
+    def role(self, name: str) -> Role:
+        return _read(self._call("iam", "get_role", RoleName=name), RoleAnswer).role
+
+    def _call(self, service: str, operation: str, **parameters: Any) -> JsonObject:
+        client = _clients.get(self._settings, self._secret_key, service)
+        from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+        if time.monotonic() > self._until:
+            raise SystemAway(f"AWS answers too slowly: {ROUND_S:g} s were not enough.")
+        try:
+            answer: JsonObject = getattr(client, operation)(**parameters)
+        except ClientError as error:
+            about = error.response.get("Error", {})
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
+            raise Refusal(about.get("Code", ""), about.get("Message", ""), status) from error
+        except ParamValidationError as error:
+            raise Refusal("ValidationException", str(error)) from error
+        except (BotoCoreError, OSError) as error:
+            raise SystemAway(f"AWS cannot be asked: {_short(error)}.") from error
+        return answer
+
+
+class _Clients:
+    """Clients by what they were made of, each for some minutes: to make one takes a tenth of a second."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, ...], tuple[float, Any]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, settings: SageMakerSettings, secret_key: str, service: str) -> Any:
+        """Raises SystemAway."""
+        key = (settings.region, settings.endpoint, settings.access_key_id, secret_key, service)
+        now = time.monotonic()
+        with self._lock:  # a session of boto3 is not for several threads
+            made_at, client = self._kept.get(key, (0.0, None))
+            if client is None or now - made_at > CLIENT_LIFE_S:
+                client = _make_client(settings, secret_key, service)
+                self._kept[key] = now, client
+        return client
+
+
+_clients = _Clients()
+
+
+def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> Any:
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        raise SystemAway(
+            "AWS cannot be asked: its client is not on this server (pip install trainyard[sagemaker])."
+        ) from error
+    if settings.access_key_id and not secret_key:
+        raise SystemAway(f"The secret of access key {settings.access_key_id} is not there: enter it in the settings.")
+    try:
+        session = boto3.session.Session(
+            aws_access_key_id=settings.access_key_id or None,
+            aws_secret_access_key=secret_key if settings.access_key_id else None,
+            region_name=settings.region,
+        )
+        config = Config(connect_timeout=CONNECT_S, read_timeout=ANSWER_S, retries={"total_max_attempts": 1})
+        return session.client(service, endpoint_url=settings.endpoint or None, config=config)
+    except (BotoCoreError, OSError, ValueError) as error:
+        raise SystemAway(f"AWS cannot be asked: {_short(error)}.") from error
+
+
+def _read(answer: JsonObject, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise SystemAway(f"AWS' answer cannot be read: {error}.") from error
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:MAX_QUOTED].rstrip(".") or type(error).__name__

@@ -1,0 +1,78 @@
+"""What we read of AWS' answers, as types. Unknown fields are ignored."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+
+class Document(msgspec.Struct, rename="pascal", frozen=True, kw_only=True):
+    """A part of an answer."""
+
+
+class Transition(Document, frozen=True):
+    status: str = ""
+    status_message: str = ""
+
+
+class Resources(Document, frozen=True):
+    instance_count: int = 1
+
+
+class Limits(Document, frozen=True):
+    max_runtime_in_seconds: int | None = None
+
+
+class TrainingJob(Document, frozen=True):
+    training_job_name: str
+    training_job_status: str
+    secondary_status: str = ""
+    failure_reason: str = ""
+    training_start_time: datetime | None = None
+    last_modified_time: datetime | None = None
+    secondary_status_transitions: tuple[Transition, ...] = ()
+    resource_config: Resources = Resources()
+    stopping_condition: Limits = Limits()
+
+    @property
+    def message(self) -> str:
+        """Return what SageMaker said last."""
+        return self.secondary_status_transitions[-1].status_message if self.secondary_status_transitions else ""
+
+    def had(self, status: str) -> bool:
+        return self.secondary_status == status or any(one.status == status for one in self.secondary_status_transitions)
+
+
+class JobSummary(Document, frozen=True):
+    training_job_name: str
+    training_job_status: str
+    last_modified_time: datetime | None = None
+
+
+class JobPage(Document, frozen=True):
+    training_job_summaries: tuple[JobSummary, ...] = ()
+    next_token: str = ""
+
+
+class SecretEntry(Document, frozen=True):
+    name: str
+
+
+class SecretPage(Document, frozen=True):
+    secret_list: tuple[SecretEntry, ...] = ()
+    next_token: str = ""
+
+
+class Caller(Document, frozen=True):
+    account: str
+    arn: str
+
+
+class Role(Document, frozen=True):
+    role_name: str
+    assume_role_policy_document: dict[str, object] | str = ""
+
+
+class RoleAnswer(Document, frozen=True):
+    role: Role

@@ -1,0 +1,103 @@
+"""Why a training job waits and why it ended, in words. Everything here is pure.
+
+The words of SageMaker that are told apart here were taken from AWS' documentation, and not from jobs that we ran."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from runs.causes.allocations import EndKind
+from runs.engines.sagemaker.documents import TrainingJob
+
+MAX_QUOTED = 240
+EXIT_CODE = re.compile(r"exit code:? *(-?[0-9]+)", re.IGNORECASE)
+WAITS = {
+    "Pending": "AWS looks for machines",
+    "Starting": "AWS is preparing its machines",
+    "LaunchingMLInstances": "AWS is starting its machines",
+    "PreparingTrainingStack": "AWS is preparing its machines",
+    "Downloading": "its machines mount the file system",
+    "DownloadingTrainingImage": "its machines pull the image",
+}
+TAKEN_BACK = ("Interrupted", "Restarting")
+# Machines and AWS' own errors: the run's policy decides whether it goes on.
+MACHINE_PROBLEMS = ("CapacityError", "InternalServerError", "InternalError")
+
+
+class Words(NamedTuple):
+    """``reason`` is SageMaker's own word."""
+
+    reason: str
+    sentence: str
+
+
+class End(NamedTuple):
+    """``kind`` None: its programs ended well."""
+
+    kind: EndKind | None
+    sentence: str
+    exit_code: int | None = None
+
+
+def why_job_waits(job: TrainingJob) -> Words:
+    reason = job.secondary_status or "Pending"
+    what = WAITS.get(reason, "it waits")
+    return Words(reason, _sentence(what, job.message, reason))
+
+
+def is_taken_back(job: TrainingJob) -> bool:
+    """Whether AWS took the spot machines, and would start the job again on others, with tokens that were used."""
+    return job.training_job_status == "InProgress" and any(job.had(status) for status in TAKEN_BACK)
+
+
+def taken_back(job: TrainingJob) -> End:
+    words = f"AWS took the spot machines of SageMaker job {job.training_job_name} back; the run goes on in another job"
+    return End(EndKind.PREEMPTED, f"{words} (Interrupted).")
+
+
+def end_of(job: TrainingJob) -> End:
+    """Return why a job is over, by its own words."""
+    name, status = job.training_job_name, job.secondary_status
+    if job.training_job_status == "Completed":
+        return End(None, f"SageMaker job {name} ended.", 0)
+    if any(job.had(word) for word in TAKEN_BACK):
+        return taken_back(job)
+    if job.had("MaxRuntimeExceeded"):
+        words = f"SageMaker ended job {name} at its time limit; the run goes on in another job (MaxRuntimeExceeded)."
+        return End(EndKind.TIME_LIMIT, words)
+    if job.had("MaxWaitTimeExceeded"):
+        words = f"SageMaker job {name} got no spot machines in the time that it may wait; the run asks again"
+        return End(EndKind.PREEMPTED, f"{words} (MaxWaitTimeExceeded).")
+    if job.training_job_status == "Stopped":
+        return End(EndKind.CANCELLED, f"SageMaker job {name} was stopped with AWS' own tools ({status or 'Stopped'}).")
+    return _failed(job)
+
+
+def _failed(job: TrainingJob) -> End:
+    name, why = job.training_job_name, job.failure_reason
+    found = EXIT_CODE.search(why)
+    exit_code = int(found[1]) if found else None
+    if why.startswith("CapacityError"):
+        words = _sentence(
+            f"AWS has no machines of this type now for SageMaker job {name}", _behind(why), "CapacityError"
+        )
+        return End(EndKind.NODE_FAILED, words)
+    if why.startswith(MACHINE_PROBLEMS):
+        words = f"A machine of SageMaker job {name} failed, or AWS did"
+        return End(EndKind.NODE_FAILED, _sentence(words, _behind(why), why.partition(":")[0]))
+    if exit_code == 137 or "out of memory" in why.lower() or "outofmemory" in why.lower():
+        words = f"A machine of SageMaker job {name} had too little memory: choose a larger instance type"
+        return End(EndKind.OUT_OF_MEMORY, _sentence(words, _behind(why), "exit code 137"), exit_code)
+    return End(EndKind.ENDED, _sentence(f"SageMaker job {name} failed", why, ""), exit_code)
+
+
+def _behind(why: str) -> str:
+    return why.partition(":")[2].strip()
+
+
+def _sentence(what: str, message: str, reason: str) -> str:
+    text = " ".join(message.split()).rstrip(".")
+    text = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+    quoted = f": {text}" if text else ""
+    return f"{what}{quoted} ({reason})." if reason else f"{what}{quoted}."
