@@ -16,6 +16,7 @@ THE_MACHINES = {
     "LANG",
     "RANK",
     "SLURM_PROCID",
+    "SAGEMAKER_BASE_DIR",
     "XDG_RUNTIME_DIR",
     "SSL_CERT_FILE",
     "PIP_CERT",
