@@ -11,7 +11,8 @@ from ninja.errors import HttpError
 
 from runs.access import NotFound
 from runs.files import outputs
-from runs.files.uploads import NoRoom, NoTarget, NotBegun, Sender
+from runs.files.room import NoRoom
+from runs.files.uploads import NoTarget, NotBegun, Sender
 from runs.models import Node, Placement
 
 
@@ -50,4 +51,4 @@ def refusals() -> Iterator[None]:
 
 def sender_of(placement: Placement) -> Sender:
     number = Placement.objects.filter(attempt=placement.attempt_id).count()
-    return Sender(placement.attempt.run_id, placement.node_rank, number)
+    return Sender(placement.attempt.run_id, placement.node_id, placement.node_rank, number)

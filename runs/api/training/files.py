@@ -17,7 +17,7 @@ from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_files import placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
-from runs.files import outputs, uploads
+from runs.files import outputs, room, uploads
 from runs.models import Run
 
 router = Router(tags=["files"])
@@ -114,7 +114,7 @@ def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[No
     leaves, or what comes after the end, does not change the run."""
     sender = sender_of(placement_of(request, run_id, fence))
     with refusals():
-        uploads.check_room(run_id, int(request.headers.get("Content-Length") or 0))
+        room.check_room(run_id, int(request.headers.get("Content-Length") or 0))
         place = uploads.place_of(sender, path)
         outputs.store(run_id, place, request.read, request.sealed_digest)  # type: ignore[attr-defined]
     return Answer(204, None)

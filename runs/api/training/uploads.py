@@ -45,11 +45,11 @@ def begin(request: HttpRequest, run_id: str, fence: int) -> HttpResponse:
 )
 def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: int) -> HttpResponse:
     """Where the part does not begin where the last one ended, the answer says where the next one begins."""
-    placement_of(request, run_id, fence)
+    sender = sender_of(placement_of(request, run_id, fence))
     digest: str = request.sealed_digest  # type: ignore[attr-defined]
     with refusals():
         try:
-            return answer_with(uploads.write_part(run_id, key, offset, request.read, digest))
+            return answer_with(uploads.write_part(sender, key, offset, request.read, digest))
         except uploads.WrongOffset as error:
             return answer_with(UploadProgress("", error.offset, is_done=False))
 

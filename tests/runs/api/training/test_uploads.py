@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runs import actions
-from runs.files import outputs, uploads
+from runs.files import outputs, room
 from runs.models import Attempt, Node, Placement
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
@@ -142,7 +143,6 @@ def test_no_path_leads_out_of_the_folder(senders: list[Sender], attempt: Attempt
 def test_what_is_too_much_is_refused_with_the_limit(
     senders: list[Sender], attempt: Attempt, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "COUNTED_S", 0.0)
     settings.OUTPUT_LIMIT_BYTES = 100
     assert senders[0]("PUT", "files/a", b"x" * 60).status_code == 204
     answer = senders[0].begin("b", 60)
@@ -152,7 +152,7 @@ def test_what_is_too_much_is_refused_with_the_limit(
 
 
 def test_a_full_disk_is_no_refusal(senders: list[Sender], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads, "RESERVE_BYTES", 2**60)
+    monkeypatch.setattr(room, "RESERVE_BYTES", 2**60)
     answer = senders[0].begin("b", 60)
     assert answer.status_code == 507 and "bytes left" in answer.json()["detail"]
 
@@ -180,3 +180,51 @@ def test_what_is_left_on_nodes_is_listed_and_decided_about(
     assert not Placement.objects.exclude(leftovers="").exists()
     with pytest.raises(actions.Refused):
         actions.decide_leftovers(actor=cast.mate, run=run, word="discard")
+
+
+def test_uploads_that_each_fit_and_not_together_are_not_both_begun(
+    senders: list[Sender], attempt: Attempt, settings: Any
+) -> None:
+    settings.OUTPUT_LIMIT_BYTES = 100
+    one, two, _ = senders
+    assert one.begin("a.pt", 60).status_code == 200
+    assert two.begin("b.pt", 60, key="b" * 16).status_code == 413
+    assert one.begin("a.pt", 60).status_code == 200, "itself again takes no more room"
+    one("PUT", f"uploads/{KEY}/0", b"a" * 30)
+    assert one.begin("a.pt", 60).json()["offset"] == 30
+    one("PUT", f"uploads/{KEY}/30", b"a" * 30)
+    assert two.begin("b.pt", 60, key="b" * 16).status_code == 413, "it is whole, and takes as much"
+    assert two.begin("b.pt", 40, key="b" * 16).status_code == 200
+    assert one("PUT", "files/small.txt", b"x").status_code == 413
+
+
+def test_the_disk_is_promised_once(
+    senders: list[Sender], cast: Cast, as_: Any, monkeypatch: Any, settings: Any, tmp_path: Path
+) -> None:
+    settings.HOME = tmp_path
+    free = room.RESERVE_BYTES + 100
+    monkeypatch.setattr(room, "free_bytes", lambda: free)
+    node = make_node(cast.cluster, "elsewhere")
+    other = Sender(as_(""), make_attempt(make_run(cast, status=Status.RUNNING), [node], phase=Phase.RUNNING), node)
+    assert senders[0].begin("a.pt", 60).status_code == 200
+    assert other.begin("b.pt", 60).status_code == 507
+
+
+def test_an_upload_without_progress_for_an_hour_keeps_no_room(
+    senders: list[Sender], settings: Any, monkeypatch: Any
+) -> None:
+    settings.OUTPUT_LIMIT_BYTES = 100
+    senders[0].begin("a.pt", 60)
+    monkeypatch.setattr(room, "PROMISED_S", -1.0)
+    assert senders[1].begin("b.pt", 60).status_code == 200
+
+
+def test_a_part_is_taken_from_the_node_that_began_the_file_alone(senders: list[Sender], attempt: Attempt) -> None:
+    one, two, _ = senders
+    assert one.begin("big.pt", 10).status_code == 200
+    assert two("PUT", f"uploads/{KEY}/0", b"forged").status_code == 428
+    # The same key of another node is a file of its own: it neither goes on with the first one's nor removes it.
+    assert one("PUT", f"uploads/{KEY}/0", b"01234").json()["offset"] == 5
+    assert two.begin("big.pt", 10).json() == {"path": "node-1/big.pt", "offset": 0, "is_done": False}
+    assert one("PUT", f"uploads/{KEY}/5", b"56789").json()["is_done"]
+    assert names(attempt) == {"big.pt": b"0123456789"}
