@@ -47,6 +47,7 @@ ICONS = {
     "jobs": "stack-2",
     "key": "key",
     "launch": "player-play",
+    "lock": "lock",
     "link": "link",
     "logs": "align-left",
     "media": "photo",

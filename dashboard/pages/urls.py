@@ -97,6 +97,7 @@ urlpatterns = [
     route("people/<slug:project_id>/data/", project_data.data, "project-data"),
     route("people/<slug:project_id>/data/retention/", project_data.retention, "set-retention"),
     route("people/<slug:project_id>/data/regions/", project_data.regions, "set-regions"),
+    route("people/<slug:project_id>/data/encryption/", project_data.encryption, "set-encryption"),
     route("people/<slug:project_id>/data/measure/", project_data.measure, "measure-storage"),
     route("people/<slug:project_id>/data/quota/", project_data.quota, "set-quota"),
     route("people/<slug:project_id>/second-factor/", sign_in_settings.ask_second_factor, "ask-second-factor"),

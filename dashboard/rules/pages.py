@@ -93,6 +93,7 @@ PAGES: dict[str, Rule] = {
     "GET /people/<project_id>/data/": of(P.PROJECTS_READ),
     "POST /people/<project_id>/data/retention/": of(P.PRIVACY_MANAGE),
     "POST /people/<project_id>/data/regions/": of(P.PRIVACY_MANAGE),
+    "POST /people/<project_id>/data/encryption/": of(P.PRIVACY_MANAGE),
     "POST /people/<project_id>/data/measure/": of(P.PRIVACY_MANAGE),
     "POST /people/<project_id>/data/quota/": ADMINISTRATOR._replace(hides=True),
     "GET /people/persons/<person_id>/": ADMINISTRATOR._replace(hides=True),

@@ -191,6 +191,8 @@ PEOPLE: dict[str, Rule] = {
     "PUT /projects/<project_id>/retention": of(P.PRIVACY_MANAGE),
     "POST /projects/<project_id>/retention/preview": of(P.PRIVACY_MANAGE),
     "PUT /projects/<project_id>/regions": of(P.PRIVACY_MANAGE),
+    "PUT /projects/<project_id>/encryption": of(P.PRIVACY_MANAGE),
+    "POST /projects/<project_id>/encryption/destroy": of(P.PRIVACY_MANAGE),
     "PUT /projects/<project_id>/quota": ADMINISTRATOR,
     "POST /secrets/rotate-key": ADMINISTRATOR,
     "GET /audit": auditors(P.AUDIT_READ),

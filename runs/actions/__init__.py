@@ -55,6 +55,7 @@ from runs.actions.people.sign_in import (
     use_sign_in_link,
 )
 from runs.actions.people.tokens import create_token, live_tokens, may_revoke, revoke_token, revoke_tokens, tokens_of
+from runs.actions.privacy.encryption import destroy_storage_keys, rotate_storage_key, set_encryption
 from runs.actions.privacy.people import agree, erase_person, get_export, request_export, why_not_erased
 from runs.actions.privacy.projects import (
     known_regions,
@@ -120,6 +121,7 @@ __all__ = [
     "delete_job",
     "delete_run",
     "delete_secret",
+    "destroy_storage_keys",
     "drain_node",
     "edit_cluster",
     "enable_node",
@@ -153,9 +155,11 @@ __all__ = [
     "revoke_tokens",
     "rewind_run",
     "rotate_secrets_key",
+    "rotate_storage_key",
     "save_custom_role",
     "save_job",
     "send_local_run",
+    "set_encryption",
     "set_group_members",
     "set_password",
     "set_quota",

@@ -20,7 +20,7 @@ SLACK = 500
 MAX_USES_PER_RUN = 1_000
 CHANGING = (
     "bytes", "num_files", "world_size", "degrees", "took_s", "stall_s", "at", "rank", "node", "producer", "is_late",
-    "deleted_at", "invalid_why",
+    "deleted_at", "invalid_why", "key_version",
 )  # fmt: skip
 
 

@@ -292,6 +292,7 @@ class Checkpoint(models.Model):
     rank = models.IntegerField(default=-1)
     node = models.CharField(max_length=60, blank=True)
     producer = models.CharField(max_length=32, blank=True)
+    key_version = models.PositiveIntegerField(default=0)  # of the project's storage key; 0: it is not encrypted
     is_late = models.BooleanField(default=False)  # it arrived when a newer attempt had already begun
     deleted_at = models.FloatField(null=True)
     invalid_why = models.TextField(blank=True)

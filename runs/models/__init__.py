@@ -23,6 +23,7 @@ from runs.models.privacy import Consent, ErasedPerson, PersonalExport, RemovedDa
 from runs.models.runs import GoneRun, Run
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.models.security.secrets import Secret, SecretUse, SecretVersion
+from runs.models.security.storage_keys import StorageKey
 from runs.models.sweeps import Sweep, Trial, TrialReport, TrialRun
 from runs.models.times import RunTime
 
@@ -67,6 +68,7 @@ __all__ = [
     "SecretUse",
     "SecretVersion",
     "SignInLink",
+    "StorageKey",
     "StoredData",
     "Sweep",
     "Token",

@@ -42,6 +42,7 @@ class CheckpointDocument(TypedDict):
     degrees: dict[str, Any]
     took_s: float | None
     stall_s: float | None
+    key_version: int
     at: str | None
     rank: int | None
     node: str
@@ -128,6 +129,7 @@ def _document(
         "degrees": row.degrees,
         "took_s": row.took_s,
         "stall_s": row.stall_s,
+        "key_version": row.key_version,
         "at": moment(row.at),
         "rank": row.rank if row.rank >= 0 else None,
         "node": row.node,

@@ -7,6 +7,7 @@ from django.utils.crypto import salted_hmac
 
 from runs.models import CodeBundle, Placement, Run, bundle_of
 from runs.models.log_rules import log_rules_of
+from runs.secrets.delivery import takes_storage_keys
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import CodeReference, Locked, Order
@@ -43,6 +44,7 @@ def order_for(placement: Placement) -> Order:
         lease_s=attempt.lease_s,
         replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
         isolation_minimum=node.cluster.isolation_minimum,
+        has_storage_keys=takes_storage_keys(run),
         log_rules=log_rules_of(run),
     )
 

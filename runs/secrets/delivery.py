@@ -7,7 +7,9 @@ from django.utils import timezone
 from runs.audit.acts import Act
 from runs.audit.recording import record
 from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.secrets.storage_keys import keyring_of_project, living_keys
 from runs.secrets.store import open_newest, secrets_of
+from trainyard.at_rest.keyring import NO_KEYS, VARIABLE
 from trainyard.contract.base import JsonObject
 from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets
 from trainyard.spec.values.secrets import SecretReference, references_in
@@ -46,6 +48,9 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
         number, value = open_newest(secret)
         given.append(GivenSecret(reference.variable, value, reference.is_file))
         versions[reference] = (secret, number)
+    keyring = keyring_of_project(run.project) if takes_storage_keys(run) else NO_KEYS
+    if keyring.keys:
+        given.append(GivenSecret(VARIABLE, keyring.to_text(), is_file=True))
     for reference, (secret, number) in versions.items():
         SecretUse.objects.get_or_create(
             attempt=attempt,
@@ -56,8 +61,16 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
             defaults={"secret": secret},
         )
         Secret.objects.filter(pk=secret.pk).update(used_at=timezone.now())
-    _record(node, attempt, run, {_shown(one): number for one, (_, number) in versions.items()})
+    read = {f"secret {_shown(one)}": number for one, (_, number) in versions.items()}
+    read |= {"storage key": max(keyring.keys)} if keyring.keys else {}
+    _record(node, attempt, run, read)
     return attempt, GivenSecrets(given)
+
+
+def takes_storage_keys(run: Run) -> bool:
+    """Whether ranks of the run get the storage keys of its project: recipes do, whose checkpoints are ours to encrypt,
+    while a script writes what it wants."""
+    return "recipe" in run.spec.get("task", {}) and living_keys(run.project).exists()
 
 
 def uses_of(run: Run) -> list[SecretUse]:
@@ -89,7 +102,7 @@ def _record(node: Node, attempt: Attempt, run: Run, versions: dict[str, int]) ->
             object=f"run {run.pk}, attempt {attempt.number}",
             project=run.project.name,
             address=node.address,
-            after={f"secret {name}": {"version": number} for name, number in versions.items()},
+            after={name: {"version": number} for name, number in versions.items()},
             result="ok",
         )
     )

@@ -14,6 +14,7 @@ from runs.secrets.envelope import Envelope, close_envelope, open_envelope, wrap_
 from runs.secrets.key_stores import KeyStore
 from runs.secrets.keys import key_store
 from runs.secrets.sealed import is_all_wrapped, wrap_texts_again
+from runs.secrets.storage_keys import are_storage_keys_wrapped, wrap_storage_keys_again
 from trainyard.contract.limits import MAX_SECRET_BYTES
 
 log = structlog.get_logger(__name__)
@@ -83,9 +84,10 @@ def rotate_key() -> Rotation:
     Raises KeyProblem; then nothing is lost, and the same again goes on."""
     store = key_store()
     sentence = store.rotate()
-    number = _wrap_all(store) + wrap_texts_again(store).num_wrapped
+    number = _wrap_all(store) + wrap_texts_again(store).num_wrapped + wrap_storage_keys_again(store)
     newest = store.newest()
-    is_done = not SecretVersion.objects.exclude(key_id=newest).exists() and is_all_wrapped(newest)
+    is_done = not SecretVersion.objects.exclude(key_id=newest).exists()
+    is_done = is_done and is_all_wrapped(newest) and are_storage_keys_wrapped(newest)
     if is_done or not newest:
         store.forget_others()
     log.info("secrets.key_rotated", versions=number)

@@ -39,6 +39,7 @@ REFUSED = {
     "POST /people/{username}/exports": 404,
     "POST /people/{username}/erase": 404,
     "PUT /projects/{project_id}/regions": 422,  # nothing says that it is there
+    "POST /projects/{project_id}/encryption/destroy": 409,  # runs go on
     "GET /runs/{run_id}/code": 404,  # a recipe has none from Git
     "GET /runs/{run_id}/code/diff": 404,
     "DELETE /projects/{project_id}/git-keys/{key_id}": 404,

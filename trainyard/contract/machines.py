@@ -45,6 +45,7 @@ class NodeSandbox(WireStruct, kw_only=True):
     cgroup: Sentence = ""  # the control group below which attempts have theirs
     cgroup_problem: Sentence = ""  # why there is none
     has_own_network: bool = False  # attempts of one node have a network of their own
+    has_own_tmp: bool = False  # attempts have a /tmp and a /var/tmp of their own
 
 
 class Gpu(WireStruct):

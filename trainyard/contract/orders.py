@@ -57,6 +57,7 @@ class Order(WireStruct, kw_only=True):
     lease_s: float = DEFAULT_LEASE_S  # silence of the server after which the ranks may have to end
     replica_key: str = ""  # of the attempt, for parts of states that its nodes send each other; empty: none are
     isolation_minimum: int = 0  # sandbox level below which the cluster runs nothing
+    has_storage_keys: bool = False  # they come with the secrets
     log_rules: list[LogRule] = []  # of the cluster and of the run; the node adds those that ship with it
 
 

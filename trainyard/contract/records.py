@@ -134,6 +134,7 @@ class Checkpoint(Record, tag="checkpoint", kw_only=True, omit_defaults=True):
     why: str = ""
     missing: bool = False  # what is called invalid was only not found there
     memory: Annotated[str, Meta(max_length=300)] = ""  # names of nodes: it is about a state in their memory
+    key_version: Whole31 = 0  # of the project's storage key that it is encrypted with; 0: it is not
 
 
 class Facts(Record, tag="facts", kw_only=True):

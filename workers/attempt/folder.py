@@ -67,6 +67,11 @@ class AttemptFolder:
         return self.path / "home"
 
     @property
+    def temporary(self) -> Path:
+        """The temporary folder of its ranks: $TMPDIR, and /tmp where they have one of their own."""
+        return self.path / "tmp"
+
+    @property
     def sdk(self) -> Path:
         """A folder that has the package trainyard and nothing else of ours."""
         return self.path / "sdk"
@@ -74,7 +79,7 @@ class AttemptFolder:
     @property
     def writable_folders(self) -> list[Path]:
         """The folders that its ranks may write. The other files are the supervisor's and the node's."""
-        return [self.spool, self.logs, self.output, self.code, self.home, self.path / "tmp"]
+        return [self.spool, self.logs, self.output, self.code, self.home, self.temporary]
 
     @property
     def uploaded_mark(self) -> Path:

@@ -59,9 +59,14 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 def bind(source: str, place: str, *, is_writable: bool) -> None:
     mount(source, place, None, MS_BIND | MS_REC)
     if not is_writable:
-        flags = os.statvfs(place).f_flag
-        kept = sum(flag for reported, flag in KEPT_FLAGS if flags & reported)
-        mount(None, place, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+        make_read_only(place)
+
+
+def make_read_only(place: str) -> None:
+    """Of a place that something was bound to."""
+    flags = os.statvfs(place).f_flag
+    kept = sum(flag for reported, flag in KEPT_FLAGS if flags & reported)
+    mount(None, place, None, MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
 def _call(name: str, *arguments: object, about: str = "") -> None:

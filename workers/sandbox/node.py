@@ -17,12 +17,13 @@ import msgspec
 from trainyard.contract.base import BadDocument, decode
 from trainyard.contract.machines import NodeSandbox, SandboxLevel, sandbox_level
 from workers.sandbox import cgroups
-from workers.sandbox.process import ROOT, Mechanism, Sandbox, our_programs
+from workers.sandbox.process import ROOT, TEMPORARY, Mechanism, Sandbox, our_programs
 
 SETTING = "TRAINYARD_ISOLATION"
 OFF, AUTO = "off", "auto"
 PROCESSES = "TRAINYARD_RANK_PROCESSES"
 MEMORY, CPUS, NETWORK = "TRAINYARD_RANK_MEMORY", "TRAINYARD_RANK_CPUS", "TRAINYARD_RANK_NETWORK"
+TMP = "TRAINYARD_RANK_TMP"
 NETWORKS = {"": False, "host": False, "own": True}
 BYTES = re.compile(r"(\d{1,15})(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
 POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -61,6 +62,7 @@ class Isolation(msgspec.Struct, frozen=True):
     cgroup: str = ""  # below which attempts have theirs
     cgroup_problem: str = ""
     has_own_network: bool = False  # attempts that have no other node
+    has_own_tmp: bool = False  # attempts: what is /tmp and /var/tmp to them
 
     @property
     def is_other_user(self) -> bool:
@@ -77,10 +79,14 @@ class Isolation(msgspec.Struct, frozen=True):
             cgroup=self.cgroup,
             cgroup_problem=self.cgroup_problem,
             has_own_network=self.has_own_network,
+            has_own_tmp=self.has_own_tmp,
         )
 
-    def sandbox(self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = ()) -> Sandbox:
-        """Return the sandbox of a process of ``project``; ``own`` folders are made and handed over to its user."""
+    def sandbox(
+        self, project: str, *, own: Iterable[Path], shown: Iterable[Path] = (), temporary: Path | None = None
+    ) -> Sandbox:
+        """Return the sandbox of a process of ``project``; ``own`` folders are made and handed over to its user.
+        ``temporary`` is that of them which is to be its /tmp, where processes here have one of their own."""
         owned = [os.fspath(one) for one in own]
         if self.mechanism == Mechanism.NONE:
             return Sandbox()
@@ -102,6 +108,7 @@ class Isolation(msgspec.Struct, frozen=True):
             hidden=tuple(hidden),
             shown=tuple(places),
             own=tuple(owned),
+            temporary=os.fspath(temporary) if temporary is not None and self.has_own_tmp else "",
             processes=self.processes if self.is_other_user else 0,
             is_filtered=self.level >= SandboxLevel.NAMESPACES,
         )
@@ -157,6 +164,7 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     level = found.level if wanted is None else wanted
     if own_network and level < SandboxLevel.NAMESPACES:
         raise CannotIsolate(f"{NETWORK}=own needs sandbox level 2, and this node has level {level}.")
+    own_tmp = _has_own_tmp(environ.get(TMP, ""), home, found.mechanism)
     return Isolation(
         mechanism=found.mechanism,
         hidden=hidden,
@@ -169,7 +177,22 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
         cgroup=cgroup,
         cgroup_problem=problem,
         has_own_network=own_network,
+        has_own_tmp=own_tmp,
     )
+
+
+def _has_own_tmp(setting: str, home: Path, mechanism: Mechanism) -> bool:
+    """Whether attempts have a /tmp of their own. Unset: where mounts are to be had, unless Trainyard itself lies in the
+    machine's: then it is somebody's trial, whose data lie there too. Raises CannotIsolate."""
+    if setting.lower() not in ("", "own", "host"):
+        raise CannotIsolate(f"{TMP}: {setting[:40]!r} is neither host nor own.")
+    if not mechanism.has_namespace:
+        if setting.lower() == "own":
+            raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
+        return False
+    ours = [os.path.realpath(one) for one in (home, *our_programs())]
+    is_in_tmp = any(Path(one).is_relative_to(place) for one in ours for place in TEMPORARY)
+    return setting.lower() == "own" or (not setting and not is_in_tmp)
 
 
 def wanted_level(setting: str) -> SandboxLevel | None:

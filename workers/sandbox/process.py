@@ -15,7 +15,7 @@ import resource
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from workers.sandbox import cgroups, kernel, seccomp
 from workers.sandbox.kernel import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
+    MS_BIND,
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
@@ -35,11 +36,13 @@ from workers.sandbox.kernel import (
     PR_SET_DUMPABLE,
     PR_SET_NO_NEW_PRIVS,
     bind,
+    make_read_only,
     mount,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
 
+TEMPORARY = ("/tmp", "/var/tmp")  # which every user of a machine shares
 SANDBOX = "TRAINYARD_SANDBOX"  # the variable in which a program that is started gets its sandbox
 
 
@@ -73,6 +76,7 @@ class Sandbox(msgspec.Struct, frozen=True):
     hidden: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    temporary: str = ""  # one of ``own``: it is what the process finds as /tmp and /var/tmp; empty: the machine's
     processes: int = 0  # that the user may have at most, threads counted; 0: as many as the machine allows
     is_filtered: bool = False  # the kernel refuses it the calls of workers.sandbox.seccomp
     holder: int = 0  # the process that holds the namespaces of its attempt, 0: it has none of its own
@@ -117,7 +121,10 @@ def _hide_folders(sandbox: Sandbox) -> None:
     covered = {folder for folder in sandbox.hidden if Path(folder).is_dir()}
     if sandbox.mechanism.is_other_user:
         covered |= _closed_folders({*our_programs(), *sandbox.own, *sandbox.shown})
-    programs = {place for place in our_programs() if any(Path(place).is_relative_to(one) for one in covered)}
+    shared = {os.path.realpath(one) for one in TEMPORARY if sandbox.temporary and Path(one).is_dir()}
+    hiding = covered | shared
+    covered = {place for place in covered if not any(Path(place).is_relative_to(one) for one in shared)}
+    programs = {place for place in our_programs() if any(Path(place).is_relative_to(one) for one in hiding)}
     shown = {*sandbox.shown, *programs}
     # Opened before anything is covered: afterwards their paths lead nowhere.
     umask = os.umask(0o022)  # what is made to lead there is for its user to pass
@@ -125,11 +132,13 @@ def _hide_folders(sandbox: Sandbox) -> None:
         if sandbox.mechanism == Mechanism.NAMESPACE:
             for program in _own_programs():
                 bind(program, program, is_writable=False)
-        for place in sorted({*covered, *descriptors}, key=len):  # what holds others comes first
-            if place in covered:
+        for place in sorted({*covered, *shared, *descriptors}, key=len):  # what holds others comes first
+            if place in shared:
+                bind(f"/proc/self/fd/{descriptors[sandbox.temporary]}", place, is_writable=True)
+            elif place in covered:
                 _cover(place)
             else:
-                _show(descriptors[place], place, is_writable=place in sandbox.own)
+                _show(descriptors[place], place, is_writable=place in sandbox.own, shared=shared)
     for folder in covered:
         _close(folder)
     if sandbox.holder:  # lists the processes of its own PID namespace alone
@@ -198,9 +207,45 @@ def _close(folder: str) -> None:
     mount(None, folder, None, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
 
 
-def _show(descriptor: int, place: str, *, is_writable: bool) -> None:
-    Path(place).mkdir(parents=True, exist_ok=True)
-    bind(f"/proc/self/fd/{descriptor}", place, is_writable=is_writable)
+def _show(descriptor: int, place: str, *, is_writable: bool, shared: Iterable[str]) -> None:
+    is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+    source = f"/proc/self/fd/{descriptor}"
+    root = next((one for one in shared if Path(place).is_relative_to(one)), "")
+    if not root:
+        Path(place).mkdir(parents=True, exist_ok=True)
+        bind(source, place, is_writable=is_writable)
+        return
+    with _made_inside(root, place, is_folder=is_folder) as target:
+        mount(source, target, None, MS_BIND | MS_REC)
+    if not is_writable:
+        with _made_inside(root, place, is_folder=is_folder) as target:  # now what was mounted
+            make_read_only(target)
+
+
+@contextmanager
+def _made_inside(root: str, place: str, *, is_folder: bool) -> Iterator[str]:
+    """Yield a path of the place, made where it is not there. ``root`` is the attempt's own temporary folder, in which
+    its ranks may have put links that lead elsewhere: none is followed, since we may still be root."""
+    way = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        parts = Path(place).relative_to(root).parts
+        for number, name in enumerate(parts, 1):
+            if number < len(parts) or is_folder:
+                with suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=way)
+                inner = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=way)
+            else:
+                with suppress(FileExistsError):
+                    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=way))
+                inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=way)
+                if stat.S_ISLNK(os.fstat(inner).st_mode):
+                    os.close(inner)
+                    raise OSError(f"{place} is a link in the attempt's own temporary folder")
+            os.close(way)
+            way = inner
+        yield f"/proc/self/fd/{way}"
+    finally:
+        os.close(way)
 
 
 def _write(path: str, text: str) -> None:

@@ -157,6 +157,7 @@ class DiskCheckpoints:
             world_size=training.mesh.world_size,
             degrees=degrees_of(training),
             device=training.device,
+            keyring=self._store.keyring,
         )
         if self._plan is not None:
             is_writer = rank in writers

@@ -31,6 +31,8 @@ ALONE = (
     "system calls that lead out: mounts, namespaces, modules, clocks, kernel keys, io_uring."
 )
 NETWORK = "It reaches what this machine's network reaches."
+OWN_TMP = "Its /tmp and /var/tmp are its attempt's own, and are removed with it."
+SHARED_TMP = "Its /tmp is the machine's, where it sees the names of other users' files; TMPDIR is its attempt's own."
 OWN_NETWORK = "It has a network of its own, which leads nowhere."
 
 
@@ -51,6 +53,8 @@ def isolation_of(node: Node) -> IsolationView:
         heading += ", and alone in its namespaces"
         reach.append(ALONE)
     reach.append(OWN_NETWORK if known.has_own_network else NETWORK)
+    if machine.sandbox and level:
+        reach.append(OWN_TMP if known.has_own_tmp else SHARED_TMP)
     missing = list(known.missing)
     if level < node.cluster.isolation_minimum:
         missing.insert(

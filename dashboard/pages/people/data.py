@@ -17,8 +17,16 @@ from runs.access import NotFound, Permission, get_project, is_administrator, per
 from runs.models import Project, StoredData
 from runs.privacy.kinds import REMOVABLE, WORDS, Kind, days_kept
 from runs.privacy.quota import in_words
+from runs.refused import Refused
+from runs.secrets.storage_keys import newest_number
 
 GB = 10**9
+ENCRYPTION_WORDS = {
+    "on": "Checkpoints of attempts that begin from now on are encrypted.",
+    "off": "Checkpoints of attempts that begin from now on are not encrypted. Older ones stay as they are.",
+    "new-key": "Attempts that begin from now on encrypt with the new key. Older keys open what they encrypted.",
+    "destroy": "The keys are destroyed. What they encrypted cannot be read any more.",
+}
 
 
 class Place(NamedTuple):
@@ -72,6 +80,25 @@ def regions(request: HttpRequest, project_id: str) -> HttpResponse:
         return _show(request, project, region_problem=problems_of(error)["regions"], status=422)
     where = f"in {' or '.join(project.region_list)}" if project.regions else "anywhere"
     messages.success(request, f"From now on the data of {project.name} is stored {where}.")
+    return redirect("project-data", project.pk)
+
+
+@page(methods=("POST",))
+def encryption(request: HttpRequest, project_id: str) -> HttpResponse:
+    """Switch it on or off, make a new key, or destroy all keys, by the button that was pressed."""
+    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    user, what = person(request), request.POST.get("what", "")
+    try:
+        if what in ("on", "off"):
+            actions.set_encryption(actor=user, project=project, encrypts=what == "on")
+        elif what == "new-key":
+            actions.rotate_storage_key(actor=user, project=project)
+        elif what == "destroy":
+            actions.destroy_storage_keys(actor=user, project=project, confirm=request.POST.get("confirm", "").strip())
+    except Refused as refused:
+        return _show(request, project, encryption_problem=refused.sentence, status=409)
+    if what in ENCRYPTION_WORDS:
+        messages.success(request, ENCRYPTION_WORDS[what])
     return redirect("project-data", project.pk)
 
 
@@ -133,6 +160,7 @@ def _show(
         "gigabytes": f"{project.quota_bytes / GB:g}" if project.quota_bytes else "",
         "kinds": [_kept(project, kind, typed, problems or {}) for kind in REMOVABLE],
         "regions": [(one, one in project.region_list) for one in actions.known_regions()],
+        "storage_key": newest_number(project),
         "server_region": settings.SERVER_REGION,
         "audit_days": settings.AUDIT_KEEP_DAYS,
         "may_set": Permission.PRIVACY_MANAGE in permissions_in(request.user, project),

@@ -1,4 +1,4 @@
-"""``/projects/…/storage``, ``retention``, ``regions`` and ``quota``: where a project's data lie, and for how long."""
+"""``/projects/…/storage``, ``retention``, ``regions``, ``encryption``, ``quota``: where its data lie, and how long."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from runs.models import Project, StoredData
 from runs.presenting.stamps import stamp
 from runs.privacy.kinds import REMOVABLE, days_kept
 from runs.privacy.quota import usage_of
+from runs.secrets.storage_keys import newest_number
 
 router = Router(tags=["projects"])
 
@@ -31,6 +32,8 @@ class StorageOut(Schema):
     regions: list[str] = Field(description="where the project's data may lie; empty: anywhere")
     used_bytes: int = Field(description="without datasets")
     quota_bytes: int | None
+    encrypts_files: bool = Field(description="whether checkpoints are encrypted before they reach a disk")
+    storage_key: int = Field(description="the newest version of its key that is not destroyed; 0: it has none")
     sentence: str = Field(description="from 80 % of the quota on")
     items: list[PlaceOut]
 
@@ -56,6 +59,15 @@ class RemovalsOut(Schema):
 
 class RegionsIn(Body):
     regions: list[str]
+
+
+class EncryptionIn(Body):
+    encrypts: bool
+    new_key: bool = Field(False, description="make a new version of the key, which encrypts from now on")
+
+
+class DestroyIn(Body):
+    confirm: str = Field(description="the project's name")
 
 
 class QuotaIn(Body):
@@ -107,6 +119,26 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> Stora
     return _storage(actions.set_regions(actor=user, project=project, regions=body.regions))
 
 
+@router.put("/projects/{project_id}/encryption", response=StorageOut, summary="Encrypt its checkpoints, or no longer")
+def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> StorageOut:
+    """It counts for attempts that begin from now on. What is there stays as it is, and is read in either case."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    actions.set_encryption(actor=user, project=project, encrypts=body.encrypts)
+    if body.new_key:
+        actions.rotate_storage_key(actor=user, project=project)
+    return _storage(project)
+
+
+@router.post("/projects/{project_id}/encryption/destroy", response=StorageOut, summary="Destroy its storage keys")
+def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> StorageOut:
+    """Nobody reads again what they encrypted, wherever a copy of it is."""
+    user = actor(request)
+    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    actions.destroy_storage_keys(actor=user, project=project, confirm=body.confirm)
+    return _storage(project)
+
+
 @router.put("/projects/{project_id}/quota", response=StorageOut, summary="Let the project store so much")
 def set_quota(request: HttpRequest, project_id: str, body: QuotaIn) -> StorageOut:
     """For administrators. Null: as much as there is room for."""
@@ -120,6 +152,8 @@ def _storage(project: Project) -> StorageOut:
     usage = usage_of(project)
     return StorageOut(
         regions=project.region_list,
+        encrypts_files=project.encrypts_files,
+        storage_key=newest_number(project),
         used_bytes=usage.used_bytes,
         quota_bytes=usage.quota_bytes,
         sentence=usage.sentence,

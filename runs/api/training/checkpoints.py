@@ -39,6 +39,7 @@ class CheckpointOut(Schema):
     degrees: dict[str, int]
     took_s: float | None
     stall_s: float | None
+    key_version: int = Field(description="of the project's storage key that it is encrypted with; 0: it is not")
     at: str
     rank: int | None
     node: str

@@ -111,6 +111,7 @@ def checkpoint(record: records.Checkpoint) -> CheckpointReport:
             "degrees": {storable(axis): number for axis, number in record.degrees.items()},
             "took_s": record.took_s,
             "stall_s": record.stall_s,
+            "key_version": record.key_version,
         },
     )
 

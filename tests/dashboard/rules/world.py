@@ -68,6 +68,8 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/projects/<project_id>/retention": {"days": {}},
     "POST /api/v1/projects/<project_id>/retention/preview": {"days": {}},
     "PUT /api/v1/projects/<project_id>/regions": {"regions": []},
+    "PUT /api/v1/projects/<project_id>/encryption": {"encrypts": False},
+    "POST /api/v1/projects/<project_id>/encryption/destroy": {"confirm": "another"},
     "PUT /api/v1/projects/<project_id>/quota": {"quota_bytes": None},
     "POST /api/v1/groups": {"name": "new"},
     "PUT /api/v1/groups/<group_id>/members": {"members": []},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from tests.servers import short_folder
 from tests.workers.control import ControlledNode
 from workers.sandbox.node import FEWER_USERS, USERS, Isolation, closed_to_others, find_isolation, user_of
-from workers.sandbox.process import Mechanism, enter
+from workers.sandbox.process import Mechanism, Sandbox, enter
 
 ATTACK = """
 import gc, json, os, sys
@@ -110,7 +111,10 @@ raise SystemExit(3)
 
 def in_cell(mechanism: Mechanism, home: Path, own: Path, act: Callable[[], object]) -> str:
     """Call ``act`` in a child that is shut in; return what it returned, or the error's name."""
-    sandbox = Isolation(mechanism, (str(home),)).sandbox("vision", own=[own])
+    return in_sandbox(Isolation(mechanism, (str(home),)).sandbox("vision", own=[own]), act)
+
+
+def in_sandbox(sandbox: Sandbox, act: Callable[[], object]) -> str:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -159,6 +163,41 @@ def test_each_mechanism_keeps_the_home_and_leaves_the_own_folder(level: Mechanis
         assert in_cell(level, home, own, lambda: code.open("a")) in ("OSError", "PermissionError")
         if level.has_namespace:
             assert in_cell(level, home, own, lambda: [one.name for one in home.iterdir()]) == "['nodes']"
+
+
+@pytest.mark.parametrize("level", [Mechanism.USER_AND_NAMESPACE, Mechanism.NAMESPACE])
+def test_a_file_of_another_run_in_tmp_is_not_seen(level: Mechanism) -> None:
+    if level.is_other_user and os.getuid() != 0:
+        pytest.skip("only root becomes another user")
+    with short_folder("ty-sandbox-") as folder:
+        folder.chmod(0o755)
+        own, data, stray = folder / "home" / "attempt" / "tmp", folder / "rows.csv", Path(f"/tmp/{folder.name}-stray")
+        own.mkdir(parents=True)
+        data.write_text("a")
+        isolation = Isolation(level, (str(folder / "home"),), has_own_tmp=True)
+
+        def look(act: Callable[[], object]) -> str:
+            return in_sandbox(isolation.sandbox("vision", own=[own], shown=[data], temporary=own), act)
+
+        if look(lambda: "in") != "in":
+            pytest.skip("this machine does not allow it")
+        try:
+            stray.write_text("of another run")
+            stray.chmod(0o644)
+            assert look(stray.read_text) == "FileNotFoundError"
+            assert look(lambda: Path("/var/tmp/mine").write_text("x")) == "1" and (own / "mine").read_text() == "x"
+            assert look(Path("/tmp/mine").read_text) == "x", "what the next process of the attempt finds"
+            assert look(data.read_text) == "a" and look(lambda: data.open("a")) == "OSError", "named: shown to read"
+        finally:
+            stray.unlink(missing_ok=True)
+        # A link that a rank laid where a mount is to be made leads nothing elsewhere, although we may be root here.
+        aim = folder / "aim"
+        aim.mkdir()
+        aim.chmod(0o777)
+        top = own.joinpath(*folder.relative_to("/tmp").parts[:1])
+        shutil.rmtree(top)
+        top.symlink_to(aim)
+        assert look(lambda: "in") in ("NotADirectoryError", "OSError") and list(aim.iterdir()) == []
 
 
 def test_each_project_has_a_user_of_its_own() -> None:

@@ -17,5 +17,19 @@ class GivenSecrets(WireStruct):
     secrets: list[GivenSecret] = []
 
 
+class StorageKey(WireStruct):
+    """One version of a project's key for its files."""
+
+    version: int
+    key: str  # base64 of 32 bytes
+
+
+class StorageKeys(WireStruct):
+    """What a rank gets of them. ``newest`` encrypts what is written; 0: nothing is, and the keys open what was."""
+
+    newest: int = 0
+    keys: list[StorageKey] = []
+
+
 def secrets_scope(node_id: str, attempt_id: str) -> str:
     return f"secrets:{node_id}:{attempt_id}"

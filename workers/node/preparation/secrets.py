@@ -18,9 +18,9 @@ class SecretSource(Protocol):
 
 
 def fetch_secrets(order: Order, source: SecretSource) -> Locked | None:
-    """Return the secrets, locked for this node; None where the order names none. Raises Refusal, and what ``source``
+    """Return the secrets, locked for this node; None where the order has none. Raises Refusal, and what ``source``
     raises where the server does not answer."""
-    if not references_in(order.spec.get("task", {})):
+    if not references_in(order.spec.get("task", {})) and not order.has_storage_keys:
         return None
     try:
         return source.secrets(order.attempt)

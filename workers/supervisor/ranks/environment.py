@@ -59,7 +59,7 @@ def environment_of(
         "PATH": path_of(task, python),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(folder.home),
-        "TMPDIR": str(folder.path / "tmp"),
+        "TMPDIR": str(folder.temporary),
         **{name: str(cache / place) for name, place in CACHES.items()},
         "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
         "TORCH_FR_BUFFER_SIZE": "128",  # of torch's 2,000 collectives these tell where a rank waits, and are read fast

@@ -20,7 +20,7 @@ from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan
 from workers.replicas.plan import ReplicaPlan
 from workers.sandbox.node import Isolation
-from workers.sandbox.process import Sandbox
+from workers.sandbox.process import TEMPORARY, Sandbox
 from workers.supervisor.ranks.environment import (
     CheckpointCandidate,
     environment_of,
@@ -142,9 +142,22 @@ def sandbox_of(
     others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
     written, read = replica_folders(replicas)
     own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
+    kept = _named_in_tmp(order) if isolation.has_own_tmp else []
     return isolation.sandbox(
-        order.spec.get("project", ""), own=own, shown=[folder.path, *shown, *sorted(others), *read]
+        order.spec.get("project", ""),
+        own=own,
+        shown=[folder.path, *shown, *sorted(others), *read, *kept],
+        temporary=folder.temporary,
     )
+
+
+def _named_in_tmp(order: Order) -> list[Path]:
+    """Return what of the machine's /tmp the run or the node names: its data, its interpreter, folders of data."""
+    task = order.spec["task"]
+    named = [(task.get("data") or {}).get("location") or "", task.get("python") or ""]
+    named += [one for one in os.environ.get(ROOTS, "").split(os.pathsep) if one]
+    paths = [Path(one) for one in named if one.startswith("/")]
+    return [one for one in paths if any(one.is_relative_to(place) and str(one) != place for place in TEMPORARY)]
 
 
 def _candidates(go: Go, checkpoints: Path) -> list[CheckpointCandidate]:

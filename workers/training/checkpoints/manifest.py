@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from trainyard.at_rest.chunks import CannotDecrypt, encrypted_bytes
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import JsonObject
+from workers.training.checkpoints.encryption import decrypted, file_context
 from workers.training.checkpoints.pieces import DTYPES, Region, Shape
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.files import write_whole
@@ -100,19 +103,25 @@ def manifest_text(manifest: Manifest) -> str:
     return json.dumps({"sha256": digest_of(document), **document}, separators=(",", ":"), allow_nan=False)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> int:
-    """Write ``manifest.json``; return its size."""
-    text = manifest_text(manifest)
-    write_whole(folder / MANIFEST, lambda temporary: temporary.write_text(text))
-    return len(text)
+def write_manifest(folder: Path, manifest: Manifest, keyring: Keyring = NO_KEYS) -> int:
+    """Write ``manifest.json``, encrypted where the keyring encrypts; return its size."""
+    data = manifest_text(manifest).encode()
+    if keyring.encrypts:
+        context = file_context(manifest.run, manifest.fence, manifest.step, MANIFEST)
+        data = encrypted_bytes(keyring, context, data)
+    write_whole(folder / MANIFEST, lambda temporary: temporary.write_bytes(data))
+    return len(data)
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of a checkpoint's folder. Raises Damaged where it is not there or not as it was written."""
+def read_manifest(folder: Path, keyring: Keyring = NO_KEYS, context: str = "") -> Manifest:
+    """Return the manifest of a checkpoint's folder. Raises Damaged where it is not there or not as it was written.
+    ``context`` is what one that is encrypted was encrypted as."""
     try:
-        text = _read(folder)
+        text = decrypted(_read(folder), keyring, context).decode()
     except OSError as error:
         raise Damaged(f"{MANIFEST} cannot be read: {error.strerror or error}") from error
+    except CannotDecrypt as error:
+        raise Damaged(f"{MANIFEST} cannot be decrypted: {error}") from error
     except UnicodeDecodeError as error:
         raise Damaged(f"{MANIFEST} is not as it was written: {error}") from error
     return parse_manifest(text)
@@ -135,13 +144,13 @@ def parse_manifest(text: str) -> Manifest:
         raise Damaged(f"{MANIFEST} is not as it was written: {error}") from error
 
 
-def _read(folder: Path) -> str:
+def _read(folder: Path) -> bytes:
     if not folder.is_dir():
         raise Damaged(f"its folder {folder} is not there")
     path = folder / MANIFEST
     if path.stat().st_size > LIMIT_BYTES:
         raise Damaged(f"{MANIFEST} has {path.stat().st_size} bytes; at most {LIMIT_BYTES} are read")
-    return path.read_text()
+    return path.read_bytes()
 
 
 def _parse(document: JsonObject) -> Manifest:

@@ -10,13 +10,16 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import msgspec
 
+from trainyard.at_rest.chunks import encrypted_bytes, encrypted_pieces
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import WireStruct, encode
+from workers.training.checkpoints.encryption import decrypted
 from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.checkpoints.snapshot import Snapshot
@@ -56,16 +59,36 @@ class PartMissing(Exception):
     """A rank's part has not come, or that rank says why it cannot come."""
 
 
-def write_part(folder: Path, rank: int, snapshot: Snapshot, random: RandomState, stall_s: float) -> None:
+@dataclass(frozen=True, slots=True)
+class PartEncryption:
+    """With what a rank's part is encrypted, and as a part of which checkpoint. Without keys it is not."""
+
+    keyring: Keyring = NO_KEYS
+    context: Callable[[str], str] = str  # of a file, by its name
+
+
+PLAIN = PartEncryption()
+
+
+def write_part(
+    folder: Path,
+    rank: int,
+    snapshot: Snapshot,
+    random: RandomState,
+    stall_s: float,
+    encryption: PartEncryption = PLAIN,
+) -> None:
     """Write the rank's tensors and its note. Raises OSError."""
     path = folder / f"rank-{rank}.safetensors"
     tensors = {
         name: StoredTensor(dtype, region.whole, (StoredPart(path.name, region.offset, region.shape),))
         for name, (dtype, region) in snapshot.regions.items()
     }
-    files = {path.name: _write_hashed(path, snapshot)} if tensors else {}
-    text = PartNote(tensors, files, random, stall_s).to_json()
-    write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(text))
+    files = {path.name: _write_hashed(path, snapshot, encryption)} if tensors else {}
+    note, data = _note_path(folder, rank), PartNote(tensors, files, random, stall_s).to_json().encode()
+    if encryption.keyring.encrypts:
+        data = encrypted_bytes(encryption.keyring, encryption.context(note.name), data)
+    write_whole(note, lambda temporary: temporary.write_bytes(data))
 
 
 def refuse_part(folder: Path, rank: int, why: str) -> None:
@@ -78,8 +101,11 @@ def refuse_part(folder: Path, rank: int, why: str) -> None:
         pass  # rank 0 finds out by waiting
 
 
-def wait_for_parts(folder: Path, ranks: Iterable[int], timeout_s: float) -> dict[int, PartNote]:
-    """Return the ranks' notes once all are there. Raises PartMissing, naming the ranks, after ``timeout_s``."""
+def wait_for_parts(
+    folder: Path, ranks: Iterable[int], timeout_s: float, encryption: PartEncryption = PLAIN
+) -> dict[int, PartNote]:
+    """Return the ranks' notes once all are there. Raises PartMissing, naming the ranks, after ``timeout_s``, and
+    CannotDecrypt."""
     deadline = time.monotonic() + timeout_s
     missing, pause = set(ranks), POLL_S
     notes: dict[int, PartNote] = {}
@@ -88,7 +114,7 @@ def wait_for_parts(folder: Path, ranks: Iterable[int], timeout_s: float) -> dict
         names = {path.name for path in folder.iterdir()}
         for rank in sorted(missing):
             if (path := _note_path(folder, rank)).name in names:
-                text = path.read_text()
+                text = decrypted(path.read_bytes(), encryption.keyring, encryption.context(path.name)).decode()
                 if why := msgspec.json.decode(text, type=PartRefusal).why:
                     raise PartMissing(f"rank {rank}: {why}")
                 notes[rank] = PartNote.of(text)
@@ -124,17 +150,26 @@ def _note_path(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.json"
 
 
-def _write_hashed(path: Path, snapshot: Snapshot) -> StoredFile:
-    digest = hashlib.sha256(snapshot.header)
-    data = snapshot.data
+def _write_hashed(path: Path, snapshot: Snapshot, encryption: PartEncryption) -> StoredFile:
+    """Write it, and return the digest of what lies on the disk then: it can be checked without a key."""
+    digest, num_bytes = hashlib.sha256(), 0
     with path.open("wb", buffering=0) as file:
-        _write_all(file.fileno(), memoryview(snapshot.header))
-        for start in range(0, len(data), CHUNK_BYTES):
-            chunk = data[start : start + CHUNK_BYTES]
-            _write_all(file.fileno(), chunk)
-            digest.update(chunk)
+        for piece in _pieces(path.name, snapshot, encryption):
+            _write_all(file.fileno(), memoryview(piece))
+            digest.update(piece)
+            num_bytes += len(piece)
     sync(path)
-    return StoredFile(len(snapshot.header) + len(data), digest.hexdigest())
+    return StoredFile(num_bytes, digest.hexdigest())
+
+
+def _pieces(name: str, snapshot: Snapshot, encryption: PartEncryption) -> Iterator[bytes | memoryview]:
+    data = snapshot.data
+    if encryption.keyring.encrypts:
+        yield from encrypted_pieces(encryption.keyring, encryption.context(name), [snapshot.header, data])
+        return
+    yield snapshot.header
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield data[start : start + CHUNK_BYTES]
 
 
 def _write_all(descriptor: int, data: memoryview) -> None:

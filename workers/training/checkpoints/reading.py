@@ -11,6 +11,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from trainyard.at_rest.chunks import MAGIC, CannotDecrypt, is_encrypted
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
+from workers.training.checkpoints.encrypted_tensors import EncryptedTensors
+from workers.training.checkpoints.encryption import file_context
 from workers.training.checkpoints.manifest import Damaged, Manifest, StoredPart
 from workers.training.checkpoints.pieces import DTYPES, Region
 
@@ -50,8 +54,16 @@ def sha256_of(path: Path) -> str:
 class Reader:
     """Reads regions of the tensors of one checkpoint; each file is opened once. A context manager."""
 
-    def __init__(self, folder: Path, manifest: Manifest, places: Mapping[str, Path] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        places: Mapping[str, Path] | None = None,
+        *,
+        keyring: Keyring = NO_KEYS,
+    ) -> None:
         """``places`` are the files that do not lie in ``folder``, by name."""
+        self._keyring = keyring
         self._folder = folder
         self._places = places or {}
         self._manifest = manifest
@@ -82,17 +94,29 @@ class Reader:
                     found += result[here].numel()
         except (OSError, SafetensorError) as error:
             raise Damaged(f"{name} cannot be read: {error}") from error
+        except CannotDecrypt as error:
+            raise Damaged(f"{name} cannot be decrypted: {error}") from error
         if found != region.num_elements:
             raise Damaged(f"{name} has {found} of the {region.num_elements} elements of a region that is needed")
         return result
 
     def _slice(self, file: str, name: str, there: tuple[slice, ...]) -> torch.Tensor:
         if file not in self._files:
-            path = self._places.get(file, self._folder / file)
-            self._files[file] = self._stack.enter_context(safe_open(path, framework="pt"))
+            self._files[file] = self._stack.enter_context(self._open(file))
         opened = self._files[file]
+        if isinstance(opened, EncryptedTensors):
+            return opened.read(name, there)
         tensor: torch.Tensor = opened.get_slice(name)[there] if there else opened.get_tensor(name)
         return tensor
+
+    def _open(self, file: str) -> Any:
+        path, manifest = self._places.get(file, self._folder / file), self._manifest
+        with path.open("rb") as opened:
+            start = opened.read(len(MAGIC))
+        if is_encrypted(start):
+            context = file_context(manifest.run, manifest.fence, manifest.step, file)
+            return EncryptedTensors(path, self._keyring, context)
+        return safe_open(path, framework="pt")
 
 
 def intersection(region: Region, part: StoredPart) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:

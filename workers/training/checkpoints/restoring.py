@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from workers.training.build import Training
-from workers.training.checkpoints.manifest import Damaged, Manifest, read_manifest
+from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, read_manifest
 from workers.training.checkpoints.pieces import Shape
 from workers.training.checkpoints.reading import Reader, check_files
 from workers.training.checkpoints.state import Parameters, regions_to_read
@@ -64,7 +64,7 @@ def _first(why: str | None) -> str | None:
 
 def _check(candidate: Candidate, rank: int, world_size: int) -> tuple[Manifest | None, str | None]:
     try:
-        manifest = read_manifest(candidate.folder)
+        manifest = read_manifest(candidate.folder, candidate.keyring, candidate.context(MANIFEST))
         mark = candidate.mark
         if (manifest.step, manifest.fence) != (mark.step, mark.fence):
             raise Damaged(f"its manifest is of step {manifest.step}, fence {manifest.fence}")
@@ -78,7 +78,7 @@ def _read(
     candidate: Candidate, manifest: Manifest, training: Training, parameters: Parameters, kind: str
 ) -> tuple[dict[str, torch.Tensor], str | None]:
     try:
-        with Reader(candidate.folder, manifest) as reader:
+        with Reader(candidate.folder, manifest, keyring=candidate.keyring) as reader:
             regions = regions_to_read(training, parameters, manifest, kind)
             return {name: reader.read(name, region) for name, region in regions.items()}, None
     except Damaged as error:

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import torch
 
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.records import Checkpoint, CheckpointState
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.background import Background
+from workers.training.checkpoints.encryption import file_context
 from workers.training.checkpoints.manifest import Manifest, TrainingState, parameters_digest, write_manifest
 from workers.training.checkpoints.parts import (
+    PartEncryption,
     PartNote,
     join_notes,
     refuse_part,
@@ -50,6 +53,10 @@ class Facts:
     world_size: int
     degrees: dict[str, int]
     device: torch.device
+    keyring: Keyring = NO_KEYS
+
+    def encryption_of(self, mark: Mark) -> PartEncryption:
+        return PartEncryption(self.keyring, partial(file_context, self.run, mark.fence, mark.step))
 
 
 def manifest_of(facts: Facts, mark: Mark, state: TrainingState, notes: Mapping[int, PartNote]) -> Manifest:
@@ -110,7 +117,7 @@ class Saver:
                 retention.sweep(facts.folder, mark)
             folder.mkdir(exist_ok=True)
             self.metrics.flush()  # first: behind a checkpoint that counts nobody logs its steps again
-            write_part(folder, facts.rank, self._snapshot, random, stall_s)
+            write_part(folder, facts.rank, self._snapshot, random, stall_s, facts.encryption_of(mark))
             if facts.rank == 0:
                 self._complete(folder, mark, state, started)
         # Whatever it is: a checkpoint that cannot be kept is no reason to end a training.
@@ -119,14 +126,15 @@ class Saver:
 
     def _complete(self, folder: Path, mark: Mark, state: TrainingState, started: float) -> None:
         facts = self.facts
-        notes = wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S)
+        notes = wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S, facts.encryption_of(mark))
         manifest = manifest_of(facts, mark, state, notes)
         remove_notes(folder, notes)
-        num_bytes = manifest.num_bytes + write_manifest(folder, manifest)
+        num_bytes = manifest.num_bytes + write_manifest(folder, manifest, facts.keyring)
         # Whole now, and on the disk: the rename is what makes it one. Its own fsync keeps it through a power cut.
         folder.rename(facts.folder / mark.name)
         sync(facts.folder)
         saved = record_of("saved", facts.run, mark, manifest)
+        saved.key_version = facts.keyring.newest
         saved.bytes, saved.num_files = num_bytes, len(manifest.files) + 1
         saved.took_s = time.perf_counter() - started
         saved.stall_s = max(note.stall_s for note in notes.values())

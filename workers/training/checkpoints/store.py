@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainyard.at_rest.keyring import NO_KEYS, Keyring, read_keyring
+from workers.training.checkpoints.encryption import file_context
 from workers.training.data.batches.positions import SkippedSteps
 
 # Digits are bounded: a name that a person made up is no reason to count with huge numbers.
@@ -43,6 +45,10 @@ class Candidate:
     run: str
     mark: Mark
     folder: Path
+    keyring: Keyring = NO_KEYS  # that opens it, where it is encrypted
+
+    def context(self, name: str) -> str:
+        return file_context(self.run, self.mark.fence, self.mark.step, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class Store:
     folder: Path | None = None
     candidates: tuple[Candidate, ...] = ()
     skips: tuple[SkippedSteps, ...] = ()  # in the order in which they were decided
+    keyring: Keyring = NO_KEYS
 
     def skips_after(self, candidate: Candidate | None) -> list[SkippedSteps]:
         """Return the skips that the state of a checkpoint does not know yet; all of them where there is none."""
@@ -63,17 +70,21 @@ class Store:
 
 
 def read_store(environment: Mapping[str, str]) -> Store:
-    """Return what TRAINYARD_CHECKPOINTS, TRAINYARD_RESTORE, TRAINYARD_SKIP, TRAINYARD_RUN and TRAINYARD_FENCE say."""
+    """Return what TRAINYARD_CHECKPOINTS, TRAINYARD_RESTORE, TRAINYARD_SKIP, TRAINYARD_RUN, TRAINYARD_FENCE and
+    TRAINYARD_STORAGE_KEYS say. Raises NoKeys."""
     folder = environment.get("TRAINYARD_CHECKPOINTS")
     offered = json.loads(environment.get("TRAINYARD_RESTORE") or "[]")
     skipped = json.loads(environment.get("TRAINYARD_SKIP") or "[]")
+    keyring = read_keyring(environment)
     return Store(
         run=environment.get("TRAINYARD_RUN", ""),
         fence=int(environment.get("TRAINYARD_FENCE") or 0),
         folder=Path(folder) if folder else None,
         candidates=tuple(
-            Candidate(one["run"], Mark(int(one["fence"]), int(one["step"])), Path(one["folder"])) for one in offered
+            Candidate(one["run"], Mark(int(one["fence"]), int(one["step"])), Path(one["folder"]), keyring)
+            for one in offered
         ),
+        keyring=keyring,
         skips=tuple(SkippedSteps(int(one["fence"]), int(one["first"]), int(one["last"])) for one in skipped),
     )
 

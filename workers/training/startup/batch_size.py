@@ -21,7 +21,7 @@ from trainyard.formats.figures import RATES
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.train import Train
 from workers.training.build import Training, build
-from workers.training.checkpoints.manifest import Damaged, read_manifest
+from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manifest
 from workers.training.checkpoints.store import Store
 from workers.training.group.agreement import gather_all
 from workers.training.group.place import Place
@@ -114,7 +114,7 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
         if dist.get_rank() != 0 or kept is not None or candidate.run != store.run:
             continue
         with suppress(Damaged, KeyError):
-            state = read_manifest(candidate.folder).state
+            state = read_manifest(candidate.folder, candidate.keyring, candidate.context(MANIFEST)).state
             kept = int(state["batch_size"]), float(state["learning_rate"])
     kept = gather_all(kept)[0]
     return None if kept is None else with_batch(settings, *kept)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.models import Project, StoredData, User
+from runs.models import Project, StorageKey, StoredData, User
 from tests.cast import Cast
 
 pytestmark = [pytest.mark.django_db(databases="__all__"), pytest.mark.usefixtures("valkey")]
@@ -44,3 +45,19 @@ def test_regions_are_chosen_among_those_that_are_known(as_user: AsUser, cast: Ca
     assert client.post(path, {"region": "mars"}).status_code == 422
     assert client.post(path, {"region": "eu"}).status_code == 302
     assert Project.objects.get().regions == "eu"
+
+
+def test_encryption_is_switched_on_with_its_consequences_in_words(
+    as_user: AsUser, cast: Cast, settings: Any, tmp_path: Path
+) -> None:
+    settings.HOME = tmp_path
+    client, path = as_user(cast.owner), f"/people/{cast.project.pk}/data/encryption/"
+    before = client.get(f"/people/{cast.project.pk}/data/").content.decode()
+    assert "Without it, or a backup of it, nobody opens these checkpoints." in before
+    page = client.post(path, {"what": "on"}, follow=True).content.decode()
+    assert "with version 1 of this project" in page and "Checkpoints that attempts keep now are encrypted" in page
+    assert client.post(path, {"what": "new-key"}).status_code == 302 and StorageKey.objects.count() == 2
+    assert client.post(path, {"what": "destroy", "confirm": "another"}).status_code == 409
+    assert client.post(path, {"what": "off"}).status_code == 302
+    assert not Project.objects.get().encrypts_files
+    assert as_user(cast.mate).post(path, {"what": "on"}).status_code == 403

@@ -37,7 +37,7 @@ def test_checkpoints_are_listed_with_all_that_is_known_of_them(mate: Api, run: R
     assert newest == {
         "name": "step-200.fence-1", "step": 200, "fence": 1, "attempt": 1, "state": "valid", "valid": True, "why": "",
         "bytes": 4096, "num_files": 3, "world_size": 2, "degrees": {"data": 2}, "took_s": 0.5, "stall_s": 0.01,
-        "at": "2023-11-14T22:16:40Z", "rank": 0, "node": "node-a", "deleted_at": None,
+        "key_version": 0, "at": "2023-11-14T22:16:40Z", "rank": 0, "node": "node-a", "deleted_at": None,
         "restored_by": [{"run": run.pk, "attempt": 2, "at": "2023-11-14T22:20:00Z"}],
     }  # fmt: skip
     assert (oldest["step"], oldest["state"], oldest["valid"]) == (100, "deleted", False)

@@ -62,6 +62,7 @@ class Killed:
             "TRAINYARD_FENCE": str(self.yard.fence),
             "TRAINYARD_CHECKPOINTS": str(self.yard.folder),
             "TRAINYARD_RESTORE": json.dumps(self.yard.offers()),
+            "TRAINYARD_STORAGE_KEYS": self.yard.keys,
         }
         port = free_port()
         ranks = [

@@ -16,8 +16,9 @@ RUN = "272bay33uw"
 class Yard:
     """One run's folder of checkpoints. Every training of it is a new attempt, with the next fence."""
 
-    def __init__(self, folder: Path, run: str = RUN) -> None:
-        self.folder, self.run, self.fence = folder, run, 0
+    def __init__(self, folder: Path, run: str = RUN, keys: str = "") -> None:
+        """``keys`` is the path of a project's storage keys."""
+        self.folder, self.run, self.fence, self.keys = folder, run, 0, keys
 
     def train(
         self,
@@ -40,6 +41,7 @@ class Yard:
             TRAINYARD_FENCE=str(self.fence),
             TRAINYARD_CHECKPOINTS=str(self.folder),
             TRAINYARD_RESTORE=json.dumps(offered),
+            TRAINYARD_STORAGE_KEYS=self.keys,
         )
 
     def offers(self) -> list[dict[str, Any]]:
