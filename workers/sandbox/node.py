@@ -190,7 +190,7 @@ def _has_own_tmp(setting: str, home: Path, mechanism: Mechanism) -> bool:
         if setting.lower() == "own":
             raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
         return False
-    ours = [os.path.realpath(one) for one in (home, *our_programs())]
+    ours = [os.path.realpath(one) for one in (os.fspath(home), *our_programs())]
     is_in_tmp = any(Path(one).is_relative_to(place) for one in ours for place in TEMPORARY)
     return setting.lower() == "own" or (not setting and not is_in_tmp)
 
