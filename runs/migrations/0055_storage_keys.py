@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0047_sealed_texts")]
+    dependencies = [("runs", "0054_sealed_factors")]
 
     operations = [
         migrations.AddField(model_name="project", name="encrypts_files", field=models.BooleanField(default=False)),
