@@ -39,7 +39,7 @@ REFUSED = {
     "POST /people/{username}/exports": 404,
     "POST /people/{username}/erase": 404,
     "PUT /projects/{project_id}/regions": 422,  # nothing says that it is there
-    "POST /projects/{project_id}/encryption/destroy": 409,  # runs go on
+    "POST /projects/{project_id}/encryption/destroy": 409,  # that is not the project's name
     "GET /runs/{run_id}/code": 404,  # a recipe has none from Git
     "GET /runs/{run_id}/code/diff": 404,
     "DELETE /projects/{project_id}/git-keys/{key_id}": 404,
@@ -125,6 +125,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
         if status != expected if expected else not 200 <= status < 300:
             wrong[heading] = status
     assert not wrong
+    yard.http.put("/projects/default/encryption", json={"encrypts": False})
     for one in yard.get("/sweeps", limit=200)["items"]:
         if one["status"] not in FINAL:
             yard.post(f"/sweeps/{one['id']}/stop")
