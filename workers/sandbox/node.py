@@ -17,7 +17,7 @@ import msgspec
 from trainyard.contract.base import BadDocument, decode
 from trainyard.contract.machines import NodeSandbox, SandboxLevel, sandbox_level
 from workers.sandbox import cgroups
-from workers.sandbox.process import ROOT, TEMPORARY, Mechanism, Sandbox, our_programs
+from workers.sandbox.process import ROOT, Mechanism, Sandbox, our_programs
 
 SETTING = "TRAINYARD_ISOLATION"
 OFF, AUTO = "off", "auto"
@@ -164,7 +164,7 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     level = found.level if wanted is None else wanted
     if own_network and level < SandboxLevel.NAMESPACES:
         raise CannotIsolate(f"{NETWORK}=own needs sandbox level 2, and this node has level {level}.")
-    own_tmp = _has_own_tmp(environ.get(TMP, ""), home, found.mechanism)
+    own_tmp = _has_own_tmp(environ.get(TMP, ""), found.mechanism)
     return Isolation(
         mechanism=found.mechanism,
         hidden=hidden,
@@ -181,18 +181,14 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     )
 
 
-def _has_own_tmp(setting: str, home: Path, mechanism: Mechanism) -> bool:
-    """Whether attempts have a /tmp of their own. Unset: where mounts are to be had, unless Trainyard itself lies in the
-    machine's: then it is somebody's trial, whose data lie there too. Raises CannotIsolate."""
+def _has_own_tmp(setting: str, mechanism: Mechanism) -> bool:
+    """Whether attempts have a /tmp of their own. Raises CannotIsolate."""
     if setting.lower() not in ("", "own", "host"):
         raise CannotIsolate(f"{TMP}: {setting[:40]!r} is neither host nor own.")
-    if not mechanism.has_namespace:
-        if setting.lower() == "own":
-            raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
-        return False
-    ours = [os.path.realpath(one) for one in (os.fspath(home), *our_programs())]
-    is_in_tmp = any(Path(one).is_relative_to(place) for one in ours for place in TEMPORARY)
-    return setting.lower() == "own" or (not setting and not is_in_tmp)
+    is_own = setting.lower() == "own"
+    if is_own and not mechanism.has_namespace:
+        raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
+    return is_own
 
 
 def wanted_level(setting: str) -> SandboxLevel | None:
