@@ -64,6 +64,7 @@ class Committed:
     lines: list[store.Lines] = field(default_factory=list)
     has_checkpoints: bool = False  # a record reports a checkpoint
     has_media: bool = False
+    has_end: bool = False  # a producer has written its last record
     watermarks: dict[str, int] = field(default_factory=dict)  # of the producers in the batch
     gaps: set[str] = field(default_factory=set)  # producers whose frames were refused: send from the watermark
     foreign: set[str] = field(default_factory=set)  # producers that belong to somebody else
@@ -124,6 +125,7 @@ class _Commit:
             lines=lines,
             has_checkpoints=any(item.record is not None and item.record.checkpoint for item in fresh),
             has_media=self.num_media > 0,
+            has_end=any(item.record is not None and item.record.is_end for item in fresh),
             watermarks={name: row.watermark for name, row in rows.items()},
             gaps={name for name, row in rows.items() if row.has_gap},
             foreign=foreign,

@@ -22,7 +22,7 @@ from runs.ingest.push import Push
 from runs.ingest.reader import Reader, StreamEntry
 from runs.ingest.rounds import Rounds
 from runs.serving.transport import redis
-from trainyard.contract.keys import EPOCH_KEY
+from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY
 
 log = structlog.get_logger(__name__)
 
@@ -106,6 +106,8 @@ class Consumer:
         self._acknowledge([entry_id for entry_id, _ in entries])
         if self._reader.is_exhausted(entries):
             self._begin_stream_anew(entries[-1])
+        for run_id in {change.run_id for change in committed if change.has_end}:
+            redis().publish(CHANGED_CHANNEL, run_id)  # control may wait for these records alone before it ends the run
         for change in committed:
             self._push.add(change)
             self._house.record(change)

@@ -110,5 +110,6 @@ def _together(changes: list[Committed]) -> Committed:
         lines=[lines for change in changes for lines in change.lines],
         has_checkpoints=any(change.has_checkpoints for change in changes),
         has_media=any(change.has_media for change in changes),
+        has_end=any(change.has_end for change in changes),
         watermarks=last.watermarks,
     )

@@ -132,6 +132,10 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)  # one that is being stopped does not get the next attempt
     changed = follow(attempt, listener)
+    has_left = attempt.ended_at is not None or attempt.settling_at is not None
+    is_free = changed and has_left and _is_over(attempt)
+    if is_free:  # first of all: the next run waits for these slots
+        _place_next(attempt, now)
     record_checkpoint_uses([attempt])
     record_traces([attempt])
     record_returns([attempt])
@@ -141,18 +145,24 @@ def reconcile_run(run_id: str, now: datetime) -> None:
         return
     write_desired(nodes, listener.statuses, now)
     _notify(attempt)
-    if attempt.ended_at is not None:
-        free_slots(listener)
-    has_left = attempt.ended_at is not None or attempt.settling_at is not None
-    if has_left and attempt.run.cluster_id is not None:  # its slots may be free while its last records are on their way
+    has_freed = attempt.ended_at is not None and free_slots(listener)
+    if has_freed or (has_left and not is_free):
+        _place_next(attempt, now)
+
+
+def _place_next(attempt: Attempt, now: datetime) -> None:
+    if attempt.run.cluster_id is not None:
         schedule(attempt.run.cluster_id, now)
+
+
+def _is_over(attempt: Attempt) -> bool:
+    """Whether nothing of the attempt runs on its nodes any more: its slots are free."""
+    return all(placement.phase in OVER for placement in attempt.placements.all())
 
 
 def _waits_for_records(attempt: Attempt) -> bool:
     """Whether only records that are on their way keep the attempt from its end."""
-    if attempt.settling_at is None or attempt.ended_at is not None:
-        return False
-    return all(placement.phase in OVER for placement in attempt.placements.all())
+    return attempt.settling_at is not None and attempt.ended_at is None and _is_over(attempt)
 
 
 def look_again_soon(run_id: str) -> None:

@@ -14,6 +14,7 @@ from msgspec import Meta
 from trainyard.contract.base import WireStruct
 
 MEASURED, COMMUNICATION, TRACE, IN_MEMORY = "measured", "communication", "trace", "in-memory"
+COORDINATES = "coordinates"
 
 
 class MeasuredFacts(WireStruct, kw_only=True):
@@ -67,6 +68,17 @@ class CommunicationFacts(WireStruct, kw_only=True):
     operations: dict[str, list[TransferPoint]] = {}
     num_links: int = 0
     links: list[LinkFacts] = []
+
+
+class CoordinateFacts(WireStruct, kw_only=True):
+    """The coordinate check of muP: by how much activations changed in some steps, by name, at each of the widths."""
+
+    base_width: int = 0  # of the models that were compared
+    optimizer: str = ""
+    steps: int = 0
+    widths: list[int] = []
+    changes: dict[str, list[float]] = {}
+    powers: dict[str, float] = {}  # of the width, with which the changes grow
 
 
 # What the planner estimated. A run keeps the document of its submission.

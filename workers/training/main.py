@@ -33,6 +33,7 @@ from workers.training.metrics import Metrics, facts_record
 from workers.training.recipes import ModelDocument, load_task
 from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
 from workers.training.startup.learning_rate import find_learning_rate
+from workers.training.startup.width_check import report_width_check
 
 
 def main(spec: Spec) -> None:
@@ -75,6 +76,8 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     if place.rank == 0:
         metrics.report(facts_record("data", dict(task.data_facts)))
     store = read_store(os.environ)
+    if place.rank == 0 and not store.candidates:  # once for a run: its first attempt has no checkpoint to go on from
+        report_width_check(spec, metrics)
     found = batch_size_found_before(settings, store)
     if found is None:
         found = find_batch_size(spec, task, settings, mesh, device, place, metrics)

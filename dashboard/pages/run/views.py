@@ -15,6 +15,7 @@ from dashboard.pages.run.code import code_view
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab
 from dashboard.pages.run.resizing import nodes_over_time
+from dashboard.pages.run.width_transfer import width_transfer
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
@@ -77,6 +78,7 @@ def plan(request: HttpRequest, run_id: str) -> HttpResponse:
         "is_benchmark": is_benchmark,
         "plan": None if is_benchmark else plan_tab(run),
         "network": network_results(run) if is_benchmark else None,
+        "transfer": width_transfer(run),
     }
     return show(request, "runs/plan.html", context, fragments={**HEADER, "plan": "runs/_plan.html"})
 

@@ -21,7 +21,7 @@ from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, send_health, some_points
-from trainyard.contract.keys import EPOCH_KEY, stream_key
+from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, stream_key
 
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
@@ -72,6 +72,21 @@ def test_what_a_rank_sends_is_stored_and_the_stream_is_empty_afterwards(stage: S
     telemetry = Telemetry.objects.get(run_id=stage.run.pk)
     assert (telemetry.cursor, telemetry.step, telemetry.step_at, telemetry.median_step_s) == (1, 20, 1020.0, 1.0)
     assert (telemetry.num_points, telemetry.num_lines) == (20, 1)
+
+
+def test_control_is_hinted_once_a_process_has_written_its_last_record(stage: Stage) -> None:
+    listening: Any = redis().pubsub(ignore_subscribe_messages=True)
+    with listening as channel:
+        channel.subscribe(CHANGED_CHANNEL)
+        spool = Spool()
+        spool.begin()
+        spool.points(some_points(1, 2))
+        send(stage.attempt, stage.node, spool.bytes)
+        drain(stage.consumer)
+        assert channel.get_message(timeout=0.05) is None
+        send(stage.attempt, stage.node, spool.end())
+        drain(stage.consumer)
+        assert channel.get_message(timeout=5)["data"].decode() == stage.run.pk
 
 
 def test_a_frame_that_comes_twice_counts_once(stage: Stage) -> None:

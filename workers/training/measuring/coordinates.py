@@ -27,10 +27,12 @@ SEED = 0
 Sizes = dict[str, float]  # of an activation by its name: the mean of absolute values over all coordinates
 
 
-def coordinates(width: int, base_width: int | None, optimizer: str = "adamw", steps: int = STEPS) -> Sizes:
+def coordinates(
+    width: int, base_width: int | None, optimizer: str = "adamw", steps: int = STEPS, heads: int = HEADS
+) -> Sizes:
     """Return by how much the activations of a GPT of that width have changed after some steps on one batch."""
     torch.manual_seed(SEED)
-    shape = Shape(LAYERS, width, HEADS, CONTEXT, VOCABULARY, base_width=base_width)
+    shape = Shape(LAYERS, width, heads, CONTEXT, VOCABULARY, base_width=base_width)
     model = GPT(shape)
     tokens = torch.randint(VOCABULARY, (ROWS, CONTEXT + 1), generator=torch.Generator().manual_seed(SEED))
     inputs, targets = tokens[:, :-1], tokens[:, 1:]

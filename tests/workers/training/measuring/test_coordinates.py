@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
+from trainyard.contract.base import convert
+from trainyard.contract.facts import CoordinateFacts
+from trainyard.contract.records import Checkpoint, Facts
+from trainyard.spec import RecipeSpec, parse_spec
 from workers.training.measuring.coordinates import coordinates, growth
 from workers.training.optimizing.optimizers import make_optimizer, set_rate, set_weight_decay
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.width_transfer import rate_scale
+from workers.training.startup.width_check import base_of, report_width_check
 
 WIDTHS = (32, 64, 128, 256)
 PLAIN = Shape(layers=1, width=64, heads=2, context=4, vocabulary=8)
@@ -52,3 +58,28 @@ def test_rates_and_decay_of_a_wider_model() -> None:
 
 def test_scores_are_divided_by_the_width_of_a_head() -> None:
     assert [GPT(one).layers["0"].attention.score_scale for one in (WIDE, PLAIN)] == [0.5, 1.0]  # type: ignore[union-attr]
+
+
+class Kept:
+    """Keeps what a rank reports."""
+
+    def __init__(self) -> None:
+        self.facts: list[Checkpoint | Facts] = []
+
+    def report(self, record: Checkpoint | Facts) -> None:
+        self.facts.append(record)
+
+
+def test_a_run_with_a_base_width_reports_the_check_and_keeps_its_random_state() -> None:
+    task = {"recipe": "language-model", "model": {"width": 256, "heads": 2, "base_width": 64}}
+    spec = parse_spec({"name": "wide", "task": task, "train": {"steps": 10}})
+    assert isinstance(spec, RecipeSpec)
+    kept, before = Kept(), torch.get_rng_state()
+    report_width_check(spec, kept)
+    assert torch.equal(torch.get_rng_state(), before)
+    (record,) = kept.facts
+    assert isinstance(record, Facts) and record.name == "coordinates"
+    found = convert(record.data, CoordinateFacts)
+    assert found.widths == [64, 128, 256] and max(found.powers.values()) < 0.2 and len(found.changes["logits"]) == 3
+    report_width_check(parse_spec({"name": "plain", "task": {"recipe": "language-model"}}), kept)  # type: ignore[arg-type]
+    assert len(kept.facts) == 1 and [base_of(heads) for heads in (1, 4, 12, 32, 64)] == [64, 64, 48, 128, 256]
