@@ -154,3 +154,24 @@ def test_a_benchmark_shows_operations_by_size_and_pairs_of_nodes(
     assert "500 ms" in text and "a and b have the slowest link: 256 MiB/s, 4.0 times less than the middle one." in text
     assert text.count("<b>256 MiB/s</b>") == 2, "in both directions"
     assert "8.0 GiB/s read and written" in text
+
+
+@pytest.mark.parametrize(
+    ("power", "words"),
+    [
+        (-0.08, "No activation grows with the width: the rate found at width 64 holds at 256."),
+        (1.19, "Grows with the width: logits. The rate found at width 64 may be too high at 256."),
+    ],
+)
+def test_a_run_whose_rate_was_found_at_another_width_shows_the_coordinate_check(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, power: float, words: str
+) -> None:
+    task = {"recipe": "language-model", "model": {"width": 256, "base_width": 64}}
+    run = make_run(spec=parse_spec({"name": "wide", "task": task}).resolved())
+    client = as_user(cast.viewer)
+    assert "Width transfer" not in client.get(f"/runs/{run.pk}/plan/").content.decode()
+    found = {"base_width": 64, "optimizer": "adamw", "steps": 4, "widths": [64, 128, 256]}
+    changes = {"logits": [0.5, 0.4292, 0.4222], "mlp up": [0.2742, 0.2485, 0.2444]}
+    tell(run, "coordinates", {**found, "changes": changes, "powers": {"logits": power, "mlp up": -0.04}})
+    text = client.get(f"/runs/{run.pk}/plan/").content.decode()
+    assert words in text and "width 128" in text and '<td class="num">0.429</td>' in text and f"{power:+.2f}" in text
