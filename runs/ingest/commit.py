@@ -34,6 +34,7 @@ from runs.points.pace import Pace, advanced
 from runs.points.tables import PointMatrix, merged
 
 REST = "rest"
+SUPERVISOR = "supervisor"
 NUMBER = struct.Struct("<d")
 # What a commit changes in a run's row. Compaction keeps its own cursor there.
 TELEMETRY = (
@@ -64,7 +65,7 @@ class Committed:
     lines: list[store.Lines] = field(default_factory=list)
     has_checkpoints: bool = False  # a record reports a checkpoint
     has_media: bool = False
-    has_end: bool = False  # a producer has written its last record
+    has_end: bool = False  # a supervisor's last record is among them: nothing more follows from its node
     watermarks: dict[str, int] = field(default_factory=dict)  # of the producers in the batch
     gaps: set[str] = field(default_factory=set)  # producers whose frames were refused: send from the watermark
     foreign: set[str] = field(default_factory=set)  # producers that belong to somebody else
@@ -125,7 +126,7 @@ class _Commit:
             lines=lines,
             has_checkpoints=any(item.record is not None and item.record.checkpoint for item in fresh),
             has_media=self.num_media > 0,
-            has_end=any(item.record is not None and item.record.is_end for item in fresh),
+            has_end=any(row.role == SUPERVISOR and row.end_sequence == row.watermark for row in rows.values()),
             watermarks={name: row.watermark for name, row in rows.items()},
             gaps={name for name, row in rows.items() if row.has_gap},
             foreign=foreign,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from workers.transport.node_config import NodeConfig, checkpoints_root, project_
 log = structlog.get_logger(__name__)
 
 NUM_THREADS = 8
+SETTLED_S = 60.0  # of desired states without it, after which the server knows that an attempt is done
 UNANSWERED_LIMIT_S = 30.0  # a supervisor that is to stop and does not answer for so long is ended with its ranks
 ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
@@ -85,6 +86,8 @@ class Attempts:
         self._listed: dict[str, DesiredAttempt] = {}
         self._troubles: dict[str, str] = {}  # why attempts cannot be prepared yet
         self._unanswered: dict[str, float] = {}  # since when their supervisors do not answer, by attempt
+        self._done: dict[str, float] = {}  # by attempt: when, by the server's clock, it was first seen to be done
+        self._settled: set[str] = set()  # attempts that need not be listed any more
 
     def adopt(self) -> None:
         """Take over what a node worker before us left: living supervisors go on, ``watch`` finishes the others. A
@@ -98,10 +101,11 @@ class Attempts:
                 log.info("attempt.adopted", attempt=folder.attempt, supervisor=pid)
 
     def listed(self) -> dict[str, ListedAttempt]:
-        """Return every attempt that has a folder here."""
+        """Return every attempt that has a folder here, but for those that the server knows to be done: a day of short
+        trials leaves thousands of them."""
         found: dict[str, ListedAttempt] = {}
         for attempt, folder in list(self._folders.items()):
-            if (order := folder.order()) is not None:
+            if attempt not in self._settled and (order := folder.order()) is not None:
                 found[attempt] = ListedAttempt(
                     run=order.run,
                     fence=order.fence,
@@ -176,6 +180,16 @@ class Attempts:
             order = folder.order()
             if order is not None and order.fence < newest.get(order.run, 0):
                 self._stop(order, Request(do="stop", fence=order.fence, cause="stale_fence"))
+
+    def settle(self, wanted: Collection[str], at: float) -> None:
+        """Stop listing the attempts that are done, once desired states have come for some time without them: the
+        server has read by then that they are. ``wanted``: the attempts in the desired state of ``at``."""
+        for attempt, folder in list(self._folders.items()):
+            if attempt in wanted or not folder.is_done():
+                self._done.pop(attempt, None)
+                self._settled.discard(attempt)
+            elif at - self._done.setdefault(attempt, at) > SETTLED_S:
+                self._settled.add(attempt)
 
     def _try_to_follow(self, attempt: str, entry: DesiredAttempt) -> None:
         try:
@@ -301,6 +315,8 @@ class Attempts:
     def _advance(self, folder: AttemptFolder, entry: DesiredAttempt | None) -> None:
         if self._finished.advance(folder, entry):
             self._folders.pop(folder.attempt, None)
+            self._done.pop(folder.attempt, None)
+            self._settled.discard(folder.attempt)
 
     def _was_started(self, attempt: str) -> bool:
         folder = self._folders.get(attempt)

@@ -218,6 +218,7 @@ class NodeWorker:
         if desired.probe is not None:
             self._checker.take(desired.probe)
         self._attempts.reconcile(desired.attempts)
+        self._attempts.settle(desired.attempts, desired.at)
         self._memory.free(desired.free_memory)
         self._standby.take(desired.standby)
 

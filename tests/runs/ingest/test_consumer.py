@@ -74,12 +74,12 @@ def test_what_a_rank_sends_is_stored_and_the_stream_is_empty_afterwards(stage: S
     assert (telemetry.num_points, telemetry.num_lines) == (20, 1)
 
 
-def test_control_is_hinted_once_a_process_has_written_its_last_record(stage: Stage) -> None:
+def test_control_is_hinted_once_a_supervisor_has_written_its_last_record(stage: Stage) -> None:
     listening: Any = redis().pubsub(ignore_subscribe_messages=True)
     with listening as channel:
         channel.subscribe(CHANGED_CHANNEL)
         spool = Spool()
-        spool.begin()
+        spool.begin(role="supervisor")
         spool.points(some_points(1, 2))
         send(stage.attempt, stage.node, spool.bytes)
         drain(stage.consumer)

@@ -18,7 +18,7 @@ from workers.attempt.documents import FileStamps, RankExit, SentOutput
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.attempt.json_files import read_document, write_document
 from workers.machine.processes import Process
-from workers.node.attempts import Attempts
+from workers.node.attempts import SETTLED_S, Attempts
 from workers.transport.node_config import NodeConfig
 
 PREVIOUS = Path(__file__).parent / "previous"  # files as the version before typed documents wrote them
@@ -91,6 +91,21 @@ def attempts(home: Path) -> Attempts:
     config = NodeConfig("http://127.0.0.1:9", "n1", "local-1", "00" * 32, "unix:///none", "local")
     nobody: Any = None  # neither a warm process nor a server is asked
     return Attempts(config, home, address="127.0.0.1", zygote=nobody, source=nobody, finished=nobody)
+
+
+def test_an_attempt_that_the_server_knows_to_be_done_is_listed_no_more(
+    ended: AttemptFolder, attempts: Attempts
+) -> None:
+    attempts.adopt()
+    for mark in (ended.shipped_mark, ended.uploaded_mark, ended.decided_mark):
+        mark.touch()
+    for at in (1000.0, 1000.0 + SETTLED_S):
+        attempts.settle((), at)
+        assert ENDED in attempts.listed()
+    attempts.settle((), 1001.0 + SETTLED_S)
+    assert set(attempts.listed()) == {NEVER_STARTED, READY}
+    attempts.settle({ENDED}, 1002.0 + SETTLED_S)  # its other nodes are not over yet: the server wants to know of it
+    assert ENDED in attempts.listed()
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
