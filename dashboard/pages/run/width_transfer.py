@@ -47,7 +47,8 @@ def width_transfer(run: Run) -> WidthTransfer | None:
 
 
 def _line(name: str, changes: list[float], power: float) -> Line:
-    return Line(name, [f"{change:.3f}" for change in changes], f"{power:+.2f}", power > STEEP)
+    words = f"{power:+.2f}".replace("-", "−")
+    return Line(name, [f"{change:.3f}" for change in changes], words, power > STEEP)
 
 
 def _sentence(lines: list[Line], base: int, width: int) -> str:
