@@ -13,6 +13,7 @@ ICONS = {
     "add": "plus",
     "admin": "shield-cog",
     "alert": "alert-triangle",
+    "apps": "app-window",
     "archive": "archive",
     "arrow-down": "arrow-down",
     "arrow-left": "arrow-left",

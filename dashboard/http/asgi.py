@@ -12,6 +12,10 @@ class Scope(TypedDict, total=False):
     type: str
     method: str
     path: str
+    raw_path: bytes
+    query_string: bytes
+    client: tuple[str, int] | None
+    subprotocols: list[str]
     headers: Iterable[tuple[bytes, bytes]]
     cookies: dict[str, str]
 

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from runs.interactive.addresses import ProxyOrigin
+
 EVERY_ADDRESS = ("0.0.0.0", "::")
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
 VALKEY_TLS_PORT = 6380
@@ -34,6 +36,28 @@ def allowed(host: str, public_url: str, more: str) -> list[str]:
     if host in EVERY_ADDRESS:
         names |= {socket.gethostname().lower(), *own_addresses()}
     return sorted({name.strip() for name in names} - {"", *EVERY_ADDRESS, "[::]"})
+
+
+def proxy_origin(given: str, public_url: str, port: str) -> str:
+    """Return the origins of apps of runs, ``scheme://*.domain:port``, empty where none are served.
+
+    On a machine's own address they are names below ``localhost``, which browsers know without anybody's help. Raises
+    ValueError, which says what is wrong with what was ``given``.
+    """
+    site = urlsplit(public_url).hostname or ""
+    if not given:
+        is_here = public_url.startswith("http://") and bracketed(site) in THIS_MACHINE
+        return f"http://*.localhost:{port}" if is_here and port not in ("", "0") else ""
+    try:
+        origin = ProxyOrigin.parse(given)
+    except ValueError as error:
+        raise ValueError(f"TRAINYARD_PROXY_ORIGIN is {given!r}: {error}.") from error
+    if origin.shares_cookies_with(site):
+        raise ValueError(
+            f"TRAINYARD_PROXY_ORIGIN is {given!r}: what users serve there could set cookies for the site at {site}. "
+            "Take a domain of which the site is no part, best one that holds nothing else."
+        )
+    return given
 
 
 def own_addresses() -> set[str]:

@@ -1,4 +1,5 @@
-"""`python -m dashboard.http.serving FD`: the web process with TLS on a listening socket that `up` holds."""
+"""`python -m dashboard.http.serving FD [APPS_FD] [--tls]`: the web process on listening sockets that `up` holds. Apps
+of runs have a listener and an application of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +14,6 @@ from django.conf import settings
 from dashboard.http.listening import ServerCertificate, TlsListener, http_refusal
 from trainyard.rest.trust import SERVER
 
-# The same for uvicorn's own command, which serves without TLS: dashboard.up.programs.
 OPTIONS: dict[str, Any] = {
     "loop": "uvloop",
     "http": "dashboard.http.connections:Connection",
@@ -27,34 +27,65 @@ OPTIONS: dict[str, Any] = {
     "access_log": False,
     "server_header": False,
 }
+APPS = {**OPTIONS, "ws_max_size": 64 * 1024 * 1024}  # what a notebook sends its kernel may be large
 
 
-class TlsServer(uvicorn.Server):
-    """uvicorn, but for who accepts connections: ours looks at the first byte, and follows a change of certificates."""
+class Server(uvicorn.Server):
+    """uvicorn with a second listener, whose connections are served by another application."""
 
-    def __init__(self, config: uvicorn.Config, listener: socket.socket, certificate: ServerCertificate) -> None:
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, apps: socket.socket | None = None) -> None:
         super().__init__(config)
         self._listener = listener
-        self._certificate = certificate
+        self._apps = apps
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        listening = TlsListener(self._listener, self._certificate, self._make, http_refusal(settings.PUBLIC_URL))
-        self.servers = [cast(asyncio.base_events.Server, listening)]  # close() and wait_closed() are what is asked
+        self.servers = [await self.listen(self._listener, self.config)]
+        if self._apps is not None:
+            apps = uvicorn.Config("dashboard.proxy.asgi:application", **APPS)
+            apps.load()
+            self.servers.append(await self.listen(self._apps, apps))
         self.started = True
 
-    def _make(self) -> asyncio.BaseProtocol:
-        config = self.config
+    async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
+        """Serve connections of the listener with the application of ``config``."""
+        loop = asyncio.get_running_loop()
+        return await loop.create_server(lambda: self.make(config), sock=listener, backlog=config.backlog)
+
+    def make(self, config: uvicorn.Config) -> asyncio.BaseProtocol:
         make = cast(Any, config.http_protocol_class)
         made = make(config=config, server_state=self.server_state, app_state=self.lifespan.state)
         return cast(asyncio.BaseProtocol, made)
 
 
-def main(descriptor: int) -> None:
-    listener = socket.socket(fileno=descriptor)
-    certificate = ServerCertificate(settings.TLS_FOLDER / SERVER)
-    TlsServer(uvicorn.Config("dashboard.asgi:application", **OPTIONS), listener, certificate).run()
+class TlsServer(Server):
+    """Connections are accepted by ours, which looks at the first byte, and follows a change of certificates."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        certificate: ServerCertificate,
+        apps: socket.socket | None = None,
+    ) -> None:
+        super().__init__(config, listener, apps)
+        self._certificate = certificate
+
+    async def listen(self, listener: socket.socket, config: uvicorn.Config) -> asyncio.base_events.Server:
+        refusal = http_refusal(settings.PUBLIC_URL)
+        listening = TlsListener(listener, self._certificate, lambda: self.make(config), refusal)
+        return cast(asyncio.base_events.Server, listening)  # close() and wait_closed() are what is asked
+
+
+def main(arguments: list[str]) -> None:
+    listener, *others = [socket.socket(fileno=int(word)) for word in arguments if word.isdigit()]
+    apps = others[0] if others else None
+    config = uvicorn.Config("dashboard.asgi:application", **OPTIONS)
+    if "--tls" not in arguments:
+        Server(config, listener, apps).run()
+        return
+    TlsServer(config, listener, ServerCertificate(settings.TLS_FOLDER / SERVER), apps).run()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(sys.argv[1:])

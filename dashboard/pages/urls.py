@@ -23,7 +23,7 @@ from dashboard.pages.node import views as node
 from dashboard.pages.people import data as project_data
 from dashboard.pages.people import git_keys, invitation, person, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people
-from dashboard.pages.run import checkpoints, resizing, rewinding, slow, terminal, traces
+from dashboard.pages.run import apps, checkpoints, resizing, rewinding, slow, terminal, traces
 from dashboard.pages.run import views as run
 from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
@@ -148,6 +148,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/plan/", run.plan, "run-plan"),
     route("runs/<slug:run_id>/logs/", run.logs, "run-logs"),
     route("runs/<slug:run_id>/terminal/", terminal.terminal, "run-terminal"),
+    route("runs/<slug:run_id>/apps/", apps.apps, "run-apps"),
     route("runs/<slug:run_id>/media/", run.media, "run-media"),
     route("runs/<slug:run_id>/checkpoints/", checkpoints.checkpoints, "run-checkpoints"),
     route("runs/<slug:run_id>/files/", run.files, "run-files"),

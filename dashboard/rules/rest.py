@@ -38,6 +38,7 @@ RUNS: dict[str, Rule] = {
     "POST /runs/<run_id>/rewind": of(P.RUNS_LAUNCH),
     "POST /runs/<run_id>/exclude-node": of(P.RUNS_LAUNCH),
     "POST /runs/<run_id>/trace": of(P.RUNS_LAUNCH),
+    "POST /runs/<run_id>/apps": of(P.RUNS_ENTER),
     "POST /runs/<run_id>/archive": of(P.RUNS_ANNOTATE),
     "POST /runs/<run_id>/unarchive": of(P.RUNS_ANNOTATE),
     "POST /runs/<run_id>/leftovers": of(P.RUNS_DELETE),

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -73,11 +74,32 @@ def prepare() -> Processes:
 
 def _listen(home: Path, host: str, port: int) -> Listeners:
     web = listen(host, port)
+    apps = _listen_for_apps(home, host, web.getsockname()[1], is_any=port == 0)
     if not serves_tls(home) or os.environ.get("REDIS_URL"):
-        return Listeners(web)
+        return Listeners(web, apps=apps)
     valkey = listen(host, number("VALKEY_TLS_PORT", hosts.VALKEY_TLS_PORT, 65535), variable="VALKEY_TLS_PORT")
     os.environ["VALKEY_TLS_PORT"] = str(valkey.getsockname()[1])
-    return Listeners(web, valkey)
+    return Listeners(web, valkey, apps)
+
+
+def _listen_for_apps(home: Path, host: str, web_port: int, *, is_any: bool) -> socket.socket | None:
+    """Listen for browsers that open apps of runs: at PROXY_PORT, else at the next port, else at any. None where the
+    settings lead nobody there."""
+    public_url = os.environ.get("PUBLIC_URL", "") or hosts.url(host, web_port, is_tls=serves_tls(home))
+    try:
+        if not hosts.proxy_origin(os.environ.get("TRAINYARD_PROXY_ORIGIN", ""), public_url, "1"):
+            return None
+    except ValueError as error:
+        raise CannotStart(str(error)) from error
+    if os.environ.get("PROXY_PORT"):
+        apps = listen(host, number("PROXY_PORT", 0, 65535), variable="PROXY_PORT")
+    else:
+        try:
+            apps = listen(host, 0 if is_any else min(web_port + 1, 65535))
+        except CannotStart:
+            apps = listen(host, 0)
+    os.environ["PROXY_PORT"] = str(apps.getsockname()[1])
+    return apps
 
 
 async def serve(processes: Processes, *, is_demo: bool, is_once: bool) -> int:

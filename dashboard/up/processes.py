@@ -37,13 +37,14 @@ REVOKE_S = 0.5
 
 class Listeners(NamedTuple):
     """Sockets that we hold while the processes behind them are started again: callers wait in line. ``valkey``: with
-    TLS, for nodes on other machines."""
+    TLS, for nodes on other machines; ``apps``: of runs, for browsers."""
 
     web: socket.socket
     valkey: socket.socket | None = None
+    apps: socket.socket | None = None
 
     def close(self) -> None:
-        for one in (self.web, self.valkey):
+        for one in self:
             if one is not None:
                 one.close()
 
@@ -84,7 +85,7 @@ class Processes:
         for program in (programs.control(), *ingests):
             await self._start_child(program)
         await self.call(_collect_static)  # the first time takes seconds, and only the web process needs it
-        await self._start_child(programs.web(self.listeners.web, is_tls=serves_tls(self.home)))
+        await self._start_child(programs.web(self.listeners.web, self.listeners.apps, is_tls=serves_tls(self.home)))
         await self._start_nodes()
         await self._wait_until_ready()
 

@@ -34,25 +34,10 @@ def valkey_gate(listener: socket.socket) -> Program:
     return Program("valkey-tls", command, SITE, descriptors=(listener.fileno(),))
 
 
-def web(listener: socket.socket, *, is_tls: bool = False) -> Program:
-    if is_tls:
-        command = [*PYTHON, "dashboard.http.serving", str(listener.fileno())]
-        return Program("web", command, SITE, descriptors=(listener.fileno(),))
-    words = {
-        "--fd": str(listener.fileno()),
-        "--loop": "uvloop",
-        "--http": "dashboard.http.connections:Connection",
-        "--ws": "websockets-sansio",
-        "--ws-per-message-deflate": "false",
-        "--ws-max-size": "65536",
-        "--ws-ping-interval": "20",
-        "--lifespan": "off",
-        "--timeout-graceful-shutdown": "2",
-        "--log-level": "warning",
-    }
-    options = [word for pair in words.items() for word in pair]
-    command = [*PYTHON, "uvicorn", "dashboard.asgi:application", *options, "--no-access-log", "--no-server-header"]
-    return Program("web", command, SITE, descriptors=(listener.fileno(),))
+def web(listener: socket.socket, apps: socket.socket | None = None, *, is_tls: bool = False) -> Program:
+    descriptors = (listener.fileno(), *([apps.fileno()] if apps is not None else []))
+    command = [*PYTHON, "dashboard.http.serving", *map(str, descriptors), *(["--tls"] if is_tls else [])]
+    return Program("web", command, SITE, descriptors=descriptors)
 
 
 def control() -> Program:

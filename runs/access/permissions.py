@@ -34,7 +34,7 @@ class Permission(TextChoices):
     RUNS_REPORT = "runs:report", "send points, logs and files of runs that were logged elsewhere"
     RUNS_DELETE = "runs:delete", "delete runs of their own, and decide about files that were left on nodes"
     RUNS_DELETE_OTHERS = "runs:delete-others", "delete runs of others"
-    RUNS_ENTER = "runs:enter", "open terminals, forward ports and run commands beside the ranks of runs"
+    RUNS_ENTER = "runs:enter", "open terminals and apps, forward ports and run commands beside the ranks of runs"
     JOBS_READ = "jobs:read", "see saved jobs"
     JOBS_EDIT = "jobs:edit", "save and delete jobs"
     DATASETS_READ = "datasets:read", "see datasets"

@@ -29,6 +29,7 @@ from runs.api.people import (
 )
 from runs.api.sweeping import exchange, populations
 from runs.api.training import (
+    apps,
     bundles,
     checkpoints,
     code,
@@ -64,6 +65,7 @@ for module in (
     runs,
     plans,
     traces,
+    apps,
     ranks,
     history,
     checkpoints,

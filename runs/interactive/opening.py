@@ -72,7 +72,7 @@ def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenS
         raise
     if sum(map(len, wish.command)) > MAX_COMMAND_CHARACTERS:
         raise Refused("too-long", f"The command has more than {MAX_COMMAND_CHARACTERS:,} characters.")
-    attempt, placement = _place(run, wish.rank)
+    attempt, placement = place_of(run, wish.rank)
     node = placement.node
     session = secrets.token_hex(16)
     order = SessionOrder(
@@ -189,7 +189,7 @@ def _object(record: SessionRecord) -> str:
     return f"run {record.run}, rank {record.rank}"
 
 
-def _place(run: Run, rank: int) -> tuple[Attempt, Placement]:
+def place_of(run: Run, rank: int) -> tuple[Attempt, Placement]:
     """Return the attempt that runs, and its part with this rank, whose node is in contact. Raises Refused."""
     attempt = run.live_attempt()
     if attempt is None or run.status in (Status.QUEUED, Status.PAUSED):

@@ -21,6 +21,7 @@ REFUSED = {
     "POST /runs/{run_id}/frames": 409,
     "POST /runs/{run_id}/restart": 409,
     "POST /runs/{run_id}/trace": 409,
+    "POST /runs/{run_id}/apps": 409,
     "POST /runs/{run_id}/give-up": 409,
     "POST /runs/{run_id}/pause": 409,
     "POST /runs/{run_id}/resume": 409,

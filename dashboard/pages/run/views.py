@@ -37,12 +37,14 @@ TABS = (
     ("plan", "Plan", "run-plan", "plan"),
     ("logs", "Logs", "run-logs", "logs"),
     ("terminal", "Terminal", "run-terminal", "command"),
+    ("apps", "Apps", "run-apps", "apps"),
     ("media", "Media", "run-media", "media"),
     ("checkpoints", "Checkpoints", "run-checkpoints", "checkpoints"),
     ("files", "Files", "run-files", "files"),
     ("spec", "Spec", "run-spec", "spec"),
     ("timeline", "Timeline", "run-timeline", "timeline"),
 )
+BESIDE_RANKS = ("terminal", "apps")
 HEADER = {"header": "runs/_header.html"}
 MEDIA_EXAMPLE = """run.log({"samples/first": trainyard.Image("sample.png", caption="a sample")}, step=step)
 run.log({"weights/head": trainyard.Histogram(model.head.weight)}, step=step)
@@ -191,8 +193,8 @@ def around(request: HttpRequest, run: Run, tab: str) -> Around:
 
 def tabs_of(run: Run) -> list[tuple[str, str, str, str]]:
     """All but those that a run of its kind has nothing for: nobody plans a script, a benchmark has results, and where a
-    run was logged outside there is no rank of ours to open a terminal beside."""
-    tabs = [tab for tab in TABS if tab[0] != "terminal" or not run.is_local]
+    run was logged outside there is no rank of ours to open anything beside."""
+    tabs = [tab for tab in TABS if tab[0] not in BESIDE_RANKS or not run.is_local]
     if "recipe" not in run.spec.get("task", {}):
         return [tab for tab in tabs if tab[0] != "plan"]
     if _is_benchmark(run):

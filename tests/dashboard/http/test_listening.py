@@ -7,7 +7,6 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from dashboard.http import listening
 from dashboard.http.listening import ServerCertificate, TlsListener
 from dashboard.http.serving import OPTIONS, TlsServer
 from dashboard.tls import folder
-from dashboard.up.programs import web
 from dashboard.up.valkey_gate import REFUSAL, ClientHalf
 from tests.servers import Valkey
 from trainyard.rest.trust import AUTHORITIES, SERVER
@@ -133,16 +131,3 @@ async def test_a_plain_client_of_valkey_gets_the_words(gate: int) -> None:
 
     with pytest.raises(redis.RedisError, match="TLS only: use a rediss"):
         await asyncio.to_thread(talk)
-
-
-def test_uvicorn_without_tls_and_ours_with_it_have_the_same_options() -> None:
-    with socket.socket() as listener:
-        words = web(listener).command
-    flags = {"--no-access-log": ("access_log", False), "--no-server-header": ("server_header", False)}
-    given = dict(flags[word] for word in words if word in flags)
-    for name, value in pairwise(words):
-        if name.startswith("--") and name not in flags and name != "--fd":
-            given[name[2:].replace("-", "_")] = value
-    assert {name: str(value).lower() for name, value in OPTIONS.items()} == {
-        name: str(value).lower() for name, value in given.items()
-    }

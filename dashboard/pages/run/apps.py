@@ -1,0 +1,59 @@
+"""The Apps tab: what listens beside the ranks of a run, such as TensorBoard, opened in an origin of its own."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+
+from dashboard.pages.run.terminal import ranks, why_no_ranks
+from dashboard.pages.run.views import HEADER, around
+from dashboard.pages.shared.frame import page, person, refusal, show
+from runs.access import Permission, get_run, why_not_enter
+from runs.interactive import app_tickets
+from runs.interactive.addresses import MAX_PORT, App
+
+TENSORBOARD_PORT = 6006
+LIMITS = (("rank", 999_999), ("port", MAX_PORT))
+
+
+@page(methods=("GET", "POST"))
+def apps(request: HttpRequest, run_id: str) -> HttpResponse:
+    if request.method == "POST":
+        return _open(request, run_id)
+    run = get_run(request.user, run_id)
+    found = ranks(run)
+    words = f"trainyard exec {run.pk} --timeout 86400 -- sh -c"
+    command = f"{words} 'tensorboard --logdir \"$TRAINYARD_OUTPUT\" --port {TENSORBOARD_PORT}'"
+    context = {
+        **around(request, run, "apps"),
+        "ranks": found,
+        "is_served": app_tickets.proxy_origin() is not None,
+        "tensorboard_port": TENSORBOARD_PORT,
+        "command": command,
+        "why_not": why_not_enter(request.user, run.pk) or ("" if found else _why_no_ranks(why_no_ranks(run))),
+    }
+    return show(request, "runs/apps.html", context, fragments=HEADER)
+
+
+def _why_no_ranks(of_terminal: str) -> str:
+    return of_terminal.replace("A terminal opens", "Apps open")
+
+
+def _open(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Lead the browser to the app: by a page of ours, since a form may lead to our own origin alone."""
+    run = get_run(request.user, run_id, Permission.RUNS_ENTER)
+    try:
+        rank, port = (_whole(name, request.POST.get(name, ""), most) for name, most in LIMITS)
+    except ValueError as error:
+        return refusal(request, 422, str(error))
+    secret = str(request.session.session_key)
+    url = app_tickets.issue(actor=person(request), app=App(run.pk, rank, port), secret=secret, is_token=False)
+    response = show(request, "runs/opening.html", {"run": run, "url": url, "rank": rank, "port": port})
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _whole(name: str, text: str, most: int) -> int:
+    """Raises ValueError, which names field and value."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most):
+        raise ValueError(f"{name}: {text[:40]!r} is no whole number up to {most:,}.")
+    return int(text)

@@ -1,0 +1,250 @@
+"""The site of apps: a host name for each rank and port of a run, entered with a ticket, open to the holder of its
+cookie. None of the dashboard's pages, cookies or routes is here."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+import structlog
+from channels.db import database_sync_to_async
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from dashboard.http.asgi import Message, Receive, Scope, Send
+from dashboard.proxy.headers import (
+    COOKIE,
+    SECURE_COOKIE,
+    Headers,
+    cookie_of,
+    towards_app,
+    value_of,
+    why_not_from_here,
+)
+from dashboard.proxy.http_exchange import MAX_BODY_BYTES, ClientGone, Exchange, NotAnswered, Outgoing, TooLarge
+from dashboard.proxy.notices import send_notice
+from dashboard.proxy.tunnel import Channel, TunnelClosed
+from dashboard.proxy.tunnels import tunnels
+from dashboard.proxy.websocket_exchange import SocketExchange
+from runs.interactive import app_tickets
+from runs.interactive.addresses import App, ProxyOrigin
+from runs.interactive.app_tickets import ENTRY_PATH, AppPass
+from runs.serving.rates import TooManyRequests, claim
+
+log = structlog.get_logger(__name__)
+
+METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
+CODES = {401: 4401, 403: 4403}  # of a WebSocket's end, by what a request would be answered
+FAILED = 1011
+NOT_ENTERED = "This address opens from the page of its run, for those who may open terminals there."
+
+
+class Refusal(Exception):
+    """A request that is not passed on."""
+
+    def __init__(self, status: int, sentence: str, again_s: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+        self.again_s = again_s
+
+
+class Visit(NamedTuple):
+    """A request or handshake for an app."""
+
+    app: App
+    own_origin: str
+    headers: Sequence[tuple[bytes, bytes]]
+    address: str
+
+    @property
+    def run_url(self) -> str:
+        return f"{settings.PUBLIC_URL}/runs/{self.app.run}/apps/"
+
+
+class AppProxy:
+    """The ASGI application."""
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = _Beginning(send)
+        headers = list(scope["headers"])
+        is_page = "text/html" in value_of(headers, b"accept")
+        run_url = ""
+        try:
+            origin, visit = _visit(scope)
+            run_url = visit.run_url
+            if scope["path"] == ENTRY_PATH:
+                await self._enter(scope, visit, origin, began.send)
+                return
+            if scope["method"] not in METHODS:
+                raise Refusal(405, f"{scope['method']} is not passed on.")
+            if problem := why_not_from_here(scope["method"], headers, visit.own_origin):
+                raise Refusal(403, problem)
+            secret, granted = await _pass(visit, origin)
+            await self._pass_on(scope, visit, (secret, granted), receive, began)
+        except Refusal as refusal:
+            if not began.is_so:
+                await send_notice(
+                    send, refusal.status, refusal.sentence, is_page=is_page, run_url=run_url, again_s=refusal.again_s
+                )
+
+    async def _enter(self, scope: Scope, visit: Visit, origin: ProxyOrigin, send: Send) -> None:
+        """Take a ticket for a cookie. Raises Refusal."""
+        ticket = parse_qs(_raw(scope)[1].decode("latin1")).get("ticket", [""])
+        secret = ""
+        if scope["method"] == "GET" and len(ticket) == 1:
+            secret = await _in_thread(app_tickets.redeem, ticket[0], visit.app)
+        if not secret:
+            raise Refusal(401, "This link was used before, or is too old. The run's page makes a new one.")
+        name, more = (SECURE_COOKIE, "; Secure") if origin.is_tls else (COOKIE, "")
+        cookie = f"{name}={secret}; Path=/; HttpOnly; SameSite=Lax{more}"
+        headers = [
+            (b"location", b"/"),
+            (b"set-cookie", cookie.encode()),
+            (b"cache-control", b"no-store"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"content-length", b"0"),
+        ]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _pass_on(
+        self, scope: Scope, visit: Visit, entered: tuple[str, AppPass], receive: Receive, began: _Beginning
+    ) -> None:
+        """Raises Refusal."""
+        outgoing = _outgoing(scope, visit)
+        try:
+            async with _Connection(visit, *entered) as channel:
+                exchange = Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
+                await exchange.run(outgoing, receive)
+        except TooLarge as error:
+            raise Refusal(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.") from error
+        except NotAnswered as error:
+            where = f"Port {visit.app.port} of rank {visit.app.rank}"
+            raise Refusal(502, f"{where} does not answer as it should. {error}") from error
+        except ClientGone:
+            return
+
+    async def _connect(self, scope: Scope, receive: Any, send: Any) -> None:
+        await receive()  # websocket.connect
+        try:
+            origin, visit = _visit(scope)
+            if value_of(visit.headers, b"origin") != visit.own_origin:
+                raise Refusal(403, "The handshake came from another site's page.")
+            entered = await _pass(visit, origin)
+            path, query = _raw(scope)
+            async with _Connection(visit, *entered) as channel:
+                exchange = SocketExchange(channel, receive, send)
+                await exchange.run(
+                    port=visit.app.port,
+                    path=(path + (b"?" + query if query else b"")).decode("latin1"),
+                    headers=towards_app(
+                        visit.headers, own_origin=visit.own_origin, port=visit.app.port, is_websocket=True
+                    ),
+                    subprotocols=list(scope.get("subprotocols") or []),
+                )
+            return
+        except (Refusal, NotAnswered) as error:
+            log.info("app.socket_refused", error=str(error))
+            code = CODES.get(error.status, FAILED) if isinstance(error, Refusal) else FAILED
+        with contextlib.suppress(OSError, RuntimeError):  # the browser has gone
+            await send({"type": "websocket.close", "code": code})
+
+
+class _Connection:
+    """A connection of the visit's tunnel, closed at the end. Raises Refusal where there is none, or not any more."""
+
+    def __init__(self, visit: Visit, secret: str, granted: AppPass) -> None:
+        self._visit = visit
+        self._secret = secret
+        self._granted = granted
+        self._channel: Channel | None = None
+
+    async def __aenter__(self) -> Channel:
+        try:
+            tunnel = await tunnels().tunnel_of(self._secret, self._granted, self._visit.address)
+            self._channel = await tunnel.connect()
+        except TunnelClosed as closed:
+            raise Refusal(closed.status, closed.sentence) from closed
+        return self._channel
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._channel is not None:
+            with contextlib.suppress(TunnelClosed):
+                await self._channel.close()
+        if isinstance(error, TunnelClosed):
+            raise Refusal(error.status, error.sentence) from error
+
+
+class _Beginning:
+    """Whether the answer to a request has begun: then it can only break off."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_so = False
+
+    async def send(self, message: Message) -> None:
+        self.is_so = True
+        await self._send(message)
+
+
+def _visit(scope: Scope) -> tuple[ProxyOrigin, Visit]:
+    """Raises Refusal for a host that is no app's."""
+    origin = app_tickets.proxy_origin()
+    headers = list(scope["headers"])
+    app = origin.app_at(value_of(headers, b"host").lower()) if origin is not None else None
+    if origin is None or app is None:
+        raise Refusal(404, "No app of a run has this address.")
+    client = scope.get("client") or ("", 0)
+    return origin, Visit(app, origin.origin_of(app), headers, client[0])
+
+
+async def _pass(visit: Visit, origin: ProxyOrigin) -> tuple[str, AppPass]:
+    """Return the pass that the cookie brings. Raises Refusal."""
+    secret = cookie_of(visit.headers, SECURE_COOKIE if origin.is_tls else COOKIE)
+    granted = await _in_thread(app_tickets.pass_of, secret, visit.app) if secret else None
+    if granted is None:
+        raise Refusal(401, NOT_ENTERED)
+    try:
+        await database_sync_to_async(claim)(person=granted.user)
+    except TooManyRequests as error:
+        raise Refusal(429, error.sentence) from error
+    return secret, granted
+
+
+async def _in_thread(function: Any, *arguments: Any) -> Any:
+    """Call what asks Valkey. Raises Refusal where that does not answer."""
+    try:
+        return await database_sync_to_async(function)(*arguments)
+    except (RedisError, OSError) as error:
+        log.warning("app.valkey", error=str(error))
+        raise Refusal(503, "Valkey does not answer. Try again soon.") from error
+
+
+def _outgoing(scope: Scope, visit: Visit) -> Outgoing:
+    """Raises Refusal."""
+    path, query = _raw(scope)
+    length = value_of(visit.headers, b"content-length")
+    is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
+    if length and (not length.isdigit() or int(length) > MAX_BODY_BYTES):
+        raise Refusal(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
+    passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port)
+    return Outgoing(
+        method=scope["method"].encode(),
+        target=path + (b"?" + query if query else b""),
+        headers=passed,
+        length=None if is_chunked else int(length or 0),
+    )
+
+
+def _raw(scope: Scope) -> tuple[bytes, bytes]:
+    """Return path and query as the browser wrote them."""
+    return scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")

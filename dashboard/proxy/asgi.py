@@ -1,0 +1,14 @@
+"""The web process's second application, on a listener of its own: apps of runs."""
+
+from __future__ import annotations
+
+import os
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+django.setup()  # what is below imports models
+
+from dashboard.proxy.application import AppProxy  # noqa: E402
+
+application = AppProxy()

@@ -1,0 +1,46 @@
+"""``/runs/{id}/apps``: an address that opens a port of a run in a browser."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Body as InBody
+from ninja import Field, Router, Schema
+from ninja import Status as Answer
+
+from runs.access import Permission, get_run
+from runs.api.auth import actor
+from runs.api.shapes import Body
+from runs.interactive import app_tickets
+from runs.interactive.addresses import MAX_PORT, App
+
+router = Router(tags=["runs"])
+
+
+class AppIn(Body):
+    port: int = Field(ge=1, le=MAX_PORT, description="where a process of the run listens on 127.0.0.1")
+    rank: int = Field(0, ge=0, le=999_999, description="beside which rank")
+
+
+class AppOut(Schema):
+    url: str = Field(description="opens the app in a browser, once")
+    expires_in_s: int = Field(description="seconds in which it has to be opened")
+
+
+@router.post("/runs/{run_id}/apps", response={201: AppOut}, summary="Open an app of a run")
+def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[AppOut]:
+    """The address works once. What it opens lasts as long as the sign-in or token that it was asked for with. 409
+    where the rank does not run, or the server opens no apps."""
+    user = actor(request)
+    get_run(user, run_id, Permission.RUNS_ENTER)
+    secret, is_token = credential_of(request)
+    app = App(run_id, body.rank, body.port)
+    url = app_tickets.issue(actor=user, app=app, secret=secret, is_token=is_token)
+    return Answer(201, AppOut(url=url, expires_in_s=app_tickets.TICKET_S))
+
+
+def credential_of(request: HttpRequest) -> tuple[str, bool]:
+    """Return the secret of the token that the request came with, else its session's key; and whether it is a token."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip(), True
+    return str(request.session.session_key), False
