@@ -8,7 +8,7 @@ from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
 from runs.access import NotFound
-from runs.api import health, problems
+from runs.api import apps, health, problems
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
 from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights
@@ -29,7 +29,6 @@ from runs.api.people import (
 )
 from runs.api.sweeping import exchange, populations
 from runs.api.training import (
-    apps,
     bundles,
     checkpoints,
     code,
