@@ -98,7 +98,8 @@ class TrainingJobs:
             time.sleep(EVERY_S)
             for accounts in list(models.sagemaker_backends.values()):
                 for backend in list(accounts.values()):
-                    for job in list(backend.training_jobs.values()):
+                    # Where moto is reset, a backend has nothing for a moment.
+                    for job in list(getattr(backend, "training_jobs", {}).values()):
                         with self._lock:
                             self._follow(job)
 

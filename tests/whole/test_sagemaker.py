@@ -27,9 +27,8 @@ class SageMakerYard(EngineYard):
         self.account = account
 
     def make_cluster(self, name: str, **settings: object) -> None:
-        made = self.account.settings(cpus_per_slot=1, **settings)
-        secrets = {"secret_access_key": SECRET_KEY}
-        body = {"name": name, "engine": "sagemaker", "projects": ["default"], "settings": made, "secrets": secrets}
+        made = self.account.settings(cpus_per_slot=1, secret_access_key=SECRET_KEY, **settings)
+        body = {"name": name, "engine": "sagemaker", "projects": ["default"], "settings": made}
         self.post("/clusters", body)
 
     def wait_until_nothing_is_left(self) -> None:

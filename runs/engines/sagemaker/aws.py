@@ -60,12 +60,11 @@ class Aws:
     def __init__(self, settings: SageMakerSettings, secret_key: str) -> None:
         self._settings = settings
         self._secret_key = secret_key
-        self._until = 0.0
-        self.begin()
+        self._left_s = ROUND_S
 
     def begin(self) -> None:
         """Begin a question, which has ROUND_S."""
-        self._until = time.monotonic() + ROUND_S
+        self._left_s = ROUND_S
 
     def open_jobs(self, prefix: str) -> list[JobSummary]:
         """Return the training jobs that have not ended. Those that have are kept by SageMaker for ever."""
@@ -144,8 +143,9 @@ class Aws:
         client = _clients.get(self._settings, self._secret_key, service)
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-        if time.monotonic() > self._until:
+        if self._left_s <= 0:
             raise SystemAway(f"AWS answers too slowly: {ROUND_S:g} s were not enough.")
+        asked_at = time.monotonic()  # a client is there by now: to make the first takes long on a busy machine
         try:
             answer: JsonObject = getattr(client, operation)(**parameters)
         except ClientError as error:
@@ -156,6 +156,8 @@ class Aws:
             raise Refusal("ValidationException", str(error)) from error
         except (BotoCoreError, OSError) as error:
             raise SystemAway(f"AWS cannot be asked: {_short(error)}.") from error
+        finally:
+            self._left_s -= time.monotonic() - asked_at
         return answer
 
 
