@@ -41,6 +41,7 @@ class TrainingJobs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._machines: dict[str, Machines] = {}
+        self._backends: list[Any] = []  # those of regions with jobs; moto's own table loses them when it is reset
         self._lock = threading.RLock()
         self._keep_moto_within_bounds()
         threading.Thread(target=self._run, name="training-jobs", daemon=True).start()
@@ -58,6 +59,8 @@ class TrainingJobs:
 
         def create_training_job(backend: Any, **values: Any) -> Any:
             with self._lock:
+                if not any(one is backend for one in self._backends):
+                    self._backends.append(backend)
                 if values["training_job_name"] in backend.training_jobs:
                     raise ResourceInUseException("Training job names must be unique within an account and region.")
                 if (refusal := self.faults.refusal) is not None:
@@ -96,12 +99,11 @@ class TrainingJobs:
     def _run(self) -> None:
         while True:
             time.sleep(EVERY_S)
-            for accounts in list(models.sagemaker_backends.values()):
-                for backend in list(accounts.values()):
-                    # Where moto is reset, a backend has nothing for a moment.
-                    for job in list(getattr(backend, "training_jobs", {}).values()):
-                        with self._lock:
-                            self._follow(job)
+            for backend in list(self._backends):
+                # Where moto is reset, a backend has nothing for a moment.
+                for job in list(getattr(backend, "training_jobs", {}).values()):
+                    with self._lock:
+                        self._follow(job)
 
     def _follow(self, job: Any) -> None:
         if job.training_job_status in OVER or not hasattr(job, "environment"):
