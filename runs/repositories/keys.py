@@ -67,6 +67,12 @@ def _covers(place: str, wanted: str) -> bool:
     return wanted == place or wanted.startswith(f"{place}/")
 
 
+def authorization(key: GitKey) -> str:
+    """Return the value of the header that opens the repository by HTTP. Raises RepositoryProblem."""
+    pair = base64.b64encode(f"{key.user or 'git'}:{_open_secret(key)}".encode()).decode()
+    return f"Basic {pair}"
+
+
 @contextmanager
 def passage(url: str, address: str, key: GitKey | None) -> Iterator[Passage]:
     """Give Git the way to the URL, by the address that was looked at. What it needs in files is gone afterwards."""
@@ -90,8 +96,7 @@ def passage(url: str, address: str, key: GitKey | None) -> Iterator[Passage]:
             shown = f"[{address}]" if ":" in address else address
             found["http.curloptResolve"] = f"{place.host}:{port}:{shown}"
             if key is not None:
-                pair = base64.b64encode(f"{key.user or 'git'}:{_open_secret(key)}".encode()).decode()
-                found["http.extraHeader"] = f"Authorization: Basic {pair}"
+                found["http.extraHeader"] = f"Authorization: {authorization(key)}"
         yield Passage(variables, found, key is not None)
         if key is not None:
             _record_use(key, folder / "known_hosts")

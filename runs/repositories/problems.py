@@ -9,7 +9,7 @@ from trainyard.formats.names import visible
 from trainyard.formats.words import listed
 from trainyard.spec.values.code import Place
 
-Field = Literal["git", "revision", "path", "submodules", "patch"]
+Field = Literal["git", "revision", "path", "submodules", "lfs", "patch"]
 MAX_WORDS = 300
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 
 from runs.models import Project
 from runs.repositories.command import run_git
+from runs.repositories.lfs import fetch, read_pointer
 from runs.repositories.mirrors import Mirror
 from runs.repositories.problems import GitFailed, RepositoryProblem
 from trainyard.bundle import MAX_BYTES, MAX_FILES, BundleError, Content, check_name, pack_contents
@@ -23,10 +23,6 @@ from trainyard.spec.values.code import GitCode
 
 MAX_SUBMODULES, MAX_DEPTH = 50, 5
 LINK, SUBMODULE, EXECUTABLE = "120000", "160000", "100755"
-# What stands in the place of a file that Git LFS keeps elsewhere.
-POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(ext-\d-[^\n]*\n)*oid sha256:[0-9a-f]{64}\nsize \d+\n?"
-)
 
 
 class Entry(NamedTuple):
@@ -82,12 +78,8 @@ class TreeReader:
         by_path = {one.path: one for one in entries}
         files = [one for one in entries if one.mode not in (LINK, SUBMODULE)]
         self._size += sum(one.size for one in files)
-        if self._size > MAX_BYTES or len(self.contents) + len(files) > MAX_FILES:
-            raise RepositoryProblem(
-                "path",
-                f"the code at {mirror.url} has more than {MAX_BYTES // 2**20} MB or {MAX_FILES:,} files: name the "
-                "folder in it that is needed with path",
-            )
+        self._refuse_too_much(mirror.url, len(files))
+        first = len(self.contents)
         links = [one for one in entries if one.mode == LINK]
         targets = _blobs(mirror.folder, [one.number for one in links])
         for link, target in zip(links, targets, strict=True):
@@ -98,6 +90,8 @@ class TreeReader:
                 self._left_out.append(f"{prefix}{link.path}")
         for one, content in zip(files, _blobs(mirror.folder, [one.number for one in files]), strict=True):
             self._keep(f"{prefix}{one.path}", one.mode == EXECUTABLE, content)
+        if self._code.lfs:
+            self._fill_pointers(mirror.url, first)
         submodules = [one for one in entries if one.mode == SUBMODULE]
         if submodules and self._code.submodules:
             self._read_submodules(mirror, commit, above, prefix, submodules, depth)
@@ -109,9 +103,27 @@ class TreeReader:
             check_name(name)
         except BundleError as error:
             raise RepositoryProblem("path", str(error)) from None
-        if POINTER.fullmatch(content):
+        if not self._code.lfs and read_pointer(content) is not None:
             self._pointers.append(name)
         self.contents.append(Content(name, is_executable, content))
+
+    def _fill_pointers(self, url: str, first: int) -> None:
+        """Put files of Git LFS in the place of their pointers, among the contents of one repository, from ``first``."""
+        found = {place: read_pointer(self.contents[place].data) for place in range(first, len(self.contents))}
+        pointers = {place: pointer for place, pointer in found.items() if pointer is not None}
+        self._size += sum(pointer.size for pointer in pointers.values())
+        self._refuse_too_much(url, 0)
+        files = fetch(self._project, url, list(pointers.values())) if pointers else {}
+        for place, pointer in pointers.items():
+            self.contents[place] = self.contents[place]._replace(data=files[pointer.digest])
+
+    def _refuse_too_much(self, url: str, num_files: int) -> None:
+        if self._size > MAX_BYTES or len(self.contents) + num_files > MAX_FILES:
+            raise RepositoryProblem(
+                "path",
+                f"the code at {url} has more than {MAX_BYTES // 2**20} MB or {MAX_FILES:,} files: name the "
+                "folder in it that is needed with path",
+            )
 
     def _read_submodules(
         self, mirror: Mirror, commit: str, above: str, prefix: str, entries: list[Entry], depth: int
@@ -235,8 +247,8 @@ def _lfs_words(names: list[str], url: str) -> str:
     """Ranks would read a few lines of text for weights or data: a failure far from its cause."""
     are = "is a file" if len(names) == 1 else "are files"
     return (
-        f"{_some(names)} {are} of Git LFS, which is not fetched from {url}: name a folder without them, keep them in "
-        "Git itself, or upload the code as a folder"
+        f"{_some(names)} {are} of Git LFS, which is not fetched from {url}: ask for them with lfs: true, name a "
+        "folder without them, or upload the code as a folder"
     )
 
 

@@ -246,7 +246,7 @@ def _git_text(post: Mapping[str, str]) -> str:
     """What was typed of a repository as the text of the one field of the spec."""
     texts = {name: post.get(f"code-{name}", "").strip() for name in ("git", "revision", "path")}
     found: JsonObject = {name: text for name, text in texts.items() if text}
-    found |= {"submodules": True} if post.get("code-submodules") else {}
+    found |= {name: True for name in ("submodules", "lfs") if post.get(f"code-{name}")}
     found |= {"patch": patch} if (patch := post.get("code-patch", "")) else {}
     return json.dumps({"git": "", **found})
 

@@ -206,6 +206,7 @@ def test_it_refuses(changes: dict[str, Any], path: str, message: str) -> None:
         ({"task.code": {"git": GIT, "path": "../x"}}, "task.code", "path: must be a folder inside the repository"),
         ({"task.code": {"git": GIT, "brnch": "x"}}, "task.code", "accepted here: git, revision, path"),
         ({"task.code": {"git": GIT, "submodules": "yes"}}, "task.code", "submodules: must be true or false"),
+        ({"task.code": {"git": GIT, "lfs": 1}}, "task.code", "lfs: must be true or false"),
         ({"task.python": "venv/bin/python"}, "task.python", "an absolute path or a name on the node's PATH, such as"),
         ({"task.python": "/opt/../bin/python"}, "task.python", "an absolute path or a name"),
         ({"task.python": "/"}, "task.python", "an absolute path or a name"),

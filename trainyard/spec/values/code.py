@@ -79,6 +79,7 @@ class GitCode(Part):
     revision: Annotated[str, Field(min_length=1, max_length=250), AfterValidator(_revision)] = "HEAD"
     path: Annotated[str, Field(max_length=500), AfterValidator(_path)] = ""  # of the folder that is the code
     submodules: bool = False
+    lfs: bool = False  # files of Git LFS in the place of their pointers
     patch: Annotated[str, Field(max_length=MAX_PATCH_CHARACTERS)] = ""  # over the commit: as git diff --binary writes
 
     @property
