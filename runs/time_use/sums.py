@@ -54,7 +54,8 @@ def time_of_all(runs: QuerySet[Run], now: datetime) -> TimeUse:
     It is kept for KEPT_S: pages that are fetched again with every change of a node show it.
     """
     try:
-        question = f"{int(now.timestamp() // KEPT_S)} {runs.query}"
+        which = runs.order_by().values("pk").query  # without columns and joins the text is made in a tenth of the time
+        question = f"{int(now.timestamp() // KEPT_S)} {which}"
     except EmptyResultSet:  # it selects none, whatever is stored: such a query has no text
         return TimeUse()
     key = f"time-of-all:{hashlib.sha256(question.encode()).hexdigest()}"

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.clusters.views import boxes_of
+from dashboard.pages.clusters.boxes import boxes_of
 from dashboard.pages.node.gauges import gauges
 from dashboard.pages.node.isolation import isolation_of
 from dashboard.pages.shared.check_rows import check_table

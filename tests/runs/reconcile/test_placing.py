@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.pages.clusters.views import boxes_of
+from dashboard.pages.clusters.boxes import boxes_of
 from runs.models import Run
 from runs.models.runs import size_of
 from runs.reconcile import schedule
