@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 from django.urls import reverse
 
+from dashboard.pages.home.machines import Machines
 from dashboard.pages.shared.run_rows import Row
-from runs.access import Someone, visible_nodes
 from runs.models import Cluster, Node, Run
 from runs.ordered import is_none, one_of
 from runs.presenting.server_state import contact_time
@@ -61,19 +62,20 @@ def troubled(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     return found.order_by("created_at", "pk")
 
 
-def away_nodes(user: Someone, now: datetime) -> list[Away]:
-    """Nodes that the person sees and that do not answer, by cluster. A drained node may be switched off, and of one
-    that an engine brought its run says what is missing."""
+def away_nodes(machines: Sequence[Machines], now: datetime) -> list[Away]:
+    """Nodes that do not answer, by cluster. A drained node may be switched off, and of one that an engine brought its
+    run says what is missing."""
     known = contact_time(now)
-    found: dict[str, list[Node]] = {}
-    for node in visible_nodes(user).filter(is_draining=False, kind=Node.Kind.STAYS):
-        if not node.is_in_contact(known):
-            found.setdefault(node.cluster_id, []).append(node)
-    return [_away(nodes) for nodes in found.values()]
+    found = [(one.cluster, [node for node in one.nodes if _is_away(node, known)]) for one in machines]
+    return [_away(cluster, nodes) for cluster, nodes in found if nodes]
 
 
-def _away(nodes: list[Node]) -> Away:
-    cluster, names = nodes[0].cluster, [node.name for node in nodes]
+def _is_away(node: Node, known: datetime) -> bool:
+    return not node.is_draining and node.kind == Node.Kind.STAYS and not node.is_in_contact(known)
+
+
+def _away(cluster: Cluster, nodes: list[Node]) -> Away:
+    names = [node.name for node in nodes]
     seen = [node.seen_at for node in nodes if node.seen_at is not None]
     shown = listed(names, at_most=MAX_NAMED)
     them = "it" if len(nodes) == 1 else "them"

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import yaml
 from django.conf import settings
-from django.db.models import Case, QuerySet, When
+from django.db.models import Case, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.home import attention
+from dashboard.pages.home.machines import cluster_lines, machines_of
 from dashboard.pages.shared.frame import answer, page, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows
-from runs.access import Permission, Someone, projects_with, visible_clusters, visible_runs
+from runs.access import Permission, Someone, projects_with, visible_runs
 from runs.actions import submit_run
-from runs.models import Cluster, HeldSlot, Node, Run, User
+from runs.models import Cluster, Run, User
 from runs.ordered import first_rows_together, is_none, one_of
-from runs.presenting.server_state import contact_time
 from runs.status import FINAL, LIVE, PLACED, Status
 
 MAX_RUNNING = 12
@@ -39,11 +38,10 @@ EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 def home(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     runs = visible_runs(request.user).filter(archived_at=None)
-    unended = runs.filter(ended_at=None)
-    from_here = unended.filter(is_none("local_id"))
-    running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
-    waiting = from_here.filter(one_of("status", WAITING))
-    elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
+    # Few runs are placed or lost, and thousands may wait: these few are looked up by their status.
+    running = runs.filter(Q(local_id=None) | Q(status=Status.RUNNING), status__in=PLACED)
+    elsewhere = runs.filter(status=Status.LOST).exclude(local_id=None)
+    waiting = runs.filter(is_none("local_id"), one_of("status", WAITING), ended_at=None)
     over = runs.filter(one_of("status", FINAL), ended_at__isnull=False)
     live, queued, troubled, endless, ended, failed = _rows(
         [
@@ -60,7 +58,8 @@ def home(request: HttpRequest) -> HttpResponse:
     troubled = [row for row in troubled if row not in live]
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     needs = attention.needs([*live, *troubled, *endless], failed, now)
-    away = attention.away_nodes(request.user, now)
+    machines = machines_of(request.user)
+    away = attention.away_nodes(machines, now)
     context: dict[str, Any] = {
         "needs": needs,
         "away": away,
@@ -70,7 +69,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "queued": queued,
         "num_queued": waiting.count() if len(queued) == MAX_WAITING else len(queued),
         "ended": ended,
-        "clusters": _clusters(request),
+        "clusters": cluster_lines(request.user, machines, now),
         "is_first_start": not any((live, queued, endless, ended)) and not visible_runs(request.user).exists(),
         "may_act_in": may_act_in,
         "may_launch": bool(may_act_in),
@@ -101,41 +100,3 @@ def launch_example(request: HttpRequest) -> HttpResponse:
         document["cluster"] = clusters[0]
     run = submit_run(actor=user, document=document)
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
-
-
-@dataclass(frozen=True)
-class ClusterLine:
-    """How full a cluster is: slots held, free on nodes in contact, and runs that wait."""
-
-    cluster: Cluster
-    num_nodes: int
-    num_away: int
-    num_draining: int
-    slots: int
-    held: int
-    free: int
-    waiting: int
-
-
-def _clusters(request: HttpRequest) -> list[ClusterLine]:
-    heard_at = contact_time(timezone.now())
-    waiting = visible_runs(request.user).filter(status=Status.QUEUED)
-    made = []
-    for cluster in visible_clusters(request.user):
-        nodes = list(Node.objects.present().filter(cluster=cluster))
-        usable = [node for node in nodes if node.is_in_contact(heard_at) and not node.is_draining]
-        held = HeldSlot.objects.filter(node__cluster=cluster).values("node", "index").distinct().count()
-        slots = sum(node.slots for node in nodes)
-        made.append(
-            ClusterLine(
-                cluster=cluster,
-                num_nodes=len(nodes),
-                num_away=sum(not node.is_in_contact(heard_at) for node in nodes),
-                num_draining=sum(node.is_draining for node in nodes),
-                slots=slots,
-                held=held,
-                free=max(0, sum(node.slots for node in usable) - held),
-                waiting=waiting.filter(cluster=cluster).count(),
-            )
-        )
-    return made
