@@ -22,6 +22,19 @@ M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
+# What lists of runs do not show, and what takes long to read: documents, and times of people.
+UNREAD = (
+    "estimate",  # a row for each rank
+    "found_by",
+    "cluster__settings",
+    "cluster__secrets",
+    "cluster__labels",
+    "cluster__log_rules",
+    "created_by__last_login",
+    "created_by__date_joined",
+)
+
+
 def visible_runs(user: Someone) -> QuerySet[Run]:
     require_scope(user, Permission.RUNS_READ)
     return _runs(user)
@@ -43,9 +56,7 @@ def visible_sweeps(user: Someone) -> QuerySet[Sweep]:
 
 
 def _runs(user: Someone) -> QuerySet[Run]:
-    # The prediction has a row for each rank, so lists leave it out.
-    runs = Run.objects.select_related("project", "cluster", "created_by", "job").defer("estimate", "found_by")
-    return _within(user, runs)
+    return _within(user, Run.objects.select_related("project", "cluster", "created_by").defer(*UNREAD))
 
 
 def _jobs(user: Someone) -> JobQuerySet:

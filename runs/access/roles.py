@@ -159,13 +159,31 @@ def projects_with(user: Someone, wanted: Wanted) -> QuerySet[Project]:
         return projects.none()
     if user.is_superuser:
         return projects
+    ids = _ids_with(user, wanted)
+    return projects if ids is None else projects.filter(pk__in=ids)
+
+
+def can_somewhere(user: Someone, wanted: Wanted) -> bool:
+    """Whether there is a project in which the person may do this, or they may do it in every one: one query."""
+    if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
+        return False
+    if user.token is not None and user.token.project_ids is not None:
+        return projects_with(user, wanted).exists()
+    if user.is_superuser:
+        return True
+    ids = _ids_with(user, wanted)
+    return ids is None or bool(ids)
+
+
+def _ids_with(user: User, wanted: Wanted) -> list[str] | None:
+    """Return the projects in which a role of the person holds this; None: it is held in every project."""
     held: dict[str | None, frozenset[Permission]] = {}
     for role in held_roles(user):
         held[role.project] = held.get(role.project, frozenset()) | role.permissions
     everywhere = held.pop(None, frozenset())
     if needed(wanted) <= everywhere:
-        return projects
-    return projects.filter(pk__in=[pk for pk, own in held.items() if needed(wanted) <= own | everywhere])
+        return None
+    return [pk for pk, own in held.items() if pk is not None and needed(wanted) <= own | everywhere]
 
 
 def can_everywhere(user: Someone, wanted: Wanted) -> bool:

@@ -10,6 +10,7 @@ from runs.points.blocks import decode_block
 from runs.points.charts.grid import Grid, grid
 from runs.points.charts.series import (
     Curve,
+    RowFigures,
     SeriesData,
     SeriesItem,
     SeriesItemOfRun,
@@ -17,6 +18,7 @@ from runs.points.charts.series import (
     curves,
     last_of,
     raw,
+    row_figures,
     series_data,
     series_list,
     series_lists,
@@ -28,6 +30,7 @@ from trainyard.contract.answers.runs import SeriesSummary
 __all__ = [
     "Curve",
     "Grid",
+    "RowFigures",
     "SeriesData",
     "SeriesItem",
     "SeriesItemOfRun",
@@ -37,6 +40,7 @@ __all__ = [
     "decoded",
     "grid",
     "raw",
+    "row_figures",
     "series_data",
     "series_list",
     "series_lists",

@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from runs.access import Forbidden, Permission, Someone, can_everywhere, has_scope, projects_with, require_scope
+from runs.access import (
+    Forbidden,
+    Permission,
+    Someone,
+    can_everywhere,
+    can_somewhere,
+    has_scope,
+    projects_with,
+    require_scope,
+)
 from runs.audit.chain import READ_AT_ONCE, as_time, canonical
 from runs.audit.pseudonyms import ShownEntry, is_pseudonym, shown, without_erased
 from runs.models import AuditEntry, User
@@ -39,14 +48,18 @@ class AuditFilters(NamedTuple):
 
 def is_auditor(user: Someone) -> bool:
     """Whether they read everything, with what happened outside of projects."""
-    is_staff = isinstance(user, User) and user.is_active and user.is_staff
-    if isinstance(user, User) and user.token is not None and user.token.project_ids is not None:
+    return _is_staff_auditor(user) or can_everywhere(user, Permission.AUDIT_READ)
+
+
+def _is_staff_auditor(user: Someone) -> bool:
+    if not isinstance(user, User) or (user.token is not None and user.token.project_ids is not None):
         return False
-    return can_everywhere(user, Permission.AUDIT_READ) or (is_staff and has_scope(user, Permission.AUDIT_READ))
+    return user.is_active and user.is_staff and has_scope(user, Permission.AUDIT_READ)
 
 
 def can_read_audit(user: Someone) -> bool:
-    return is_auditor(user) or projects_with(user, Permission.AUDIT_READ).exists()
+    """Whether they read any of it. Every page asks, for its menu."""
+    return _is_staff_auditor(user) or can_somewhere(user, Permission.AUDIT_READ)
 
 
 def visible_entries(user: Someone) -> QuerySet[AuditEntry]:

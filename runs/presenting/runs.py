@@ -185,7 +185,7 @@ def run_document(
     """Return the run in its REST shape. For many runs, find their ``newest`` attempts together: each needs its own."""
     newest = newest or newest_of(run)
     speed = throughput or Throughput()
-    sendings = _sendings(newest.placements)
+    sendings = sendings_of(newest.placements)
     facts = facts_of(run, newest, sendings, telemetry or Telemetry(run_id=run.pk), now)
     return {
         "id": run.pk,
@@ -238,7 +238,8 @@ def _troubles(
     return [*of_ranks, *slow_ranks.remarks(attempt), *of_end, *unsent.remarks(sendings), *of_records]
 
 
-def _sendings(placements: Sequence[Placement]) -> list[unsent.Sending]:
+def sendings_of(placements: Sequence[Placement]) -> list[unsent.Sending]:
+    """Return how far the output of each node has been sent."""
     return [unsent.Sending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
 
 
@@ -287,7 +288,7 @@ def facts_of(
         was_never_placed=attempt is None,
         silent_nodes=tuple(placement.node.name for placement in silent),
         hang=hang.sentence if placements and attempt and (hang := attempt.known_hang) else "",
-        step=telemetry.step if run.counts_steps else None,
+        step=step_of(run, telemetry),
         steps=run.steps,
         step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
         median_step_s=telemetry.median_step_s,
@@ -299,6 +300,11 @@ def facts_of(
         still_s=_still_s(placements, now),
         is_local=run.is_local,
     )
+
+
+def step_of(run: Run, telemetry: Telemetry) -> int | None:
+    """Return the last step of the run's training."""
+    return telemetry.step if run.counts_steps else None
 
 
 def _still_s(placements: Sequence[Placement], now: datetime) -> float | None:

@@ -10,6 +10,7 @@ from trainyard.formats import figures
 
 RATES = {f"train/{unit}_per_second": words for unit, words in figures.RATES.items()}  # the first that a run logs
 MFU = "train/mfu"
+SPEEDS = (*RATES, MFU)
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,10 @@ class Throughput:
 
 def throughputs(run_ids: Sequence[str]) -> dict[str, Throughput]:
     """Return how fast each run trains. A single step, the last one too, may have validated or saved a checkpoint."""
-    medians = read.steady_medians(run_ids, (*RATES, MFU))
-    return {run_id: _throughput(medians.get(run_id, {})) for run_id in run_ids}
+    medians = read.steady_medians(run_ids, SPEEDS)
+    return {run_id: throughput_of(medians.get(run_id, {})) for run_id in run_ids}
 
 
-def _throughput(medians: dict[str, float]) -> Throughput:
+def throughput_of(medians: dict[str, float]) -> Throughput:
     name = next((name for name in RATES if name in medians), "")
     return Throughput(medians.get(name), RATES.get(name, ""), medians.get(MFU))

@@ -19,7 +19,7 @@ from dashboard.pages.run.width_transfer import width_transfer
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
-from dashboard.pages.shared.run_rows import Row, rows
+from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
 from runs.access import Permission, can, get_run
 from runs.metrics import progress
@@ -29,7 +29,7 @@ from runs.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
 from runs.time_use.sums import times_shown
 from runs.watching.phases import LABELS
-from trainyard.contract.answers.runs import RunDocument
+from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
 
 TABS = (
     ("charts", "Charts", "run", "charts"),
@@ -150,6 +150,7 @@ class Around(TypedDict):
     pause_words: str
     give_up_words: str
     doc: RunDocument
+    lamps: list[Lamp]
     tab: str
     title: str
     tabs: list[tuple[str, str, str, str]]
@@ -165,7 +166,7 @@ class Around(TypedDict):
 
 
 def around(request: HttpRequest, run: Run, tab: str) -> Around:
-    row = rows([run], now=timezone.now())[0]
+    row, doc = row_with_document(run, timezone.now())
     url = reverse(next(name for key, _, name, _ in TABS if key == tab), args=(run.pk,))
     attempt = run.live_attempt()
     return {
@@ -175,13 +176,14 @@ def around(request: HttpRequest, run: Run, tab: str) -> Around:
         "stop_words": stop_words(run),
         "pause_words": pause_words(run),
         "give_up_words": give_up_words(run),
-        "doc": row.doc,
+        "doc": doc,
+        "lamps": [lamp for _, lamp in lamps_of(doc)],
         "tab": tab,
-        "title": title_of(row),
+        "title": title_of(row, doc),
         "tabs": [(key, label, reverse(name, args=(run.pk,)), icon) for key, label, name, icon in tabs_of(run)],
         "url": url,
         "trouble": evidence.trouble(run),
-        "remarks": evidence.remarks(row.doc["troubles"]),
+        "remarks": evidence.remarks(doc["troubles"]),
         "slow": slow.slow_notes(attempt),
         "exclude_words": slow.exclude_words(run, attempt),
         "alarm": rewinding.alarm_note(attempt),
@@ -206,9 +208,9 @@ def _is_benchmark(run: Run) -> bool:
     return bool(run.spec.get("task", {}).get("recipe") == BENCHMARK)
 
 
-def title_of(row: Row) -> str:
+def title_of(row: Row, doc: RunDocument) -> str:
     """What the browser's tab says: how far a live run is, how another one stands, and its name."""
-    progress = row.doc["progress"]
+    progress = doc["progress"]
     if row.run.is_live and progress is not None:
         return f"{progress:.0%} {row.run.name}"
     return f"{row.run.name}, {row.badge.word}"

@@ -19,10 +19,10 @@ from runs.metrics.models import Telemetry
 from runs.models import Placement, Run
 from runs.points import read
 from runs.presenting import runs as presenters
-from runs.presenting.newest import newest_of_all
-from runs.presenting.throughput import throughputs
+from runs.presenting.newest import Newest, newest_of_all
+from runs.presenting.throughput import SPEEDS, throughput_of
 from runs.status import Status
-from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
+from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument
 
 LOSS = "train/loss"
 SPARK_POINTS = 44
@@ -31,9 +31,8 @@ SPARK_WIDTH, SPARK_HEIGHT = 88.0, 24.0
 
 class Row(NamedTuple):
     run: Run
-    doc: RunDocument
     badge: Badge
-    lamps: list[Lamp]
+    lamps: list[Lamp]  # of a live run
     step: int | None
     steps: int | None  # how many it shall do; None where nobody knows
     spark: str
@@ -52,38 +51,64 @@ class Row(NamedTuple):
         return self.run.status == Status.RUNNING
 
 
+class Known(NamedTuple):
+    """What is read of runs, by their ids."""
+
+    newest: dict[str, Newest]
+    telemetry: dict[str, Telemetry]
+    figures: dict[str, read.RowFigures]
+
+
 def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
-    now = now or timezone.now()
+    now, known = now or timezone.now(), _known(runs)
+    return [_row(run, known, now) for run in runs]
+
+
+def row_with_document(run: Run, now: datetime) -> tuple[Row, RunDocument]:
+    """The run's row, and its REST document without where its time went."""
+    known, summary = _known([run]), read.summaries([run.pk])[run.pk]
+    speed = throughput_of(known.figures[run.pk].medians)
+    doc = presenters.run_document(
+        run, known.telemetry[run.pk], summary, now, speed, newest=known.newest[run.pk]
+    )  # fmt: skip
+    return _row(run, known, now), doc
+
+
+def _known(runs: Sequence[Run]) -> Known:
     ids = [run.pk for run in runs]
-    newest = newest_of_all(runs)
-    telemetry, summaries = progress.telemetry(ids), read.summaries(ids)
-    sparks, speeds = read.sparklines(ids, LOSS, SPARK_POINTS), throughputs(ids)
-    made = []
-    for run in runs:
-        summary, known, speed = summaries[run.pk], telemetry[run.pk], speeds[run.pk]
-        doc = presenters.run_document(run, known, summary, now, speed, newest=newest[run.pk])
-        nodes, processes = shape(run, newest[run.pk].placements)
-        made.append(
-            Row(
-                run=run,
-                doc=doc,
-                badge=badge(run.status),
-                lamps=[lamp for _, lamp in lamps_of(doc)],
-                step=doc["step"],
-                steps=doc["steps"],
-                spark=spark_path(sparks.get(run.pk, [])),
-                loss=summary[LOSS]["last"] if LOSS in summary else None,
-                rate=speed.value,
-                rate_unit=speed.unit,
-                mfu="" if speed.mfu is None else percent(speed.mfu),
-                nodes=nodes,
-                processes=processes,
-                duration_s=duration_s(run, _end_of_what_was_sent(run, known, now)),
-                eta_s=eta_s(doc, known.median_step_s) if run.is_live else None,
-                colour=colour_of(run.pk) + 1,
-            )
-        )
-    return made
+    return Known(
+        newest_of_all(runs), progress.telemetry(ids), read.row_figures(ids, LOSS, SPARK_POINTS, medians=SPEEDS)
+    )
+
+
+def _row(run: Run, known: Known, now: datetime) -> Row:
+    newest, telemetry, figures = known.newest[run.pk], known.telemetry[run.pk], known.figures[run.pk]
+    speed, (nodes, processes) = throughput_of(figures.medians), shape(run, newest.placements)
+    step, steps = presenters.step_of(run, telemetry), run.steps
+    lamps = _lamps(run, newest, telemetry, now) if run.is_live else None
+    is_stepping = lamps is not None and lamps["progress"]["colour"] == presenters.GREEN
+    return Row(
+        run=run,
+        badge=badge(run.status),
+        lamps=[lamps["process"], lamps["progress"], lamps["telemetry"]] if lamps is not None else [],
+        step=step,
+        steps=steps,
+        spark=spark_path(figures.line),
+        loss=figures.last,
+        rate=speed.value,
+        rate_unit=speed.unit,
+        mfu="" if speed.mfu is None else percent(speed.mfu),
+        nodes=nodes,
+        processes=processes,
+        duration_s=duration_s(run, _end_of_what_was_sent(run, telemetry, now)),
+        eta_s=eta_s(step, steps, telemetry.median_step_s) if is_stepping else None,
+        colour=colour_of(run.pk) + 1,
+    )
+
+
+def _lamps(run: Run, newest: Newest, telemetry: Telemetry, now: datetime) -> Lamps:
+    sendings = presenters.sendings_of(newest.placements)
+    return presenters.lamps(presenters.facts_of(run, newest, sendings, telemetry, now))
 
 
 def coloured(user: Someone, made: Sequence[Row]) -> list[Row]:
@@ -125,10 +150,9 @@ def _end_of_what_was_sent(run: Run, known: Telemetry, now: datetime) -> datetime
     return now if known.step_at is None else min(now, datetime.fromtimestamp(known.step_at, UTC))
 
 
-def eta_s(doc: RunDocument, median_step_s: float | None) -> float | None:
-    step, steps = doc["step"], doc["steps"]
-    is_stepping = doc["lamps"]["progress"]["colour"] == presenters.GREEN
-    if not is_stepping or median_step_s is None or step is None or steps is None:
+def eta_s(step: int | None, steps: int | None, median_step_s: float | None) -> float | None:
+    """How long a run that steps goes on; None where nobody knows."""
+    if median_step_s is None or step is None or steps is None:
         return None
     return float((steps - step) * median_step_s) if step < steps else None
 

@@ -7,7 +7,7 @@ attempts said is hidden, in summaries of the window as in its points.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal, NotRequired, TypedDict, cast
@@ -120,6 +120,15 @@ class Curve:
     is_superseded: bool = False  # a part that a newer attempt hides, at the steps that it has again
 
 
+@dataclass(frozen=True)
+class RowFigures:
+    """What a row of a table shows of a run's series; ``last`` is None where it has no such series."""
+
+    line: list[float]
+    last: float | str | None
+    medians: dict[str, float]
+
+
 class TooManyPoints(ValueError):
     """More points were asked for than one answer may have."""
 
@@ -213,14 +222,33 @@ def steady_medians(run_ids: Sequence[str], names: Sequence[str]) -> dict[str, di
     """Return for each run the median of each of these series over its steady part: the newest attempt without its
     first tenth, in which it warms up. Of series that differ in labels: the one without labels, else the one with the
     newest point."""
-    found: dict[str, dict[str, float]] = {}
     with snapshot():
-        rows = list(
-            Series.objects.filter(run_id__in=run_ids, name__in=names).order_by("last_attempt", "last_time", "id")
-        )
-        chosen = {(row.run_id, row.name): row for row in sorted(rows, key=lambda row: row.labels_key == "{}")}
-        drawn = _small(list(chosen.values()), MEDIAN_POINTS)
-    for (run_id, name), row in chosen.items():
+        return _medians(_one_of_each(run_ids, names))
+
+
+def row_figures(run_ids: Sequence[str], name: str, points: int, medians: Sequence[str]) -> dict[str, RowFigures]:
+    """Return for each run what a row of a table shows of its series: ``name`` as sparklines() draws it and its last
+    value, and steady_medians() of others. The series are read once for all of it."""
+    with snapshot():
+        rows = _one_of_each(run_ids, {name, *medians})
+        lines = [row for (_, of), row in rows.items() if of == name and row.labels_key == "{}"]
+        drawn = _small(lines, points)
+        found = _medians({key: row for key, row in rows.items() if key[1] in medians})
+    values = {row.run_id: [value for part in drawn[row.pk].values() for value in part] for row in lines}
+    last = {run_id: last_of(row) for (run_id, of), row in rows.items() if of == name}
+    return {pk: RowFigures(values.get(pk, []), last.get(pk), found.get(pk, {})) for pk in run_ids}
+
+
+def _one_of_each(run_ids: Sequence[str], names: Collection[str]) -> dict[tuple[str, str], Series]:
+    """Return one series by run and name: the one without labels, else the one with the newest point."""
+    rows = Series.objects.filter(run_id__in=run_ids, name__in=names).order_by("last_attempt", "last_time", "id")
+    return {(row.run_id, row.name): row for row in sorted(rows, key=lambda row: row.labels_key == "{}")}
+
+
+def _medians(rows: Mapping[tuple[str, str], Series]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    drawn = _small(list(rows.values()), MEDIAN_POINTS)
+    for (run_id, name), row in rows.items():
         values = drawn[row.pk].get(row.last_attempt, [])
         if values:
             found.setdefault(run_id, {})[name] = median(values[min(math.ceil(len(values) / 10), len(values) - 1) :])
