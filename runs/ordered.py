@@ -55,7 +55,7 @@ def first_rows(query: QuerySet[M], count: int) -> list[M]:
     """The first rows of the query in its order. Which these are is read from an index alone; then they are fetched,
     whole and with what belongs to them."""
     keys = list(query.values_list("pk", flat=True)[:count])
-    rows = {row.pk: row for row in query.filter(pk__in=keys)} if keys else {}
+    rows = {row.pk: row for row in query.order_by().filter(pk__in=keys)} if keys else {}
     return [rows[key] for key in keys if key in rows]
 
 
@@ -64,7 +64,7 @@ def first_rows_together(whole: QuerySet[M], parts: Sequence[tuple[QuerySet[M], i
     from ``whole`` at once."""
     found = [list(query.values_list("pk", flat=True)[:count]) for query, count in parts]
     keys = {key for part in found for key in part}
-    rows = {row.pk: row for row in whole.filter(pk__in=keys)} if keys else {}
+    rows = {row.pk: row for row in whole.order_by().filter(pk__in=keys)} if keys else {}
     return [[rows[key] for key in part if key in rows] for part in found]
 
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 from dashboard.pages.shared.badges import badge
 from dashboard.pages.shared.frame import page
 from dashboard.pages.shared.navigation import entries
+from runs.ordered import first_rows
 from runs.presenting.listing import find_runs
 
 LIMIT = 12
@@ -23,6 +24,6 @@ def jump(request: HttpRequest) -> HttpResponse:
     ]
     items += [
         {"label": run.name, "kind": f"{badge(run.status).word} · {run.pk}", "url": reverse("run", args=(run.pk,))}
-        for run in find_runs(request.user, words=words)[:LIMIT]
+        for run in first_rows(find_runs(request.user, words=words).order_by("-created_at", "-pk"), LIMIT)
     ]
     return JsonResponse({"items": items})

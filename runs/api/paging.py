@@ -48,6 +48,7 @@ def page(
     and the primary key. Raises BadCursor."""
     is_descending = sort.startswith("-")
     field = sort.lstrip("-")
+    whole = query
     if cursor:
         value, key = _place(query.model, field, cursor)
         query = query.filter(beyond(query.model, field, value, key, is_descending=is_descending))
@@ -57,7 +58,10 @@ def page(
     places = list(query.values_list(field, "pk")[: limit + 1])
     has_more = len(places) > limit
     places = places[:limit]
-    rows = list(query.filter(pk__in=[key for _, key in places])) if places else []
+    keys = [key for _, key in places]
+    # Without an order and a cursor PostgreSQL takes the primary key, and no index of the order with all that is in it.
+    found = {row.pk: row for row in whole.order_by().filter(pk__in=keys)} if keys else {}
+    rows = [found[key] for key in keys if key in found]
     # The framework checks the answer once, by the handler's own response schema.
     return Page.model_construct(items=list(present(rows)), next=cursor_at(*places[-1]) if has_more else None)
 
