@@ -84,9 +84,12 @@ def with_seen(field: SpaceField, trials: Iterable[TrialLike]) -> SpaceField:
     seen = [one.parameters[field.path] for one in trials if field.path in one.parameters]
     if field.is_choice:
         return field._replace(choices=tuple(dict.fromkeys((*field.choices, *map(text_of, seen)))))
-    numbers = [float(one) for one in seen if is_number(one)]
-    return field._replace(low=min([field.low, *numbers]), high=max([field.high, *numbers]))
+    numbers = [one for one in seen if is_number(one)]
+    return field._replace(low=float(min([field.low, *numbers])), high=float(max([field.high, *numbers])))
 
 
 def is_number(value: object) -> TypeGuard[float]:
+    kind = type(value)  # nearly always one of these: a long sweep has a hundred thousand values
+    if kind is float or kind is int:
+        return math.isfinite(value)  # type: ignore[arg-type]
     return isinstance(value, NUMBERS) and not isinstance(value, bool) and math.isfinite(value)

@@ -172,6 +172,9 @@ TEXTS = {
 }  # fmt: skip
 
 
+NAIVE = (19, 26)  # characters of a time without offset, in whole seconds or in microseconds
+
+
 def sweep_trials(sweep: Sweep, now: datetime, *, numbers: Collection[int] | None = None) -> list[TrialRow]:
     """Return all trials, or those with the numbers, by number: in one query (and one more where trials have several
     seeds)."""
@@ -223,6 +226,8 @@ def time_of(text: str | None) -> datetime | None:
     """Return the time of a database's text: PostgreSQL's has an offset, SQLite's is in UTC."""
     if text is None:
         return None
+    if len(text) in NAIVE:
+        return datetime.fromisoformat(f"{text}+00:00")
     found = datetime.fromisoformat(text)
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 

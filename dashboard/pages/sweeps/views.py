@@ -13,9 +13,9 @@ from dashboard.pages.shared.badges import Badge
 from dashboard.pages.shared.frame import page, refusal, show
 from dashboard.pages.sweeps import drawn
 from dashboard.pages.sweeps.badges import sweep_badge
-from dashboard.pages.sweeps.columns import columns, labels_of
+from dashboard.pages.sweeps.columns import labels_of
+from dashboard.pages.sweeps.kept_columns import columns_json
 from dashboard.pages.sweeps.lineage import drawing
-from dashboard.pages.sweeps.occupations import occupations
 from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import trial_lines
 from dashboard.pages.sweeps.trial_table import asked_of, find
@@ -26,7 +26,7 @@ from runs.sweep_analysis.contour import contour
 from runs.sweep_analysis.importance import importance
 from runs.sweep_analysis.trials import COMPLETE, fields_of
 from runs.sweeps.populations import last_step_of, lineage
-from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, timed_points, trial_points
+from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 
 LIMIT = 50
@@ -81,9 +81,10 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
 @page()
 def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """The columns that the charts draw."""
-    chosen, now = get_sweep(request.user, sweep_id), timezone.now()
-    found = columns(chosen.parsed, chosen.base_spec, timed_points(chosen, now), occupations(chosen, now))
-    return _json(found)
+    found = columns_json(get_sweep(request.user, sweep_id), timezone.now())
+    answer = HttpResponse(found, content_type="application/json")
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 @page()
