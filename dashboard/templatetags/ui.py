@@ -6,7 +6,7 @@ What stands in every row of a table is a tag and no included template: a page dr
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 
 from django import template
@@ -46,16 +46,7 @@ def age(at: datetime | str | None) -> SafeString:
     """A relative time with the exact one on hover; app.js keeps it current."""
     if not at:
         return NOTHING
-    return age_of(datetime.fromisoformat(at) if isinstance(at, str) else at, timezone.now())
-
-
-def age_of(moment: datetime, now: datetime) -> SafeString:
-    """The same for whoever draws many."""
-    exact = moment.astimezone(UTC)
-    return mark_safe(
-        f'<time datetime="{moment.isoformat()}" title="{exact:%d %b %Y, %H:%M:%S} UTC" data-age>'
-        f"{numbers.age(moment, now)}</time>"
-    )
+    return numbers.age_element(datetime.fromisoformat(at) if isinstance(at, str) else at, timezone.now())
 
 
 @register.simple_tag

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from django.utils.safestring import SafeString
 
+from dashboard.pages.shared.numbers import age_element
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.stencil import stencil
-from dashboard.templatetags.ui import age_of
 from runs.access import Someone, visible_runs
 from runs.models import Cluster, Run
 from runs.placing.queue import waiting_runs
@@ -30,7 +30,7 @@ def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeStrin
     part = stencil("nodes/_queue_row.html", UNSEEN, is_seen=False)
     rows = []
     for order, (run_id, name, num_nodes, per_node, accelerator, reason, since) in enumerate(waiting, start=1):
-        needs, age = older.get(run_id) or _needs(num_nodes or 1, per_node or 1, accelerator), age_of(since, now)
+        needs, age = older.get(run_id) or _needs(num_nodes or 1, per_node or 1, accelerator), age_element(since, now)
         if run_id in seen:
             url = run_url(run_id)
             rows.append(whole.fill(order=order, url=url, name=name, needs=needs, reason=reason or "–", since=age))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
+
+from django.utils.safestring import SafeString, mark_safe
 
 from trainyard.formats.figures import (
     between,
@@ -21,6 +23,7 @@ from trainyard.formats.figures import (
 
 __all__ = [
     "age",
+    "age_element",
     "between",
     "count",
     "duration",
@@ -54,3 +57,11 @@ def age(at: datetime, now: datetime) -> str:
             text = f"{int(span // unit)} {name}"
             return f"{text} ago" if seconds_ago > 0 else f"in {text}"
     raise AssertionError("above 5 s one unit fits")
+
+
+def age_element(at: datetime, now: datetime) -> SafeString:
+    """The age with the exact time on hover; app.js keeps it current."""
+    exact = at.astimezone(UTC)
+    return mark_safe(
+        f'<time datetime="{at.isoformat()}" title="{exact:%d %b %Y, %H:%M:%S} UTC" data-age>{age(at, now)}</time>'
+    )
