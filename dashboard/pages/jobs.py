@@ -36,7 +36,7 @@ def table(request: HttpRequest) -> HttpResponse:
     found = visible_jobs(request.user).newest().select_related("created_by")
     if words:
         found = found.filter(name__icontains=words)
-    jobs = list(found[:LIMIT])
+    jobs = first_rows(found, LIMIT)
     runs = last_runs(request.user, jobs)
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     lines = [{"job": job, "last": last, "badge": badge(last.status) if last else None, "what": what(job),

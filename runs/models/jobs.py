@@ -17,7 +17,7 @@ class JobQuerySet(models.QuerySet["Job"]):
     def newest(self) -> JobQuerySet:
         """The last version of each."""
         others = Job.objects.filter(project=models.OuterRef("project"), name=models.OuterRef("name"))
-        return self.filter(version=models.Subquery(others.order_by("-version").values("version")[:1]))
+        return self.filter(~models.Exists(others.filter(version__gt=models.OuterRef("version"))))
 
 
 class Job(models.Model):

@@ -61,11 +61,11 @@ def last_runs(user: Someone, jobs: Sequence[Job]) -> dict[str, Run]:
     keys = {(job.project_id, job.name): job.pk for job in jobs}
     newest = visible_runs(user).filter(job=OuterRef("pk")).order_by("-created_at", "-pk").values("pk")[:1]
     versions = Job.objects.filter(name__in={job.name for job in jobs}, project__in={job.project_id for job in jobs})
-    of_version = dict(versions.order_by().annotate(last=Subquery(newest)).values_list("last", "pk"))
-    of_job = {pk: keys.get((project, name)) for pk, project, name in versions.values_list("pk", "project_id", "name")}
+    rows = versions.order_by().annotate(last=Subquery(newest)).values_list("last", "project_id", "name")
+    job_of = {last: keys.get((project, name)) for last, project, name in rows if last is not None}
     found: dict[str, Run] = {}
-    for run in Run.objects.filter(pk__in=of_version.keys() - {None}).only("pk", "status", "created_at"):
-        job = of_job.get(of_version[run.pk])
+    for run in Run.objects.filter(pk__in=list(job_of)).only("pk", "status", "created_at"):
+        job = job_of[run.pk]
         if job is not None and (job not in found or found[job].created_at < run.created_at):
             found[job] = run
     return found
