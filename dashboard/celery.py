@@ -145,6 +145,23 @@ class ProviderChecks(bootsteps.StartStopStep):
             self.thread.stop()
 
 
+class AuditToCollector(bootsteps.StartStopStep):
+    """Sends rows of the audit to a collector, as another thread."""
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self.thread: Any = None
+
+    def start(self, parent: Any) -> None:
+        from runs.audit.otlp import start_clock  # Django is ready by now
+
+        self.thread = start_clock()
+
+    def stop(self, parent: Any) -> None:
+        if self.thread is not None:
+            self.thread.stop()
+
+
 class Privacy(bootsteps.StartStopStep):
     """Makes exports, applies retention and measures what projects store, as another thread."""
 
@@ -171,4 +188,14 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {Clock, Watch, Allocations, Sweeps, Listener, ProviderChecks, Privacy, Lifeline}
+app.steps["worker"] |= {
+    Clock,
+    Watch,
+    Allocations,
+    Sweeps,
+    Listener,
+    ProviderChecks,
+    AuditToCollector,
+    Privacy,
+    Lifeline,
+}

@@ -46,6 +46,8 @@ urlpatterns = [
     route("sign-in/with/<slug:provider_id>/", provider.start, "sign-in-with"),
     route("sign-in/with/<slug:provider_id>/back/", provider.back, "openid_connect_callback"),  # allauth's name for it
     route("sign-in/with/<slug:provider_id>/logout/", provider.provider_logout, "provider-logout"),
+    route("sign-in/with/<slug:provider_id>/assertion/", provider.assertion, "saml-assertion"),
+    route("sign-in/with/<slug:provider_id>/metadata/", provider.metadata, "saml-metadata"),
     route("sign-in/<str:secret>/", sign_in.use_link, "use-link"),
     route("sign-out/", sign_in.sign_out, "sign-out"),
     route("launch/", launch.launch, "launch"),

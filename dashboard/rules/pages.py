@@ -42,6 +42,9 @@ PAGES: dict[str, Rule] = {
     "GET /sign-in/with/<provider_id>/": NO_PROVIDER,
     "GET /sign-in/with/<provider_id>/back/": NO_PROVIDER,
     "POST /sign-in/with/<provider_id>/logout/": NO_PROVIDER,  # with a token that the provider signed
+    "GET /sign-in/with/<provider_id>/assertion/": NO_PROVIDER,
+    "POST /sign-in/with/<provider_id>/assertion/": NO_PROVIDER,  # with an assertion that the provider signed
+    "GET /sign-in/with/<provider_id>/metadata/": NO_PROVIDER,
     "GET /sign-in/second/": SIGNED_IN,  # and for whoever gave a first factor a moment ago
     "POST /sign-in/second/": SIGNED_IN,
     "POST /sign-out/": PUBLIC,

@@ -26,13 +26,15 @@ def remove_old(now: datetime) -> int:
 
 def remove_before(before: datetime) -> int:
     """Remove rows from before that time, at most AT_ONCE. Rows go in their order: an older time behind a newer one,
-    as a clock that was set back leaves, waits for it."""
+    as a clock that was set back leaves, waits for it, and so does a row that the collector of OTLP has not taken."""
     if not AuditEntry.objects.filter(at__lt=before).exists():
         return 0
     with transaction.atomic():
         head = locked_head()
         kept = AuditEntry.objects.filter(at__gte=before).order_by("sequence").values_list("sequence", flat=True).first()
         last = min(head.cut_sequence + AT_ONCE, head.sequence if kept is None else kept - 1)
+        if settings.AUDIT_OTLP is not None:
+            last = min(last, head.sent_sequence or 0)  # what the collector has not taken waits for it
         edge = AuditEntry.objects.filter(sequence=last).first()
         if edge is None:
             return 0

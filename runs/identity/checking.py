@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from django.conf import settings
@@ -35,12 +35,17 @@ class Arrival(WireStruct):
     provider: str
     subject: str
     sid: str
-    locked: str  # the tokens
+    locked: str = ""  # the tokens; a provider by SAML gives none
+    ends_at: float = 0.0  # Unix time at which the provider ends the session; 0: it did not say
 
 
 def keep_for_checks(session: BrowserSession, provider: Provider, arrival: Arrival) -> None:
     """Remember what the provider gave for the session, to ask it with."""
     now = timezone.now()
+    confirmed_at = now
+    if arrival.ends_at:  # as if it had been confirmed so long before that it is unconfirmed for too long then
+        ends_at = datetime.fromtimestamp(arrival.ends_at, UTC)
+        confirmed_at = min(now, ends_at - timedelta(hours=provider.unconfirmed_hours))
     ProviderSession.objects.update_or_create(
         session=session,
         defaults={
@@ -48,7 +53,7 @@ def keep_for_checks(session: BrowserSession, provider: Provider, arrival: Arriva
             "subject": arrival.subject,
             "sid": arrival.sid,
             "locked": arrival.locked,
-            "confirmed_at": now,
+            "confirmed_at": confirmed_at,
             "check_at": now + timedelta(seconds=provider.check_every_s),
         },
     )
@@ -82,6 +87,8 @@ def _asked(row: ProviderSession) -> Answer:
     provider = settings.SIGN_IN.provider(row.provider)
     if provider is None:
         return Answer(Verdict.MUST_GO, "The provider is not in the settings any more.")
+    if provider.protocol == "saml":
+        return Answer(Verdict.UNKNOWN, "SAML has no way to ask.")
     try:
         tokens = open_tokens(row.provider, row.subject, row.locked)
     except KeyProblem as error:

@@ -41,6 +41,12 @@ def put_into_groups(provider: Provider, user: User, names: Collection[str]) -> N
     log.info("sign_in.groups", provider=provider.id, user=user.pk, groups=sorted({*names} & {*mapped, *known}))
 
 
+def known_groups(provider: Provider, names: Collection[str]) -> set[str]:
+    """Return those of the names that mean something here: the settings file names them, or there is such a group."""
+    there = ProvidedGroup.objects.filter(provider=provider.id).values_list("name", flat=True)
+    return set(names) & ({one.group for one in provider.roles} | set(there))
+
+
 def make_group(provider_id: str, name: str, *, external_id: str = "", is_provisioned: bool = False) -> ProvidedGroup:
     """Make the group. One that has its name here already, by hand, is never taken over."""
     title = base = f"{provider_id}: {name}"[:140]

@@ -5,6 +5,7 @@ Read while Django's settings are: nothing of Django is imported.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import tomllib
@@ -30,12 +31,15 @@ class GroupRoleSetting(WireStruct, forbid_unknown_fields=True):
 
 
 class Provider(WireStruct, forbid_unknown_fields=True):
-    """One OpenID Connect provider: Keycloak, Entra ID, Okta, Google and so on."""
+    """One provider, by OpenID Connect or SAML: Keycloak, Entra ID, Okta, Google and so on."""
 
     id: str
     name: str
-    issuer: str
-    client_id: str
+    issuer: str  # an address (OpenID Connect), the entity id (SAML)
+    client_id: str = ""  # SAML: the entity id of this site; empty: the address of its metadata
+    protocol: Literal["openid-connect", "saml"] = "openid-connect"
+    sign_on_url: str = ""  # SAML: where people sign in
+    certificate_file: str = ""  # SAML: by which the provider signs, as PEM; two while it changes them
     client_secret_file: str = ""
     client_secret_variable: str = ""
     scopes: tuple[str, ...] = ("openid", "profile", "email")
@@ -88,9 +92,13 @@ def read_settings(path: Path, *, must_exist: bool) -> SignInSettings:
 def _check(provider: Provider) -> None:
     if not NAME.fullmatch(provider.id) or provider.id in TAKEN:
         raise BadDocument(f"providers: id has small letters, digits and -, not {provider.id!r}")
+    if provider.protocol == "saml":
+        _check_saml(provider)
+        return
+    if provider.sign_on_url or provider.certificate_file:
+        raise BadDocument(f"providers: sign_on_url and certificate_file of {provider.id} are for SAML")
     place = urlsplit(provider.issuer)
-    is_safe = place.scheme == "https" or (place.scheme == "http" and place.hostname in LOOPBACK)
-    if not is_safe or not place.hostname or place.username or place.query or place.fragment:
+    if not _is_safe(provider.issuer) or place.query:
         raise BadDocument(f"providers: issuer of {provider.id} is an https address, not {provider.issuer!r}")
     if provider.client_secret_file and provider.client_secret_variable:
         raise BadDocument(f"providers: {provider.id} has its secret in a file or in a variable, not in both")
@@ -98,3 +106,23 @@ def _check(provider: Provider) -> None:
         raise BadDocument(f"providers: {provider.id} needs a name and a client_id")
     if "openid" not in provider.scopes:
         raise BadDocument(f"providers: scopes of {provider.id} need openid")
+
+
+def _check_saml(provider: Provider) -> None:
+    if importlib.util.find_spec("onelogin") is None:
+        raise BadDocument(f"providers: {provider.id} speaks SAML, which needs: pip install 'trainyard[saml]'")
+    if not provider.issuer or not provider.name.strip():
+        raise BadDocument(f"providers: {provider.id} needs a name and an issuer, which is the provider's entity id")
+    if not _is_safe(provider.sign_on_url):
+        raise BadDocument(f"providers: sign_on_url of {provider.id} is an https address, not {provider.sign_on_url!r}")
+    if provider.client_secret_file or provider.client_secret_variable:
+        raise BadDocument(f"providers: {provider.id} speaks SAML, where a client has no secret")
+    if "BEGIN CERTIFICATE" not in Path(provider.certificate_file or "/dev/null").read_text():
+        raise BadDocument(f"providers: certificate_file of {provider.id} names no certificate in PEM")
+
+
+def _is_safe(address: str) -> bool:
+    """Whether it is an https address, or one of this machine."""
+    place = urlsplit(address)
+    is_encrypted = place.scheme == "https" or (place.scheme == "http" and place.hostname in LOOPBACK)
+    return bool(is_encrypted and place.hostname and not place.username and not place.fragment)

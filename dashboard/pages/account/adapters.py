@@ -25,7 +25,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # all
     """Providers come from the settings file alone; people are found by our rules, not by allauth's."""
 
     def list_apps(self, request: HttpRequest, provider: str | None = None, client_id: str | None = None) -> list[Any]:
-        known = settings.SIGN_IN.providers
+        known = [one for one in settings.SIGN_IN.providers if one.protocol == "openid-connect"]
         return [_app(one) for one in known if provider in (None, KIND, one.id) and client_id in (None, one.client_id)]
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:

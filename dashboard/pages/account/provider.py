@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
 from requests import RequestException
 
+from dashboard.pages.account import saml
 from dashboard.pages.account.entering import enter, is_fresh, sign_in_context, wait_with
 from dashboard.pages.shared.frame import page, refusal, safe_next, show
 from runs.access import NotFound
@@ -57,6 +58,8 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
         if not is_fresh(request):
             return redirect(f"{reverse('second-factor-step')}?next={reverse('security')}")
         process = CONNECT
+    if provider.protocol == "saml":
+        return saml.lead(request, provider, process=process, after=after)
     try:
         found = get_adapter(request).get_provider(request, provider.id)
         response: HttpResponse = found.redirect(request, process=process, next_url=after)
@@ -71,6 +74,8 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
 def back(request: HttpRequest, provider_id: str) -> HttpResponse:
     """The browser comes back. allauth checks state and code and calls ``arrive`` with what the provider said."""
     provider = known_provider(provider_id)
+    if provider.protocol != "openid-connect":
+        raise NotFound("There is no such way to sign in.")
     if request.method == "HEAD":
         return redirect("sign-in")
     try:
@@ -103,20 +108,70 @@ def arrive(request: HttpRequest, login: Any) -> HttpResponse:
     documents = [data[name] for name in ("userinfo", "id_token") if isinstance(data.get(name), dict)]
     try:
         claims = claims_of(provider, *documents)
-        if login.state.get("process") == CONNECT:
-            return _connect(request, provider, claims)
-        user = person_of(provider, claims)
-    except (NotAdmitted, ValueError) as error:
-        log.info("sign_in.not_admitted", provider=provider.id, reason=str(error))
-        describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {error}"[:200], is_wanted=True)
-        return _refuse(request, str(error), 403)
-    after = safe_next(request, login.state.get("next") or "", reverse("home"))
+    except ValueError as error:
+        return not_taken(request, provider, str(error))
     try:
         locked = _locked(provider, claims, login.token)
     except KeyProblem as error:
         return _refuse(request, f"What {provider.name} gave cannot be stored now. {error}", 503)
-    wait_with(request, Arrival(provider.id, claims.subject, claims.sid, locked))
+    arrival = Arrival(provider.id, claims.subject, claims.sid, locked)
+    return let_in(
+        request,
+        provider,
+        claims,
+        arrival,
+        process=str(login.state.get("process")),
+        wanted=login.state.get("next") or "",
+    )
+
+
+def let_in(
+    request: HttpRequest, provider: Provider, claims: Claims, arrival: Arrival, *, process: str, wanted: str
+) -> HttpResponse:
+    """Sign in, or connect, the person of whom the provider said this. ``wanted``: the page to go to."""
+    try:
+        if process == CONNECT:
+            return _connect(request, provider, claims)
+        user = person_of(provider, claims)
+    except NotAdmitted as error:
+        return not_taken(request, provider, str(error))
+    wait_with(request, arrival)
+    after = safe_next(request, wanted, reverse("home"))
     return enter(request, user, after, provider.id, is_enough=provider.second_factor)
+
+
+def not_taken(request: HttpRequest, provider: Provider, why: str) -> HttpResponse:
+    """Refuse what a provider sent, with a sentence, and record that."""
+    log.info("sign_in.not_admitted", provider=provider.id, reason=why)
+    describe(action="sign-in", object=f"provider {provider.id}", result=f"refused: {why}"[:200], is_wanted=True)
+    return _refuse(request, why, 403)
+
+
+@csrf_exempt  # the provider's page posts what the provider signed
+@page(methods=("GET", "POST"), public=True)
+def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """The answer of a SAML provider: checked as it is posted, which comes without our cookies, then taken by a GET."""
+    provider = _by_saml(provider_id)
+    if request.method == "POST":
+        return saml.check(request, provider)
+    arrived = saml.take(request, provider) if request.method == "GET" else None
+    if arrived is None:
+        return failed(request, provider.name)
+    arrival = Arrival(provider.id, arrived.claims.subject, "", ends_at=arrived.ends_at)
+    return let_in(request, provider, arrived.claims, arrival, process=arrived.process, wanted=arrived.after)
+
+
+@page(methods=("GET",), public=True)
+def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """What a SAML provider is to know of this site."""
+    return saml.metadata(_by_saml(provider_id))
+
+
+def _by_saml(provider_id: str) -> Provider:
+    provider = known_provider(provider_id)
+    if provider.protocol != "saml":
+        raise NotFound("There is no such way to sign in.")
+    return provider
 
 
 def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> HttpResponse:

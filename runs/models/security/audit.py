@@ -90,6 +90,7 @@ class AuditHead(models.Model):
     hash = models.CharField(max_length=64, blank=True)
     cut_sequence = models.BigIntegerField(default=0)  # the last row that was removed
     cut_hash = models.CharField(max_length=64, blank=True)
+    sent_sequence = models.BigIntegerField(null=True)  # the last row that the collector of OTLP took
     seal = models.CharField(max_length=64, blank=True)  # of the four above, with the server's secret
 
     def __str__(self) -> str:
