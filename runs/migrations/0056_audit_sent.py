@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0054_sealed_factors")]
+    dependencies = [("runs", "0055_storage_keys")]
 
     operations = [
         migrations.AddField(
