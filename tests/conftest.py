@@ -69,6 +69,7 @@ from dashboard.setup.machine import find_chromium  # noqa: E402
 from runs.models import Run  # noqa: E402
 from runs.serving.password_hashing import Hasher  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
+from tests import migrated  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
 from tests.servers import Valkey, short_folder  # noqa: E402
 from tests.up_process import Up, new_home  # noqa: E402
@@ -109,6 +110,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests with a browser come last: while Playwright runs, its thread has a running event loop, which neither
     Django's database nor asynchronous tests can stand."""
     items.sort(key=lambda item: "browser" in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Whether the tables are there already: on SQLite they are copied, in a home that goes with this process."""
+    default = settings.DATABASES["default"]
+    if "sqlite" not in default["ENGINE"]:
+        return False
+    migrated.copy("trainyard.sqlite3", default["TEST"]["NAME"])
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from dashboard.up.parent_death import tethered
+from tests import migrated
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("TRAINYARD_", "DJANGO_", "REDIS_URL", "DATABASE_URL", "SECRET_KEY", "HOST", "PORT", "NODES", "ONCE")
@@ -118,12 +119,14 @@ class Up:
                 self._said.notify_all()
 
 
-def new_home(folder: Path) -> Path:
-    """Return a home in ``folder`` which `up` finds static files in, once a test of this process has let it collect
-    them: that takes seconds of CPU time, and they are the same for all."""
+def new_home(folder: Path, *, is_migrated: bool = True) -> Path:
+    """Return a home in ``folder`` which `up` finds tables in, and static files, once a test of this process has let it
+    collect them: both take seconds of CPU time, and they are the same for all."""
     home = folder / "home"
+    home.mkdir(mode=0o700)
+    if is_migrated:
+        migrated.copy_into(home)
     if kept_static_files().exists():
-        home.mkdir(mode=0o700)
         shutil.copytree(kept_static_files(), home / "static", copy_function=link_or_copy)
     return home
 

@@ -32,6 +32,7 @@ CAUSES = {
     "supervisor": ("process-lost", "The supervisor on {node} was killed; its ranks ended with it."),
     "reaper": ("process-lost", "The process reaper on {node} was killed; its ranks ended with it."),
 }
+EACH = tuple(CAUSES)
 
 
 def victim(yard: Yard, run: str, what: str) -> int:
@@ -50,33 +51,35 @@ def said(yard: Yard, run: str, code: str) -> list[str]:
 
 
 @pytest.mark.timeout(600)
-def test_killed_processes_cost_seconds_and_no_hand(yard: Yard, undisturbed: Losses) -> None:
+@pytest.mark.parametrize("killed", [pytest.param(EACH, id="each", marks=pytest.mark.extended), ("rank 1", "reaper")])
+def test_killed_processes_cost_seconds_and_no_hand(yard: Yard, undisturbed: Losses, killed: tuple[str, ...]) -> None:
     """Of a run on two nodes one process after another is killed; its loss curve is that of an undisturbed run."""
     from_storage = {"every_steps": 20, "keep": 3, "replicate_every_steps": 0}
     run = yard.submit(two_ranks("hurt", checkpoint=from_storage))
-    for number, what in enumerate(CAUSES, start=1):
+    for number, what in enumerate(killed, start=1):
         until(lambda number=number: len(own := kept(yard, run)) >= 2 and own[0]["attempt"] == number)
         os.kill(victim(yard, run, what), signal.SIGKILL)
         until(lambda number=number: yard.run(run)["attempt"] == number + 1)
     ended = yard.wait_for_end(run)
-    assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, 5), ended["reason"]
+    assert (ended["status"], ended["step"], ended["attempt"]) == ("SUCCEEDED", 400, len(killed) + 1), ended["reason"]
     events = yard.get(f"/runs/{run}/events", limit=200)["items"]
     assert "FAILED" not in [event["data"].get("to") for event in events]
-    check_causes(yard, run)
-    until(lambda: len(said(yard, run, "recovered")) == 4)
+    check_causes(yard, run, killed)
+    until(lambda: len(said(yard, run, "recovered")) == len(killed))
     restarts = yard.run(run)["restarts"]
     assert (
         restarts.pop("source") == "storage" and restarts.pop("from_step") % 20 == 0 and restarts.pop("steps_lost") >= 0
     )
-    assert restarts == {"max": 3, "used": 1, "total": 4, "due_at": None, "left_out": []}
+    assert restarts == {"max": 3, "used": 1, "total": len(killed), "due_at": None, "left_out": []}
     assert points(yard, run, "train/loss") == undisturbed["train/loss"]
 
 
-def check_causes(yard: Yard, run: str) -> None:
+def check_causes(yard: Yard, run: str, killed: tuple[str, ...]) -> None:
     """Each attempt's cause is what was killed on its node, and the other node is not blamed for what it felt."""
     restarts = said(yard, run, "restarting")
     ended = sorted(yard.get(f"/runs/{run}/attempts")["items"], key=number_of)[:-1]
-    for sentence, attempt, (kind, start) in zip(restarts, ended, CAUSES.values(), strict=True):
+    for sentence, attempt, what in zip(restarts, ended, killed, strict=True):
+        kind, start = CAUSES[what]
         cause = attempt["cause"]
         assert cause["class"] == kind and cause["sentence"].startswith(start.format(node=cause["node"])), cause
         assert sentence.startswith(cause["sentence"])

@@ -82,14 +82,14 @@ def second_shared_node(own_valkey: Valkey) -> Iterator[ControlledNode]:
 def calm_node(shared_node: ControlledNode) -> Iterator[ControlledNode]:
     """A node worker that all tests share which do it no harm: to start one with torch takes seconds of CPU time."""
     yield shared_node
-    shared_node.attempts.clear()
+    shared_node.forget()
 
 
 @pytest.fixture
 def two_nodes(calm_node: ControlledNode, second_shared_node: ControlledNode) -> Iterator[list[ControlledNode]]:
     """As ``calm_node``, and another."""
     yield [calm_node, second_shared_node]
-    second_shared_node.attempts.clear()
+    second_shared_node.forget()
 
 
 @pytest.fixture

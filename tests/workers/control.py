@@ -190,6 +190,18 @@ class ControlledNode:
         known.update(entry)
         self.tick()
 
+    def forget(self) -> None:
+        """Say of what has ended that its run was deleted, and nothing more of what that was said of before.
+
+        A supervisor waits a minute for a server that acknowledges what was sent: it would cost later tests its share.
+        """
+        ended = {attempt: entry for attempt, entry in self.attempts.items() if self.folder(attempt).is_ended()}
+        forgotten = {attempt for attempt, entry in self.attempts.items() if "is_gone" in entry}
+        self.attempts = {
+            attempt: {**entry, "is_gone": True} for attempt, entry in ended.items() if attempt not in forgotten
+        }
+        self.tick()
+
     def locked(self, order: JsonObject) -> Locked:
         return lock(self.key, order_scope(self.id), order)
 

@@ -1,5 +1,4 @@
-"""The node worker: one per machine. ``python -m workers.node`` or ``trainyard node``."""
+"""The node worker: one per machine. ``python -m workers.node`` or ``trainyard node``.
 
-from workers.node.main import main
-
-__all__ = ["main"]
+Nothing is imported here: the child that inspects a dataset lies in this package, and needs little of it.
+"""

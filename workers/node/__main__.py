@@ -1,6 +1,6 @@
 import sys
 
-from workers.node import main
+from workers.node.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -76,7 +76,7 @@ def test_it_stops_starts_again_with_another_token_and_is_killed_and_leaves_nothi
     """In a home so long that its socket is elsewhere."""
     with short_folder("ty-long-") as folder:
         (folder / ("long" * 30)).mkdir()
-        home = new_home(folder / ("long" * 30))
+        home = new_home(folder / ("long" * 30), is_migrated=False)
         first = Up(home, TMPDIR=str(folder))
         try:
             first.wait_until_ready()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import signal
@@ -13,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 from celery.utils.dispatch import Signal
 
+from workers.node import main
 from workers.node.brought import departure, leftovers
 from workers.node.brought.departure import Departure
 from workers.node.brought.tokens import token_for, token_in
@@ -123,7 +123,6 @@ def test_its_folder_goes_with_it_where_the_server_has_everything(tmp_path: Path)
 def test_a_node_reports_at_sigterm_that_it_is_leaving(
     attempt: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    main = importlib.import_module("workers.node.main")  # the package names a function so
     shutting_down = Signal()
     for name in ("NodeWorker", "Departure", "CommandReader", "make_app", "register", "signal", "sweep"):
         monkeypatch.setattr(main, name, MagicMock())
