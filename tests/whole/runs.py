@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.up_process import ROOT, Up
+from tests.up_process import ROOT, Up, wait_until
 
 FINAL = {"SUCCEEDED", "FAILED", "CANCELLED"}
 Document = dict[str, Any]
@@ -156,6 +156,10 @@ class Yard:
         self.wait_for(runs, f"{process} was not started again")
         self._killed[process] = found[0]
         os.kill(found[0], signal.SIGKILL)
+
+
+def until(holds: Callable[[], object], seconds: float = 120) -> None:
+    wait_until(holds, "what was waited for", seconds)
 
 
 def points(yard: Yard, run: str, name: str) -> dict[int, float]:

@@ -18,9 +18,8 @@ import pytest
 from tests.browser.conftest import tiny
 from tests.servers import short_folder
 from tests.up_process import OURS, ROOT, new_home
-from tests.whole.runs import Document, Yard, points
+from tests.whole.runs import Document, Yard, points, until
 from tests.whole.test_recovery import said
-from tests.whole.test_restoring import until
 from tests.whole.test_starting_again import started
 
 RELATIVE = 1e-5

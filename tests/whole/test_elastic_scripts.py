@@ -12,10 +12,9 @@ import pytest
 from tests.browser.conftest import packed
 from tests.servers import short_folder
 from tests.up_process import new_home
-from tests.whole.runs import Document, Yard
+from tests.whole.runs import Document, Yard, points, until
 from tests.whole.test_elastic import joined, shape
 from tests.whole.test_recovery import said
-from tests.whole.test_restoring import points, until
 from tests.whole.test_starting_again import started
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]

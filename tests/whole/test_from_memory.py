@@ -15,9 +15,8 @@ from tests.browser.conftest import tiny
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 from tests.whole.conftest import Losses, two_ranks
-from tests.whole.runs import Document, Yard, points
+from tests.whole.runs import Document, Yard, points, until
 from tests.whole.test_recovery import said, victim
-from tests.whole.test_restoring import until
 from workers.replicas.folders import FOLDER, MemoryFolder, memory_path
 from workers.transport.node_config import node_home
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import tiny
-from tests.whole.runs import Yard
-from tests.whole.test_restoring import until
+from tests.whole.runs import Yard, until
 from trainyard.bundle import pack
 
 

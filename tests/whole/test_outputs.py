@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import packed
-from tests.whole.runs import Yard
-from tests.whole.test_restoring import until
+from tests.whole.runs import Yard, until
 
 SCRIPT = """
 import os, pathlib, sys, time

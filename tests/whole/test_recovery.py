@@ -12,8 +12,8 @@ import pytest
 
 from tests.browser.conftest import packed
 from tests.whole.conftest import Losses, two_ranks
-from tests.whole.runs import Document, Yard, points
-from tests.whole.test_restoring import kept, until
+from tests.whole.runs import Document, Yard, points, until
+from tests.whole.test_restoring import kept
 
 ALWAYS_FAILS = """
 import trainyard

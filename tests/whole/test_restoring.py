@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.browser.conftest import packed
 from tests.whole.conftest import Losses, two_ranks
-from tests.whole.runs import Yard, points
+from tests.whole.runs import Yard, points, until
 from workers.node.checkpoints import sweep
 from workers.node.server_client import ServerClient
 from workers.transport.node_config import load_config, node_home
@@ -136,10 +135,3 @@ def sound(yard: Yard, run: str) -> list[dict[str, Any]]:
 def kept(yard: Yard, run: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = yard.get(f"/runs/{run}/checkpoints")["items"]
     return items
-
-
-def until(holds: Any, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.05)

@@ -12,9 +12,8 @@ import pytest
 
 from tests.up_process import ROOT
 from tests.whole.conftest import NUM_STEPS, Losses, two_ranks
-from tests.whole.runs import Yard, points
+from tests.whole.runs import Yard, points, until
 from tests.whole.test_recovery import said, script, victim
-from tests.whole.test_restoring import until
 
 DIVERGES = """
 import time, trainyard

@@ -8,8 +8,8 @@ import pytest
 
 from tests.browser.conftest import tiny
 from tests.whole.conftest import NUM_STEPS, Losses, two_ranks
-from tests.whole.runs import Yard, points
-from tests.whole.test_restoring import kept, until
+from tests.whole.runs import Yard, points, until
+from tests.whole.test_restoring import kept
 
 
 @pytest.mark.timeout(300)

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.conftest import tiny
-from tests.whole.runs import Document, Yard
+from tests.whole.runs import Document, Yard, until
 from tests.whole.test_recovery import said
-from tests.whole.test_restoring import until
 
 
 def endless(name: str) -> Document:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.chaos.scene import Scene
-from tests.whole.test_restoring import until
+from tests.whole.runs import until
 
 Damage = Callable[[Path, random.Random], None]
 
