@@ -42,7 +42,7 @@ def test_a_clean_interpreter_loads_nothing_forbidden(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["workers.node", "workers.transport.commands", "workers.forking.zygote", "workers.training"]
+    "module", ["workers.node.main", "workers.transport.commands", "workers.forking.zygote", "workers.training"]
 )
 def test_node_code_runs_where_django_is_not_installed(module: str) -> None:
     """Celery's own library looks for Django and takes what it finds, so here it must not be there to find."""
