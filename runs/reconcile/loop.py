@@ -132,13 +132,13 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)  # one that is being stopped does not get the next attempt
     changed = follow(attempt, listener)
-    has_left = attempt.ended_at is not None or attempt.settling_at is not None
-    is_free = changed and has_left and _is_over(attempt)
-    if is_free:  # first of all: the next run waits for these slots
-        _place_next(attempt, now)
     record_checkpoint_uses([attempt])
     record_traces([attempt])
     record_returns([attempt])
+    has_left = attempt.ended_at is not None or attempt.settling_at is not None
+    is_free = changed and has_left and _is_over(attempt)
+    if is_free:  # before the documents are written: the next run waits for these slots
+        _place_next(attempt, now)
     if _waits_for_records(attempt):
         look_again_soon(run_id)
     if not changed and attempt.run.status != Status.STOPPING:
