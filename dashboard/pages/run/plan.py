@@ -1,4 +1,5 @@
-"""The plan of a run beside what came of it: row by row, with the difference, and a word where it is large."""
+"""The plan of a run beside what came of it: row by row, with the difference, and a word where it is large. Beside them
+the coordinate check of a learning rate that muP carries over from another width."""
 
 from __future__ import annotations
 
@@ -8,15 +9,19 @@ from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
 from dashboard.pages.shared.numbers import between, percent, rate, scaled, seconds, size
+from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.presenting.measured import Measured, measured_of
-from trainyard.contract.facts import EstimateDocument, MemoryDocument, StepTimeDocument
+from trainyard.contract.facts import COORDINATES, CoordinateFacts, EstimateDocument, MemoryDocument, StepTimeDocument
 
 NEAR = 0.2  # a difference above this gets a word…
 SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
 MAX_KINDS = 16  # of ranks, each with a row of its own
 MANY_TIMES = 3.0  # from where a difference is shown as a factor
 ALIKE = 1.05  # a ratio within which ranks hold the same
+# A power of the width above this is growth: a rate that is right for one width is too high at another. Over two
+# doublings a power is known to 0.25; without muP that of the logits is 1.2.
+STEEP = 0.35
 
 
 class Row(NamedTuple):
@@ -201,3 +206,50 @@ def _rounded(value: float | None) -> int | None:
 
 def _flops(value: float) -> str:
     return scaled(value, "FLOP")
+
+
+class ActivationRow(NamedTuple):
+    name: str
+    changes: list[str]
+    power: str
+    is_steep: bool
+
+
+class WidthTransfer(NamedTuple):
+    widths: list[int]
+    lines: list[ActivationRow]
+    steps: int
+    optimizer: str
+    sentence: str
+    is_steep: bool
+
+
+def width_transfer(run: Run) -> WidthTransfer | None:
+    """None for a run without a base width, and until its rank 0 has reported."""
+    model = run.spec.get("task", {}).get("model") or {}
+    if not model.get("base_width"):
+        return None
+    found = facts_of(run.pk, COORDINATES, CoordinateFacts).get(0)
+    if found is None or not found.widths:
+        return None
+    lines = [_activation_row(name, changes, found.powers.get(name, 0.0)) for name, changes in found.changes.items()]
+    return WidthTransfer(
+        widths=found.widths,
+        lines=lines,
+        steps=found.steps,
+        optimizer=found.optimizer,
+        sentence=_transfer_sentence(lines, int(model["base_width"]), int(model.get("width") or 0)),
+        is_steep=any(one.is_steep for one in lines),
+    )
+
+
+def _activation_row(name: str, changes: list[float], power: float) -> ActivationRow:
+    words = f"{power:+.2f}".replace("-", "−")
+    return ActivationRow(name, [f"{change:.3f}" for change in changes], words, power > STEEP)
+
+
+def _transfer_sentence(lines: list[ActivationRow], base: int, width: int) -> str:
+    steep = [one.name for one in lines if one.is_steep]
+    if steep:
+        return f"Grows with the width: {', '.join(steep)}. The rate found at width {base} may be too high at {width}."
+    return f"No activation grows with the width: the rate found at width {base} holds at {width}."

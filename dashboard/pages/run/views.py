@@ -13,9 +13,8 @@ from dashboard.pages.run import evidence, output_files, rewinding, slow
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.code import code_view
 from dashboard.pages.run.network_results import network_results
-from dashboard.pages.run.plan import plan_tab
+from dashboard.pages.run.plan import plan_tab, width_transfer
 from dashboard.pages.run.resizing import nodes_over_time
-from dashboard.pages.run.width_transfer import width_transfer
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
