@@ -37,7 +37,7 @@ def cancel_races_with_the_launch(scene: Scene) -> None:
 
 def cancel_races_with_a_restart(scene: Scene) -> None:
     for _ in range(3):
-        run = scene.submit(steps=100)
+        run = scene.submit()  # long enough that it still runs when the kill comes
         scene.wait_for_a_step(run, 20, 60)
         scene.kill_of_attempt(run, scene.any_rank)
         time.sleep(scene.choice.random() * 1.5)
