@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 from django.conf import settings
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Case, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -38,10 +38,11 @@ EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 def home(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     runs = visible_runs(request.user).filter(archived_at=None)
-    # Few runs are placed or lost, and thousands may wait: these few are looked up by their status.
-    running = runs.filter(Q(local_id=None) | Q(status=Status.RUNNING), status__in=PLACED)
-    elsewhere = runs.filter(status=Status.LOST).exclude(local_id=None)
-    waiting = runs.filter(is_none("local_id"), one_of("status", WAITING), ended_at=None)
+    # Read along the index of the runs that have not ended: asked by status alone, SQLite would take one of all runs.
+    unended = runs.filter(ended_at=None)
+    running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
+    waiting = unended.filter(is_none("local_id"), one_of("status", WAITING))
+    elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
     over = runs.filter(one_of("status", FINAL), ended_at__isnull=False)
     live, queued, troubled, endless, ended, failed = _rows(
         [
