@@ -187,7 +187,8 @@ def test_a_file_of_another_run_in_tmp_is_not_seen(level: Mechanism) -> None:
             assert look(stray.read_text) == "FileNotFoundError"
             assert look(lambda: Path("/var/tmp/mine").write_text("x")) == "1" and (own / "mine").read_text() == "x"
             assert look(Path("/tmp/mine").read_text) == "x", "what the next process of the attempt finds"
-            assert look(data.read_text) == "a" and look(lambda: data.open("a")) == "OSError", "named: shown to read"
+            assert look(data.read_text) == "a", "named: shown"
+            assert look(lambda: data.open("a")) in ("OSError", "PermissionError")
         finally:
             stray.unlink(missing_ok=True)
         # A link that a rank laid where a mount is to be made leads nothing elsewhere, although we may be root here.
