@@ -16,6 +16,7 @@ from workers.training.checkpoints.encryption import file_context
 from workers.training.checkpoints.manifest import MANIFEST, Manifest, read_manifest
 from workers.training.checkpoints.reading import check_files
 
+pytestmark = pytest.mark.extended  # many trainings
 FIRST, SECOND = Keyring(1, {1: b"1" * 32}), Keyring(2, {1: b"1" * 32, 2: b"2" * 32})
 OFF = Keyring(0, SECOND.keys)
 EVERY_2 = {"steps": 6, "schedule": "constant", "checkpoint": {"every_steps": 2}}
@@ -79,7 +80,7 @@ def test_another_cut_of_the_model_reads_only_its_shards(yard: Yard, tmp_path: Pa
     points = yard.train(1, **{**EVERY_2, "steps": 8}, parallel={})[0]
     assert states(points)[0] == ("restored", 6)
     assert largest_difference(points, plain, step=6) < 1e-5
-    sharded = yard.train(2, **{**EVERY_2, "steps": 10}, parallel={"shard": 2, "replicate": 1})[0]
+    sharded = yard.train(2, **{**EVERY_2, "steps": 10}, parallel={"shard": 2})[0]
     assert states(sharded)[0] == ("restored", 8) and 10 in series(sharded, "train/loss")
 
 
