@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm sweeps security ssh tls ray kubernetes sagemaker check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security ssh tls ray kubernetes sagemaker check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -56,6 +56,10 @@ chaos: ## kill everything at random, SEEDS times (20), and compare what is store
 slurm: ## run on a Slurm that the tests start, with several machines (Debian: slurm-wlm, munge; root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/slurm)
+
+containers: ## run ranks in containers of this machine's Podman, in images that the tests make (Debian: podman; root)
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/workers/containers/test_podman.py $(ARGS)
 
 ray: ## run on a Ray that the tests start, with several machines; installs Ray itself
 	@$(PYTHON) -m dashboard.setup --for ray

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from runs.access import (
@@ -21,8 +22,11 @@ from runs.access import (
 from runs.actions.continuing import origin_problems
 from runs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
-from runs.secrets.delivery import missing_in
+from runs.secrets.delivery import credentials_missing, missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
+from trainyard.spec.problems import show
+from trainyard.spec.sections.container import SECTION as CONTAINER
+from trainyard.spec.sections.environment import has_container
 
 Packed = Mapping[str, Sequence[str]]  # by digest, the files of code that will be stored with the launch
 
@@ -59,7 +63,7 @@ def check_launch(
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
     problems = [*_code_problems(project, spec, packed or {}), *origin_problems(actor, spec.resolved(), cluster)]
-    problems += _secret_problems(actor, project, spec)
+    problems += [*_secret_problems(actor, project, spec), *_container_problems(spec, cluster, nodes, packed or {})]
     if room := check_fits(spec, nodes):
         raise NeverFits(cluster, [*room, *problems])
     if problems:
@@ -120,7 +124,31 @@ def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem
 
 def _secret_problems(actor: Someone, project: Project, spec: Spec) -> list[Problem]:
     task = spec.resolved()["task"]
-    missing = missing_in(task, project=project, person=actor if isinstance(actor, User) else None)
-    return [
+    person = actor if isinstance(actor, User) else None
+    missing = missing_in(task, project=project, person=person)
+    found = [
         Problem(f"task.secrets.{index}", f"{why[:1].lower()}{why[1:].rstrip('.')}") for index, why in missing.items()
     ]
+    if why := credentials_missing(spec.resolved(), project=project, person=person):
+        found.append(Problem(f"{CONTAINER}.credentials", f"{why[:1].lower()}{why[1:].rstrip('.')}"))
+    return found
+
+
+def _container_problems(spec: Spec, cluster: Cluster, nodes: Sequence[Node], packed: Packed) -> list[Problem]:
+    """Check that some node runs containers, and that the Containerfile is in the code."""
+    if not isinstance(spec, ScriptSpec) or not has_container(spec.resolved()):
+        return []
+    found = []
+    tools = [node.machine.tools for node in nodes if node.machine.tools is not None]
+    if tools and not any("podman" in known for known in tools):
+        words = f"no node of cluster {cluster.name} has Podman, which it needs: install it there, or leave it out"
+        found.append(Problem(CONTAINER, words))
+    file, sha256 = spec.environment.container.file, spec.bundle_sha256
+    if file and sha256 is not None and spec.git_code is None:
+        files = packed.get(sha256)
+        if files is None:
+            bundle = CodeBundle.objects.filter(project__name=spec.project, sha256=sha256).first()
+            files = bundle.files if bundle else [file]
+        if PurePosixPath(file).as_posix() not in files:
+            found.append(Problem(f"{CONTAINER}.file", f"there is no file {show(file)} in the code"))
+    return found

@@ -139,6 +139,11 @@ class Placement(models.Model):
         return convert({"at": 0.0, **about, **self.report}, AttemptReport)
 
     @property
+    def image(self) -> str:
+        """The image of the ranks' containers; empty where they run in none, or it is not there yet."""
+        return str(self.report.get("image") or "")
+
+    @property
     def output_state(self) -> OutputState:
         """How far its node is with sending the output. Read once: a page asks several times for each of many runs."""
         known: tuple[object, OutputState] | None = self.__dict__.get("_output_state")

@@ -12,6 +12,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import CodeReference, Locked, Order
 from trainyard.contract.seals import order_scope
+from trainyard.spec.sections.environment import has_container
 
 
 def locked_order(placement: Placement) -> Locked:
@@ -43,6 +44,7 @@ def order_for(placement: Placement) -> Order:
         restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
         lease_s=attempt.lease_s,
         replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
+        image_digest=image_digest(run),
         isolation_minimum=node.cluster.isolation_minimum,
         has_storage_keys=takes_storage_keys(run),
         log_rules=log_rules_of(run),
@@ -53,6 +55,18 @@ def keeps_in_memory(spec: SpecDocument) -> bool:
     """Whether ranks of a run of this spec keep states in the memory of their nodes."""
     checkpoint = spec.get("checkpoint") or {}
     return bool(checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps"))
+
+
+def image_digest(run: Run) -> str:
+    """Return the digest to which the first attempt resolved the tag of the run's image; empty until it has, and where
+    the ranks run in no image of a registry."""
+    if not has_container(run.spec):
+        return ""
+    for placement in Placement.objects.filter(attempt__run=run).order_by("attempt__fence", "node_rank"):
+        _, _, digest = placement.image.partition("@")
+        if digest:
+            return digest
+    return ""
 
 
 def replica_key(attempt: str) -> str:

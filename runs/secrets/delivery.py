@@ -10,8 +10,10 @@ from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUs
 from runs.secrets.storage_keys import keyring_of_project, living_keys
 from runs.secrets.store import open_newest, secrets_of
 from trainyard.at_rest.keyring import NO_KEYS, VARIABLE
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets
+from trainyard.spec.sections.container import credentials_reference
+from trainyard.spec.sections.environment import environment_of, secret_references
 from trainyard.spec.values.secrets import SecretReference, references_in
 
 
@@ -32,6 +34,15 @@ def missing_in(task: JsonObject, *, project: Project, person: User | None) -> di
     return found
 
 
+def credentials_missing(spec: SpecDocument, *, project: Project, person: User | None) -> str:
+    """Return why the credentials of the registry cannot be had; empty where they can, or none are asked for."""
+    section = environment_of(spec)
+    reference = credentials_reference(section.container) if section is not None else None
+    if reference is None or _find(reference, project, person) is not None:
+        return ""
+    return _sentence(reference, project, person)
+
+
 def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
     """Return the secrets of a live attempt for a node that has a part of it, and record that it got them. Raises
     NotPlaced, SecretMissing and KeyProblem."""
@@ -41,7 +52,7 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
         raise NotPlaced(f"There is no attempt {attempt_id!r} that goes on with a part on this node.")
     attempt, run = placement.attempt, placement.attempt.run
     given, versions = [], {}
-    for reference in references_in(run.spec.get("task", {})):
+    for reference in secret_references(run.spec):
         secret = _find(reference, run.project, run.created_by)
         if secret is None or not secret.version:
             raise SecretMissing(_sentence(reference, run.project, run.created_by))

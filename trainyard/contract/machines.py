@@ -18,7 +18,7 @@ class SandboxLevel(IntEnum):
     NONE = 0
     USER = 1  # a Unix user for each project, or a view of the disk of its own
     NAMESPACES = 2  # and namespaces for each attempt, with a filter of system calls
-    CONTAINER = 3  # not built
+    CONTAINER = 3  # of a run that asks for one (environment.container), and of no node
 
 
 HIGHEST_LEVEL = SandboxLevel.NAMESPACES
@@ -27,7 +27,8 @@ HIGHEST_LEVEL = SandboxLevel.NAMESPACES
 def sandbox_level(text: str, field: str) -> SandboxLevel:
     """Return the level of this number. Raises ValueError, which names ``field`` and the value."""
     if text == str(SandboxLevel.CONTAINER):
-        raise ValueError(f"{field}: level 3 (a container) is not built. The highest is {HIGHEST_LEVEL}.")
+        words = "level 3 is a container, which a run asks for (environment.container)"
+        raise ValueError(f"{field}: {words}. The highest is {HIGHEST_LEVEL}.")
     if text not in {str(int(one)) for one in SandboxLevel}:
         raise ValueError(f"{field}: {text[:20]!r} is no sandbox level. They are 0, 1 and 2.")
     return SandboxLevel(int(text))

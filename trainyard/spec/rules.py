@@ -108,7 +108,7 @@ def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
     if not isinstance(section, EnvironmentSection):
         return
     yield from section.problems()
-    if task.python and section.is_asked:
+    if task.python and section.is_asked and section.kind != "container":
         yield Problem(
             "task.python",
             f"{show(task.python)} stands beside environment, whose interpreter runs the ranks; leave one of them out",

@@ -16,7 +16,7 @@ class Unbuilt(NamedTuple):
     accepted: str
 
 
-UNBUILT: tuple[Unbuilt, ...] = (Unbuilt("environment.container", bool, "requirements, pyproject, lock or conda"),)
+UNBUILT: tuple[Unbuilt, ...] = ()
 
 
 def unbuilt_problems(document: JsonObject) -> list[Problem]:

@@ -188,6 +188,10 @@ class AttemptFolder:
         """To which a cold rank copies how far its collectives are."""
         return self.logs / f"rank-{rank}.marks"
 
+    def pid_path(self, rank: int) -> Path:
+        """Where Podman writes the pid of a rank in a container. The rank cannot write there."""
+        return self.path / f"rank-{rank}.pid"
+
     def stream_path(self, rank: int, stream: str) -> Path:
         return self.logs / f"rank-{rank}.{stream}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import sysconfig
 import tomllib
@@ -22,6 +23,7 @@ from workers.environments.requirement_lines import is_local, parse
 LAYOUT = 1  # of what the builder makes; a change makes every environment anew
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_FILES = 50
+_COPIES = re.compile(r"^\s*(COPY|ADD|RUN\s+--mount)\b", re.IGNORECASE | re.MULTILINE)
 SHORT = 16  # digits of a digest: of a folder's name, which stands in the first line of each program in it
 
 
@@ -72,6 +74,8 @@ def read_content(section: EnvironmentSection, code: Path) -> Content:
         reader.take_pyproject(section.pyproject)
     elif section.kind == "conda":
         reader.take(section.conda, f"{SECTION}.conda")
+    elif section.container.file:
+        reader.take_containerfile(section.container.file)
     return Content(section, reader.files, reader.needs_code)
 
 
@@ -130,6 +134,10 @@ class _Reader:
             raise BadEnvironment(f"{field}: {name} has no [project] table, whose dependencies are installed.")
         wanted = project.get("dependencies", [])
         self.needs_code = "dependencies" in project.get("dynamic", []) or any(is_local(str(one)) for one in wanted)
+
+    def take_containerfile(self, name: str) -> None:
+        text = self.take(name, f"{SECTION}.container.file")
+        self.needs_code = _COPIES.search(text) is not None
 
     def _read(self, name: str, field: str) -> str:
         root = self._code.resolve()

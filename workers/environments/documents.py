@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainyard.contract.base import WireStruct
+from workers.containers.documents import ContainerImage
 from workers.sandbox.process import Sandbox
 
 
@@ -13,6 +14,8 @@ class NodeTools(WireStruct, kw_only=True):
 
     uv: str = ""
     conda: str = ""
+    podman: str = ""
+    podman_environment: dict[str, str] = {}  # variables of the node that Podman gets
     pip: dict[str, str] = {}  # its configuration about indexes, which may hold a password
 
     @property
@@ -21,7 +24,7 @@ class NodeTools(WireStruct, kw_only=True):
 
     def capabilities(self) -> list[str]:
         """Return the names of what the node can build with, as its page and its status show them."""
-        return [self.builder, *([Path(self.conda).name] if self.conda else [])]
+        return [self.builder, *(Path(one).name for one in (self.conda, self.podman) if one)]
 
 
 class BuildPlan(WireStruct, kw_only=True):
@@ -53,6 +56,7 @@ class BuildProgress(WireStruct, omit_defaults=True):
     total: int = 0
     python: str = ""  # at the end: the version
     seconds: float = 0.0
+    image: ContainerImage | None = None  # at the end, of a container
 
 
 def words_of(progress: BuildProgress) -> str:

@@ -24,6 +24,7 @@ import structlog
 
 from trainyard.contract.base import WireStruct
 from workers.attempt.json_files import read_document, write_document
+from workers.containers.removal import remove_image
 from workers.environments.documents import NodeTools
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,8 @@ class EnvironmentRecord(WireStruct, kw_only=True):
     bytes: int = 0
     built_at: float = 0.0  # Unix seconds
     seconds: float = 0.0  # that building took
+    image: str = ""  # id, of a container
+    image_digest: str = ""  # under which a registry has it
 
 
 class FileLock:
@@ -168,7 +171,14 @@ class EnvironmentStore:
     def make_room(self, limit_bytes: int) -> list[str]:
         """Delete the environments that were used least recently until all take at most ``limit_bytes``, each counted
         as if it shared no file with another. Those in use stay. Returns the digests of what went."""
-        sizes = {place: record.bytes for place in self.places() if (record := place.record) is not None}
+        records = {place: record for place in self.places() if (record := place.record) is not None}
+        sizes = {place: 0 if record.image else record.bytes for place, record in records.items()}
+        images: dict[str, list[EnvironmentPlace]] = {}  # an image counts once, for the project that used it last
+        for place in sorted(records, key=lambda one: one.last_used_at):
+            if image := records[place].image:
+                images.setdefault(image, []).append(place)
+        for places in images.values():
+            sizes[places[-1]] = records[places[-1]].bytes
         total, removed = sum(sizes.values()), []
         for place in sorted(sizes, key=lambda one: one.last_used_at):
             if total <= limit_bytes:
@@ -177,6 +187,8 @@ class EnvironmentStore:
                 log.info("environment.evicted", digest=place.digest, bytes=sizes[place])
                 total -= sizes[place]
                 removed.append(place.digest)
+                if (image := records[place].image) and place == images[image][-1]:
+                    remove_image(self.tools().podman, image)
         if removed:
             for folder in {place.folder for place in sizes}:
                 empty_downloads(folder)

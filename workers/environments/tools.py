@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from workers.containers.probing import find_podman, podman_environment
 from workers.environments.documents import NodeTools
 from workers.environments.pip_configuration import configuration
 from workers.sandbox.node import NO_ISOLATION, Isolation
@@ -23,6 +24,8 @@ def find_tools(environment: Mapping[str, str], isolation: Isolation = NO_ISOLATI
     return NodeTools(
         uv=_first([*_on_path(["uv"], path), *own], isolation),
         conda=_first(_on_path(CONDAS, path), isolation),
+        podman=find_podman(environment),
+        podman_environment=podman_environment(environment),
         pip=configuration(environment, prefix),
     )
 

@@ -12,12 +12,16 @@ import termios
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
+from workers.containers.arguments import exec_words
+from workers.containers.documents import ContainerPlan
+from workers.containers.variables import variables_file
 from workers.interactive.request import RelayRequest
 from workers.machine.processes import die_with_parent, open_descriptors
 from workers.sandbox.namespaces import inside_of
 from workers.sandbox.process import enter
 
 NOT_FOUND, NOT_STARTED = 127, 126
+CONTAINER_SHELL = "/bin/sh"  # which of them an image has is not known here
 SHELLS = (("bash", "--norc"), ("sh",))  # the user of a rank has no name, which the machine's prompt would show
 
 
@@ -32,7 +36,7 @@ class Child(NamedTuple):
 
 def start(request: RelayRequest) -> Child:
     """Start the command. Call it while this process has one thread and knows no key."""
-    with inside_of(request.sandbox.holder):
+    with inside_of(request.sandbox.holder if request.container is None else 0):
         return _start_in_terminal(request) if request.order.terminal else _start_with_pipes(request)
 
 
@@ -94,6 +98,9 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
         os.closerange(3, max(open_descriptors(), default=2) + 1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        if request.container is not None:
+            problem = "podman"
+            _become_podman(request, request.container)
         enter(request.sandbox)
         die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
         os.umask(0o077)
@@ -115,3 +122,14 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
         with contextlib.suppress(OSError):
             os.write(2, f"trainyard: {problem}\n".encode())
         os._exit(code)
+
+
+def _become_podman(request: RelayRequest, container: ContainerPlan) -> NoReturn:
+    """Become Podman, which runs the command beside the rank in its container."""
+    environment = dict(request.environment)
+    if request.order.terminal:
+        environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] \\W\\$ "}
+    command = [_replaced(word, environment) for word in request.order.command] or [CONTAINER_SHELL]
+    words = exec_words(container, command, variables=variables_file(environment), is_terminal=request.order.terminal)
+    os.chdir("/")
+    os.execve(words[0], words, container.environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainyard.contract.base import WireStruct
 from trainyard.contract.sessions.documents import SessionOrder
+from workers.containers.documents import ContainerPlan
 from workers.sandbox.process import Sandbox
 
 
@@ -15,3 +16,4 @@ class RelayRequest(WireStruct, kw_only=True):
     order: SessionOrder
     environment: dict[str, str]  # of the rank, and RANK_PID
     sandbox: Sandbox
+    container: ContainerPlan | None = None  # of the rank: the command runs in there

@@ -16,6 +16,8 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
+SIGNALLED = 128  # and the number of a signal: how a shell says that it ended a program
+
 PROC = Path("/proc")
 # Loaded once and before any fork: dlopen in a forked child may meet a lock that a thread of the parent held.
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -39,6 +41,12 @@ class Exit(NamedTuple):
         if os.WIFSIGNALED(status):
             return cls(None, os.WTERMSIG(status))
         return cls(os.WEXITSTATUS(status), None)
+
+    def through_shell(self) -> Exit:
+        """Return how the program ended behind one that ends with 128 and the number of its signal."""
+        if self.code is not None and self.code - SIGNALLED in signal.valid_signals():
+            return Exit(None, self.code - SIGNALLED)
+        return self
 
 
 def die_with_parent(number: signal.Signals, parent: int) -> None:

@@ -14,6 +14,7 @@ from workers.progress import marker
 from workers.progress.marker import SIZE, Marker, Marks
 
 HOOK = Path(__file__).resolve().parent / "cold_hook"
+PROGRESS = str(Path(marker.__file__).resolve().parent)  # where the sampler is
 VARIABLE = "TRAINYARD_COLD_RANK"
 EMPTY = "TRAINYARD_COLD_RANK_PYTHONPATH"
 
@@ -21,11 +22,11 @@ EMPTY = "TRAINYARD_COLD_RANK_PYTHONPATH"
 class ColdRank(WireStruct):
     """The variable, as JSON."""
 
-    pid: int
+    pid: int  # 0: of the first interpreter that finds this, as in a container
     signal: int  # at which it writes its stacks; 0: none
     marks: str  # the file to which its sampler copies its marks
     code: str  # the folder with the user's code
-    progress: str = str(Path(marker.__file__).resolve().parent)  # where the sampler is
+    progress: str = PROGRESS
 
 
 def hooked_environment(environment: Mapping[str, str], *, marks: Path, code: Path, signal: int) -> dict[str, str]:
@@ -36,7 +37,11 @@ def hooked_environment(environment: Mapping[str, str], *, marks: Path, code: Pat
             file.write(bytes(SIZE))
     except OSError:  # a full disk: it is without
         return dict(environment)
-    plan = ColdRank(pid=os.getpid(), signal=signal, marks=str(marks), code=str(code))
+    return with_hook(environment, ColdRank(pid=os.getpid(), signal=signal, marks=str(marks), code=str(code)))
+
+
+def with_hook(environment: Mapping[str, str], plan: ColdRank) -> dict[str, str]:
+    """The same where the file of the marks is there already."""
     return {**environment, **leading_to_hook(environment.get("PYTHONPATH")), VARIABLE: encode(plan)}
 
 

@@ -30,8 +30,13 @@ from trainyard.spec.values.variables import expand
 from workers.attempt.documents import RankExit
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import write_document
+from workers.containers.arguments import run_words
+from workers.containers.documents import ContainerPlan
+from workers.containers.user import opened_by_user
+from workers.containers.variables import variables_file, variables_in_container
 from workers.machine.processes import die_with_parent, name_process, open_descriptors
-from workers.rank_process.cold_rank import hooked_environment
+from workers.progress.marker import SIZE
+from workers.rank_process.cold_rank import ColdRank, hooked_environment, with_hook
 from workers.rank_process.fresh_interpreter import (
     ROOT,
     flush_files,
@@ -44,6 +49,7 @@ from workers.rank_process.fresh_interpreter import (
 )
 from workers.rank_process.group_destruction import keep_destroyed_groups
 from workers.rank_process.group_formation import watch_group
+from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
 from workers.secrets.giving import variables_of
 from workers.secrets.masking import masked_text
@@ -67,6 +73,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # the first line of its log
     variables: dict[str, str] = {}  # what the arguments and the command may name
     sandbox: Sandbox = Sandbox()
+    container: ContainerPlan | None = None  # in which it runs, beside no sandbox of ours
     secrets: list[GivenSecret] = []  # beside the environment, which sessions beside the rank get too
 
     @property
@@ -91,7 +98,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
             return [*(expand(str(word), self.variables or self.environment) for word in words), *self.arguments]
         if task.get("module"):
             return [self.python, "-m", str(task["module"]), *self.arguments]
-        return [self.python, str(Path.cwd() / task["script"]), *self.arguments]
+        return [self.python, str(self.folder.code / task["script"]), *self.arguments]
 
     @property
     def task(self) -> JsonObject:
@@ -114,6 +121,8 @@ def become_rank(plan: RankPlan, parent: int, output: tuple[int, ...] = ()) -> No
         die_with_parent(signal.SIGKILL, parent)
         name_process(f"ty-rank-{plan.rank}")
         _reset_signals()
+        if plan.container is not None:
+            _start_container(plan, plan.container, parent, output)
         enter(plan.sandbox)  # before the rank makes its first file, which belongs to its user
         die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
         _reset_descriptors(plan, output)
@@ -278,6 +287,43 @@ def _start_cold(plan: RankPlan) -> NoReturn:
             raise
         os.write(2, f"Trainyard: {_why_not_started(words[0], error, plan)}\n".encode())
         os._exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
+
+
+def _start_container(plan: RankPlan, container: ContainerPlan, parent: int, output: tuple[int, ...]) -> NoReturn:
+    """Become Podman, which runs the rank in its container, hands its signals on and ends as it does."""
+    _reset_descriptors(plan, output or _streams_of(plan, container.user))
+    os.umask(0o077)
+    if container.cgroup and container.runtime.joins_groups:
+        cgroups.join(Path(container.cgroup))
+    try:
+        environment = {**plan.environment, **variables_in_container(plan.secrets, container)}
+        if not plan.task.get("command"):
+            environment = _with_hook(plan, container.user, environment)
+        file = variables_file({**environment, "PYTHONUNBUFFERED": "1"})
+        words = run_words(container, plan.command_line, variables=file, pid_file=str(plan.folder.pid_path(plan.rank)))
+        os.chdir("/")
+        die_with_parent(signal.SIGKILL, parent)  # a change of user reset the signal
+        os.execve(words[0], words, container.environment)
+    except (OSError, ValueError) as error:
+        os.write(2, f"Trainyard: {error}\n".encode())
+    os._exit(NOT_EXECUTABLE)
+
+
+def _streams_of(plan: RankPlan, user: int) -> tuple[int, ...]:
+    """Open stdout and stderr as the rank's user would: a link that another rank left leads root nowhere."""
+    paths = [plan.folder.stream_path(plan.rank, stream) for stream in ("stdout", "stderr")]
+    return tuple(opened_by_user(path, user, os.O_WRONLY | os.O_APPEND) for path in paths)
+
+
+def _with_hook(plan: RankPlan, user: int, environment: dict[str, str]) -> dict[str, str]:
+    marks = plan.folder.marks_path(plan.rank)
+    with contextlib.suppress(OSError):
+        descriptor = opened_by_user(marks, user, os.O_WRONLY | os.O_EXCL)
+        os.write(descriptor, bytes(SIZE))
+        os.close(descriptor)
+        hook = ColdRank(pid=0, signal=STACK_SIGNAL, marks=str(marks), code=str(plan.folder.code))
+        return with_hook(environment, hook)
+    return environment
 
 
 def _why_not_started(program: str, error: OSError, plan: RankPlan) -> str:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import structlog
 
-from trainyard.contract.base import BadDocument, decode, encode
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
-from trainyard.spec.sections.environment import EnvironmentSection, environment_of
+from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.values.durations import seconds_of, words_of
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.zygote_messages import StartRequest
+from workers.containers.documents import ContainerPlan
 from workers.environments.content import BadEnvironment, Content, read_content
 from workers.environments.documents import BuildPlan, BuildProgress
 from workers.environments.documents import words_of as progress_words
@@ -39,16 +40,11 @@ READ_BYTES = 1 << 16
 WAITS = "Waiting for the environment, which another run builds here"
 
 
-def build_for(order: Order, folder: AttemptFolder, request: StartRequest) -> EnvironmentBuild | None:
-    """Return what prepares the order's environment; None where its ranks run in the node's own."""
-    section = environment_of(order.spec)
-    if section is None:
-        return None
-    return EnvironmentBuild(section, order, folder, Path(request.home), request.isolation)
-
-
 class EnvironmentBuild:
     """``python`` is the interpreter of the environment once ``is_ready``; ``problem`` says why there will be none."""
+
+    builder = "workers.environments.builder"
+    what = "Building the environment"
 
     def __init__(
         self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation
@@ -67,6 +63,7 @@ class EnvironmentBuild:
         self.sentence = "Looking for the environment"
         self.problem: Reason | None = None
         self.is_ready = False
+        self.secrets: list[GivenSecret] = []  # of the attempt, once they are open
         self._is_over = False  # one of both was returned as news
         project = order.spec.get("project", "")
         self._store = EnvironmentStore(home)
@@ -76,8 +73,7 @@ class EnvironmentBuild:
         except BadEnvironment as error:
             self._content = Content(section, {}, False)
             self._fail(str(error))
-        digest = self._content.digest(code=self._code_digest(), builder=self._builder_name())
-        self.place = self._store.place(project, digest)
+        self.place = self._store.place(project, self._digest())
         self._lock = FileLock(self.place.lock)
         self._builders = FileLock(self.place.folder / BUILDERS_LOCK)
 
@@ -89,6 +85,15 @@ class EnvironmentBuild:
     def shown(self) -> list[Path]:
         """Folders that ranks read."""
         return [self.place.path, self.place.store / "pythons"]
+
+    @property
+    def image(self) -> str:
+        """The image of a container, as the report names it; empty for none."""
+        return ""
+
+    def container_of(self, local_rank: int) -> ContainerPlan | None:
+        """Return what starts the rank's container; None where it runs in none."""
+        return None
 
     def step(self) -> bool:
         """Do what can be done without waiting. Returns whether there is news."""
@@ -151,6 +156,9 @@ class EnvironmentBuild:
             )
         return read_content(self._section, self._folder.code)
 
+    def _digest(self) -> str:
+        return self._content.digest(code=self._code_digest(), builder=self._builder_name())
+
     def _builder_name(self) -> str:
         return Path(self._tools.conda).name if self._section.kind == "conda" else self._tools.builder
 
@@ -164,28 +172,30 @@ class EnvironmentBuild:
         self._lock.touch()
         self.is_ready = True
         age = words_of(max(0.0, time.time() - record.built_at))
-        own = f"Environment {self.place.digest}, {record.num_packages} packages"
+        own = self._describe(record)
         self._print(f"{own}: built {age} ago" if record.built_at < self._began_at else f"{own}: built")
+
+    def _describe(self, record: EnvironmentRecord) -> str:
+        return f"Environment {self.place.digest}, {record.num_packages} packages"
 
     def _start(self) -> None:
         """Start the builder, in a process and a sandbox of its own. The caller holds the lock alone."""
         if not self._builders.take(alone=False):
             self._lock.release()  # the project's downloads are being deleted
             return
-        if self._isolation.is_other_user:
-            hand_over(self._folder.code, user_of(self._order.spec.get("project", "")))
+        plan = self._plan()
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         try:
             with self._log_path.open("ab") as output:
                 self._builder = subprocess.Popen(
-                    [sys.executable, "-m", "workers.environments.builder", str(os.getpid()), str(writer)],
+                    [sys.executable, "-m", self.builder, str(os.getpid()), str(writer)],
                     stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], cwd=ROOT,
                     env=self._environment(), process_group=0,
                 )  # fmt: skip
                 assert self._builder.stdin is not None
                 with self._builder.stdin as stdin:
-                    stdin.write(encode(self._plan()).encode())
+                    stdin.write(encode(plan).encode())
         except OSError as error:
             os.close(reader)
             self._fail(f"The builder cannot be started: {error.strerror or error}.")
@@ -200,8 +210,10 @@ class EnvironmentBuild:
         own = {"TRAINYARD_ATTEMPT": self._order.attempt, "TRAINYARD_NODE": self._order.node_name}
         return {**passed_variables(os.environ), "PATH": os.environ.get("PATH", os.defpath), **own}
 
-    def _plan(self) -> BuildPlan:
+    def _plan(self) -> WireStruct:
         section, tools, place = self._section, self._tools, self.place
+        if self._isolation.is_other_user:
+            hand_over(self._folder.code, user_of(self._order.spec.get("project", "")))
         return BuildPlan(
             kind=section.kind,
             target=str(place.path),

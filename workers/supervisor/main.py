@@ -22,11 +22,12 @@ from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.zygote_messages import StartRequest
-from workers.machine.processes import Exit, identify, kill_children, send
+from workers.machine.processes import identify, kill_children, send
 from workers.rank_process.cold_rank import marks_files
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
-from workers.supervisor.environment import CODE, EnvironmentBuild, build_for
+from workers.supervisor.container import build_for
+from workers.supervisor.environment import CODE, EnvironmentBuild
 from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
@@ -117,6 +118,8 @@ class Supervisor:
         config = load_config(Path(request.home))
         assert config is not None, "a node that has an order has joined"
         self._secrets = opened_secrets(request.secrets, config, order)
+        if self._environment is not None:
+            self._environment.secrets = self._secrets
         self._output = MaskedOutput(folder, order.first_rank, waiting.pipes, self._secrets)
         client = connect(config.redis_url)
         self.contact = Contact(client, config.key, order)
@@ -281,7 +284,7 @@ class Supervisor:
             return
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
-                rank.end(Exit.of(status), time.time(), self.folder, is_cold=self._start.is_cold)
+                rank.end(self._start.exit_of(status), time.time(), self.folder, is_cold=self._start.is_cold)
                 self.confinement.record_memory(rank)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
@@ -379,6 +382,7 @@ class Supervisor:
             producers=last_sequences(self.folder.spool) if is_over else {},
             is_leased=self._is_leased(),
             matches=self._rules.matches(),
+            image=self._environment.image if self._environment else "",
             preparation=self._environment.sentence if self._environment and self.phase == Phase.PREPARING else "",
         )
 

@@ -30,6 +30,7 @@ def make_report(
     is_leased: bool = False,
     matches: Sequence[RuleMatch] = (),
     preparation: str = "",
+    image: str = "",
 ) -> AttemptReport:
     """Return the report of the order's attempt. ``at``: Unix seconds; ``ports``: MASTER_PORT, and those of ranks."""
     return AttemptReport(
@@ -49,6 +50,7 @@ def make_report(
         is_leased=is_leased,
         matches=list(matches),
         preparation=preparation,
+        image=image,
     )
 
 

@@ -40,7 +40,7 @@ class Sessions:
         """Start a session. Return why that is not possible, empty where it is."""
         if order.session in self._begun:  # the command came twice
             return ""
-        living: Mapping[int, int] = {rank.rank: rank.pid for rank in ranks if rank.ended_at is None}
+        living: Mapping[int, int] = {rank.rank: rank.main_pid for rank in ranks if rank.ended_at is None}
         self._relays = [relay for relay in self._relays if relay.poll() is None]
         if phase != Phase.RUNNING or order.rank not in living or order.rank not in self._plans:
             return f"Rank {order.rank} does not run here now."
@@ -63,6 +63,7 @@ class Sessions:
             order=order,
             environment={**plan.environment, "RANK_PID": str(inside_pid(pid))},
             sandbox=plan.sandbox,
+            container=plan.container,
         )
         with tempfile.TemporaryFile() as file:  # a pipe could be full, and no session may keep the supervisor waiting
             file.write(encode(request).encode())

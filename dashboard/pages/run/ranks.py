@@ -44,6 +44,7 @@ class AttemptView(NamedTuple):
     hang: HangFinding | None
     stacks: str  # where each rank stood when it hung
     checks: CheckTable | None  # of its nodes, when it was placed
+    images: list[str]  # of the containers that its ranks run in
 
 
 def attempts(run: Run) -> list[AttemptView]:
@@ -67,7 +68,8 @@ def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
     placements, axes = list(attempt.placements.all()), mesh.used if mesh else {}
     preflight = next(iter(attempt.preflights.all()), None)
     checks = check_table(preflight.checks) if preflight is not None else None
-    return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks, checks)
+    images = list(dict.fromkeys(one.image for one in placements if one.image))
+    return AttemptView(attempt, placements, ranks, axes, found, word, hang, stacks, checks, images)
 
 
 def _mesh(spec: SpecDocument, world_size: int) -> Mesh | None:

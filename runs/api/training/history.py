@@ -28,6 +28,7 @@ class PlacementOut(Schema):
     slots: list[int]
     phase: str
     reported_at: str | None
+    image: str = Field(description="of the container that its ranks run in, with its digest; empty: they run in none")
     ranks: list[dict[str, Any]]
 
 
@@ -171,6 +172,7 @@ def _placement(placement: Placement) -> PlacementOut:
         slots=[slot.index for slot in placement.held_slots.all()],
         phase=placement.phase,
         reported_at=stamp(placement.reported_at),
+        image=placement.image,
         ranks=[to_builtins(rank) for rank in placement.reported.ranks],
     )
 

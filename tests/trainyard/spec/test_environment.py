@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from trainyard.spec import SpecError, form_fields, parse_spec
-from trainyard.spec.sections.environment import environment_of
+from trainyard.spec.sections.container import CREDENTIALS
+from trainyard.spec.sections.environment import environment_of, secret_references
 
 SCRIPT: dict[str, Any] = {"name": "x", "task": {"script": "train.py"}}
 
@@ -70,9 +71,42 @@ def test_a_recipe_refuses_an_environment_in_words() -> None:
     assert "is for a script" in problems(document)["environment"]
 
 
-def test_a_container_is_refused_by_name_and_no_field_of_the_form() -> None:
-    assert (
-        "is not built yet" in problems({**SCRIPT, "environment": {"container": "python:3.12"}})["environment.container"]
+@pytest.mark.parametrize(
+    ("container", "path", "words"),
+    [
+        ("docker://x", "image", "must be an image such as"),
+        ("oci-archive:x.tar", "image", "must name an archive by its whole path"),
+        ("oci-archive:/data/../etc/x.tar", "image", "must name an archive by its whole path"),
+        ({"image": "a", "file": "Containerfile"}, "file", "stands beside environment.container.image"),
+        ({"file": "../Containerfile"}, "file", "must be a path inside the code's folder"),
+        ({"image": "a", "credentials": "not-one"}, "credentials", "must be the name of a secret"),
+        ({"image": "oci-archive:/x.tar", "credentials": "A"}, "credentials", "is for a registry"),
+        ({"name": "a"}, "name", "accepted here: image, file, credentials"),
+    ],
+)
+def test_a_bad_container_is_refused_by_field_and_value(container: Any, path: str, words: str) -> None:
+    assert words in problems({**SCRIPT, "environment": {"container": container}})[f"environment.container.{path}"]
+
+
+def test_a_text_is_the_image_of_a_container() -> None:
+    empty = {"image": "", "file": "", "credentials": ""}
+    assert resolved(container="")["container"] == empty, "specs of runs that were resolved before"
+    assert environment_of(parse_spec(SCRIPT).resolved()) is None
+    image = f"registry.example:5000/team/image:1@sha256:{'a' * 64}"
+    assert resolved(container=image)["container"] == {**empty, "image": image}
+    document = {**SCRIPT, "environment": {"container": {"image": "x", "credentials": "mine:REGISTRY"}}}
+    found = secret_references(parse_spec(document).resolved())
+    assert [(one.variable, one.name, one.is_personal) for one in found] == [(CREDENTIALS, "REGISTRY", True)]
+    assert "environment.container.image" in {info.path for info in form_fields()}
+
+
+def test_a_container_has_one_kind_of_environment_and_its_own_interpreter() -> None:
+    both = {**SCRIPT, "environment": {"container": "x", "requirements": ["a"]}}
+    assert "stands beside environment.requirements" in problems(both)["environment.container"]
+    python = {**SCRIPT, "environment": {"container": "x", "python": "3.12"}}
+    assert "environment.container says by itself" in problems(python)["environment.python"]
+    parse_spec(
+        {"name": "x", "task": {"script": "t.py", "python": "/opt/bin/python"}, "environment": {"container": "x"}}
     )
-    assert not any("container" in f"{info.path} {info.help}".lower() for info in form_fields())
-    assert "container" not in resolved(container=""), "specs of runs that were resolved before"
+    recipe = {"name": "x", "task": {"recipe": "tabular"}, "environment": {"container": "x"}}
+    assert "is for a script" in problems(recipe)["environment"]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainyard.contract.base import SpecDocument
 from trainyard.spec.problems import Problem, show
+from trainyard.spec.sections.container import Container, ContainerSection, credentials_reference
+from trainyard.spec.values.code_files import FileInCode, file_in_code, file_or_nothing, has_control
 from trainyard.spec.values.fields import Part, Window, field
+from trainyard.spec.values.secrets import SecretReference, references_in
 
 SECTION = "environment"
 # Of these a spec has one at most.
-KINDS = ("requirements", "pyproject", "lock", "conda")
+KINDS = ("requirements", "pyproject", "lock", "conda", "container")
 BUILT_BY_PIP = ("requirements", "pyproject", "lock")
 LOCKS = "uv.lock, pylock.toml (or pylock.NAME.toml), or a requirements file (.txt) with pinned versions"
 MAX_REQUIREMENTS, MAX_REQUIREMENT = 1_000, 1_000
@@ -27,26 +29,10 @@ _LOCK = re.compile(r"uv\.lock|pylock(\.[^.]+)?\.toml|.+\.txt")
 _FILES = re.compile(r"((-r|-c)[ =]*|(--requirement|--constraint)[ =]+)(?P<file>\S.*)")
 
 
-def file_in_code(value: str) -> str:
-    """Accept a path inside the code's folder. Raises ValueError."""
-    path = PurePosixPath(value)
-    if path.is_absolute() or ".." in path.parts or not path.name or "\\" in value or _has_control(value):
-        raise ValueError(f"must be a path inside the code's folder, such as requirements.txt, not {show(value)}")
-    return value
-
-
 def file_of(requirement: str) -> str | None:
     """Return the file that an entry of ``requirements`` names (``-r base.txt``), None for a package."""
     found = _FILES.fullmatch(requirement.strip())
     return found["file"].strip() if found else None
-
-
-def _has_control(value: str) -> bool:
-    return any(unicodedata.category(char) == "Cc" for char in value)
-
-
-def _file(value: str) -> str:
-    return file_in_code(value) if value else value
 
 
 def _as_list(value: object) -> object:
@@ -55,7 +41,7 @@ def _as_list(value: object) -> object:
 
 
 def _requirement(value: str) -> str:
-    if _has_control(value) or not value.strip():
+    if has_control(value) or not value.strip():
         raise ValueError(f"must be one package such as numpy>=2, or -r FILE, not {show(value)}")
     if (file := file_of(value)) is not None:
         file_in_code(file)
@@ -68,7 +54,7 @@ def _requirement(value: str) -> str:
 
 
 def _lock(value: str) -> str:
-    if value and not _LOCK.fullmatch(PurePosixPath(_file(value)).name):
+    if value and not _LOCK.fullmatch(PurePosixPath(file_or_nothing(value)).name):
         raise ValueError(f"must be {LOCKS}, not {show(value)}")
     return value
 
@@ -81,7 +67,6 @@ def _version(value: object) -> object:
     return value
 
 
-FileInCode = Annotated[str, Field(max_length=500), AfterValidator(_file)]
 LockFile = Annotated[str, Field(max_length=500), AfterValidator(_lock)]
 Requirement = Annotated[str, Field(max_length=MAX_REQUIREMENT), AfterValidator(_requirement)]
 Requirements = Annotated[
@@ -131,6 +116,7 @@ class EnvironmentSection(Part):
         group="what",
         advanced=True,
     )
+    container: Container = ContainerSection()
     python: PythonVersion = field(
         "",
         label="Python version",
@@ -154,18 +140,15 @@ class EnvironmentSection(Part):
         advanced=True,
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_container(cls, values: object) -> object:
-        """Specs that were resolved while the field stood here, unbuilt, have it empty: they can be cloned."""
-        if isinstance(values, Mapping) and values.get("container") == "":
-            return {name: value for name, value in values.items() if name != "container"}
-        return values
-
     @property
     def kind(self) -> str:
         """Return which of KINDS it is; empty for none."""
-        return next((name for name in KINDS if getattr(self, name)), "")
+        return next(iter(self.given), "")
+
+    @property
+    def given(self) -> list[str]:
+        """Return those of KINDS that it has: more than one is a problem."""
+        return [name for name in KINDS if (self.container.is_asked if name == "container" else getattr(self, name))]
 
     @property
     def is_asked(self) -> bool:
@@ -174,7 +157,8 @@ class EnvironmentSection(Part):
 
     def problems(self) -> Iterator[Problem]:
         """Yield what its fields cannot have together."""
-        given = [name for name in KINDS if getattr(self, name)]
+        given = self.given
+        yield from self.container.problems()
         if len(given) > 1:
             yield Problem(
                 f"{SECTION}.{given[1]}", f"stands beside {SECTION}.{given[0]}; one of {', '.join(KINDS)} is accepted"
@@ -201,3 +185,16 @@ def environment_of(spec: SpecDocument) -> EnvironmentSection | None:
     known = {name: values[name] for name in EnvironmentSection.model_fields if name in values}
     section = EnvironmentSection.model_validate(known)
     return section if section.is_asked else None
+
+
+def has_container(spec: SpecDocument) -> bool:
+    """Whether the ranks of a resolved spec run in containers."""
+    section = environment_of(spec)
+    return section is not None and section.kind == "container"
+
+
+def secret_references(spec: SpecDocument) -> list[SecretReference]:
+    """Return the secrets that an attempt of a resolved spec needs: its ranks', and the node's for a registry."""
+    section = environment_of(spec)
+    own = credentials_reference(section.container) if section is not None else None
+    return [*references_in(spec.get("task", {})), *([own] if own is not None else [])]

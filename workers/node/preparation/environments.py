@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from workers.containers.removal import remove_leftovers
 from workers.environments.store import EnvironmentStore
 from workers.environments.tools import find_tools
 from workers.sandbox.node import Isolation
@@ -17,6 +18,7 @@ class Environments:
     """Found out once, as the node worker starts. Supervisors build; here is only what no single attempt does."""
 
     def __init__(self, home: Path, isolation: Isolation) -> None:
+        self._home = home
         self._store = EnvironmentStore(home)
         self.tools = find_tools(os.environ, isolation)
         self._store.record_tools(self.tools)
@@ -26,6 +28,8 @@ class Environments:
         """Delete what a killed builder left, and what was used least recently where all take more than the limit."""
         self._store.remove_unfinished()
         self._store.make_room(self._limit_bytes)
+        if self.tools.podman:
+            remove_leftovers(self.tools.podman, self._home)
 
 
 def limit_bytes() -> int:

@@ -7,7 +7,7 @@ from typing import Protocol
 import httpx
 
 from trainyard.contract.orders import Locked, Order
-from trainyard.spec.values.secrets import references_in
+from trainyard.spec.sections.environment import secret_references
 from workers.node.preparation.bundles import Refusal
 
 REFUSED = 409  # the server has no such secret
@@ -20,7 +20,7 @@ class SecretSource(Protocol):
 def fetch_secrets(order: Order, source: SecretSource) -> Locked | None:
     """Return the secrets, locked for this node; None where the order has none. Raises Refusal, and what ``source``
     raises where the server does not answer."""
-    if not references_in(order.spec.get("task", {})) and not order.has_storage_keys:
+    if not secret_references(order.spec) and not order.has_storage_keys:
         return None
     try:
         return source.secrets(order.attempt)

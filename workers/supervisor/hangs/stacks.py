@@ -37,8 +37,8 @@ class Stacks:
         path = self._folder.stream_path(rank.rank, "stderr")
         if rank.rank not in self._asked:
             self._asked[rank.rank] = path.stat().st_size if path.exists() else 0
-            if handles(rank.pid, STACK_SIGNAL):  # the signal ends any other process
-                os.kill(rank.pid, STACK_SIGNAL)
+            if handles(rank.main_pid, STACK_SIGNAL):  # the signal ends any other process
+                os.kill(rank.main_pid, STACK_SIGNAL)
             return ""
         try:
             with open_plain(path) as file:

@@ -55,7 +55,7 @@ class HangWatch:
                     now=now,
                     at=time.time(),
                     marks=marker.read(),
-                    is_stopped=state_of(rank.pid) == STOPPED,
+                    is_stopped=state_of(rank.main_pid) == STOPPED,
                     is_alive=self._life.is_seen(rank, now),
                 )
                 stall = tracker.update(sample)
@@ -69,7 +69,7 @@ class HangWatch:
 
     def _add_evidence(self, stall: RankStall, rank: RankState, at: float) -> None:
         if stall.collective is not None:
-            add_network(stall, rank.pid, at)
+            add_network(stall, rank.main_pid, at)
         if not stall.stack and not stall.is_stopped:
             if not self._stacks.was_asked(rank.rank):
                 self._life.ignore_next_output(rank.rank)
@@ -107,7 +107,7 @@ class Life:
         if last is not None and now - last[0] < LIFE_EVERY_S:
             return False
         printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
-        used_s = sum(map(cpu_s, (rank.pid, *descendants_of(rank.pid))))
+        used_s = sum(map(cpu_s, (rank.main_pid, *descendants_of(rank.main_pid))))
         self._seen[rank.rank] = now, printed, used_s
         has_printed = last is not None and printed != last[1]
         if has_printed and rank.rank in self._ignored:

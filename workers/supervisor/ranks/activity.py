@@ -40,8 +40,9 @@ class Activity:
         return before != [(rank.printed_at, rank.computed_at) for rank in ranks]
 
     def _update_rank(self, rank: RankState, at: float, elapsed_s: float) -> None:
+        rank.find_inner(self._folder.pid_path(rank.rank))
         printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
-        used_s = sum(map(cpu_s, (rank.pid, *descendants_of(rank.pid))))
+        used_s = sum(map(cpu_s, (rank.main_pid, *descendants_of(rank.main_pid))))
         if rank.printed_at is None or printed != self._printed.get(rank.rank):
             rank.printed_at = at
         if rank.computed_at is None or used_s - self._used_s.get(rank.rank, 0.0) > BUSY_SHARE * elapsed_s:

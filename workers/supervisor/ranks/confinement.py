@@ -5,6 +5,9 @@ Both are made before the supervisor reads the node's key, and end with it.
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -13,11 +16,14 @@ import structlog
 
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
+from trainyard.spec.sections.environment import has_container
+from workers.containers.documents import ContainerPlan
+from workers.containers.naming import SHARED, SHARED_MEMORY
 from workers.machine.memory_kills import count_memory_kills
 from workers.rank_process.run import RankPlan
 from workers.sandbox import cgroups
 from workers.sandbox.namespaces import Holder
-from workers.sandbox.node import Isolation
+from workers.sandbox.node import Isolation, user_of
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.waiting import WaitingProcesses
 
@@ -35,6 +41,8 @@ class Confinement:
         self._address = address
         self._has_own_network = isolation.has_own_network and order.num_nodes == 1
         self._holder = Holder()
+        self._has_containers = has_container(order.spec)
+        self.shared_memory = self._make_shared_memory() if self._has_containers else None
         self._limits = limits_of(isolation, order.num_ranks)
         self._group = self._make_group()
         self._events = cgroups.MemoryEvents()
@@ -51,18 +59,27 @@ class Confinement:
         return Path(f"/proc/{self._holder.pid if self._has_own_network else 'self'}/net")
 
     def fork_waiting(self, *, has_pipes: bool) -> None:
-        """Fork the processes that will be the ranks. Call it while this process has one thread."""
+        """Fork the processes that will be the ranks. Call it while this process has one thread. One that becomes
+        Podman stays outside of the namespaces, into which Podman puts its container."""
         inside: AbstractContextManager[None] = nullcontext()
         if self.isolation.level >= SandboxLevel.NAMESPACES:
             inside = self._holder.for_children(address=self._address if self._has_own_network else "")
         with inside:
-            self.waiting = WaitingProcesses(self._order.num_ranks, has_pipes=has_pipes)
+            if not self._has_containers:
+                self._fork(has_pipes=has_pipes)
+        if self._has_containers:
+            self._fork(has_pipes=has_pipes)
+
+    def _fork(self, *, has_pipes: bool) -> None:
+        self.waiting = WaitingProcesses(self._order.num_ranks, has_pipes=has_pipes)
 
     def confined(self, plan: RankPlan) -> RankPlan:
         """Return the plan with what all ranks of the attempt share in its sandbox."""
         is_limited = (
             self._group is None and self._order.accelerator == "cpu"
         )  # a GPU's driver reserves more than it uses
+        if plan.container is not None:
+            return msgspec.structs.replace(plan, container=self._contained(plan.container))
         sandbox = msgspec.structs.replace(
             plan.sandbox,
             holder=self._holder.pid,
@@ -72,10 +89,24 @@ class Confinement:
         )
         return msgspec.structs.replace(plan, sandbox=sandbox)
 
+    def _contained(self, container: ContainerPlan) -> ContainerPlan:
+        return msgspec.structs.replace(
+            container,
+            holder=self._holder.pid,
+            has_own_network=self._has_own_network,
+            cgroup=str(self._group or ""),
+            shared_memory=str(self.shared_memory or ""),
+            memory_bytes=self.isolation.memory_bytes,
+            cpus=self.isolation.cpus,
+            processes=self.isolation.processes,
+        )
+
     def record_memory(self, rank: RankState) -> None:
         """Record in a rank that has ended whether the kernel killed for memory meanwhile, and by which limit."""
         if self._group is None:
             rank.oom_killed = count_memory_kills() > self._kills
+            if rank.oom_killed and self._has_containers:
+                rank.memory_limit_bytes = self.isolation.memory_bytes or None
             return
         events = cgroups.memory_events(self._group)
         rank.oom_killed = events.oom_kill > self._events.oom_kill
@@ -85,8 +116,19 @@ class Confinement:
     def close(self) -> None:
         """Remove what was made. The processes have ended."""
         self._holder.close()
+        if self.shared_memory is not None:
+            shutil.rmtree(self.shared_memory, ignore_errors=True)
         if self._group is not None:
             cgroups.remove(self._group)
+
+    def _make_shared_memory(self) -> Path:
+        """Make the folder that the containers of the attempt share as /dev/shm: each has a mount of its own, where
+        NCCL's ranks would not find each other."""
+        folder = Path(tempfile.mkdtemp(prefix=f"{SHARED_MEMORY}{self._order.attempt}-", dir=SHARED))
+        if self.isolation.is_other_user:
+            user = user_of(self._order.spec.get("project", ""))
+            os.chown(folder, user, user)
+        return folder
 
     def _make_group(self) -> Path | None:
         if not self.isolation.cgroup:

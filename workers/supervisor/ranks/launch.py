@@ -14,13 +14,18 @@ import psutil
 from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.orders import Go, Order
 from trainyard.formats.addresses import HOSTS
+from trainyard.spec.sections.container import CREDENTIALS
 from workers.attempt.folder import AttemptFolder
+from workers.containers.documents import ContainerPlan
+from workers.containers.variables import container_variables
 from workers.data_access.roots import CLOSED, ROOTS
+from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan
 from workers.replicas.plan import ReplicaPlan
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY, Sandbox
+from workers.supervisor.ranks.containers import filled, visible_devices
 from workers.supervisor.ranks.environment import (
     CheckpointCandidate,
     environment_of,
@@ -43,6 +48,8 @@ class BuiltEnvironment(Protocol):
     @property
     def shown(self) -> list[Path]: ...
 
+    def container_of(self, local_rank: int) -> ContainerPlan | None: ...
+
 
 class RankStart(NamedTuple):
     """How ranks begin: in the interpreter ``python``, as a program of their own (``task.command``), or warm. ``note``
@@ -52,16 +59,28 @@ class RankStart(NamedTuple):
     note: str = ""
     is_program: bool = False
     shown: tuple[Path, ...] = ()  # folders that ranks read besides
+    containers: tuple[ContainerPlan, ...] = ()  # of the ranks here, in their order
 
     @property
     def is_cold(self) -> bool:
         return self.is_program or bool(self.python)
 
+    def exit_of(self, status: int) -> Exit:
+        """Return how a rank ended. Podman ends with 128 and the number of the signal that ended its container."""
+        found = Exit.of(status)
+        return found if not self.containers else found.through_shell()
+
 
 def start_of_ranks(order: Order, folder: AttemptFolder, environment: BuiltEnvironment | None = None) -> RankStart:
     task = order.spec["task"]
     if environment is not None:
-        return RankStart(environment.python, is_program=bool(task.get("command")), shown=tuple(environment.shown))
+        containers = [environment.container_of(number) for number in range(order.num_ranks)]
+        return RankStart(
+            environment.python,
+            is_program=bool(task.get("command")),
+            shown=tuple(environment.shown),
+            containers=tuple(one for one in containers if one is not None),
+        )
     if task.get("command"):
         return RankStart(is_program=True)
     if "script" not in task or task.get("python"):
@@ -95,14 +114,27 @@ def plan_rank(
         checkpoints_of_run=checkpoints / order.run,
         skips=go.skips,
         interface=interface_of(address),
-        python=start.python,
+        python="" if start.containers else start.python,
     )
+    if start.containers:
+        task_own = order.spec["task"].get("environment") or {}
+        own = container_variables(own, task_own) | visible_devices(order, task_own)
     torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)
     own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
     own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden), **replica_variables(replicas)}
+    sandbox = sandbox_of(
+        order,
+        go,
+        folder,
+        cache=cache,
+        checkpoints=checkpoints,
+        isolation=isolation,
+        replicas=replicas,
+        shown=start.shown,
+    )
     return RankPlan(
         rank=order.first_rank + local_rank,
         path=str(folder.path),
@@ -111,17 +143,9 @@ def plan_rank(
         python=start.python,
         note=start.note,
         variables={**torchrun, **own},
-        secrets=list(secrets),
-        sandbox=sandbox_of(
-            order,
-            go,
-            folder,
-            cache=cache,
-            checkpoints=checkpoints,
-            isolation=isolation,
-            replicas=replicas,
-            shown=start.shown,
-        ),
+        secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
+        sandbox=sandbox,
+        container=filled(start.containers[local_rank], sandbox) if start.containers else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 

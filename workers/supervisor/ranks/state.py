@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from copy import copy
+from pathlib import Path
 
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import RankError, RankReport
@@ -19,6 +21,17 @@ from workers.supervisor.ranks.tracebacks import TRACEBACK_BYTES, error_in, last_
 class RankState(RankReport, kw_only=True):
     pid: int
     started_at: float  # Unix seconds
+    inner_pid: int = 0  # of its process in the container, which ``pid`` runs
+
+    @property
+    def main_pid(self) -> int:
+        """The process that executes the script."""
+        return self.inner_pid or self.pid
+
+    def find_inner(self, path: Path) -> None:
+        """Read the file into which Podman writes the pid of the container."""
+        with contextlib.suppress(OSError, ValueError):
+            self.inner_pid = self.inner_pid or int(path.read_text())
 
     @property
     def has_failed(self) -> bool:

@@ -132,7 +132,7 @@ class Collector(threading.Thread):
             }
             points += [(name, labels, float(value)) for name, value in named.items() if value is not None]
         for rank in self._ranks:
-            if rank.ended_at is None and (used := memory_of(rank.pid)) is not None:
+            if rank.ended_at is None and (used := memory_of(rank.main_pid)) is not None:
                 points.append(("system/rank_memory_bytes", {**node, "rank": str(rank.rank)}, used))
         if not has_room:
             self._num_refused += len(points)
@@ -148,7 +148,7 @@ class Collector(threading.Thread):
         pids = {*self._ancestors}
         for rank in self._ranks:
             if rank.ended_at is None:
-                pids |= {rank.pid, *descendants_of(rank.pid)}
+                pids |= {rank.main_pid, *descendants_of(rank.main_pid)}
         if pids != self._recorded:
             self._folder.record_processes([identify(pid) for pid in sorted(pids)])
             self._recorded = pids

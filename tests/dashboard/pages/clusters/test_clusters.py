@@ -193,7 +193,7 @@ def test_the_least_sandbox_level_of_a_cluster_is_set_by_its_form_and_level_3_is_
 ) -> None:
     client, path = as_user(cast.owner), f"/nodes/clusters/{cast.cluster.pk}/edit/"
     answer = client.post(path, {"name": cast.cluster.name, "isolation_minimum": "3"})
-    assert answer.status_code == 422 and "level 3 (a container) is not built" in answer.content.decode()
+    assert answer.status_code == 422 and "level 3 is a container" in answer.content.decode()
     assert client.post(path, {"name": cast.cluster.name, "isolation_minimum": "2"}).status_code == 302
     cast.cluster.refresh_from_db()
     assert cast.cluster.isolation_minimum == 2

@@ -1,0 +1,63 @@
+"""What starts a container, and what finds or builds its image, as they cross the border of a process."""
+
+from __future__ import annotations
+
+from trainyard.contract.base import WireStruct
+
+
+class ContainerRuntime(WireStruct, kw_only=True):
+    """The node's Podman, as it was tried. ``problem``: why it runs no container here, as a sentence."""
+
+    program: str = ""  # path of podman
+    changed_at: float = 0.0  # when the program was, in Unix seconds: another one is tried anew
+    oci: str = ""  # path of the program that starts containers for it; empty is Podman's own choice
+    has_init: bool = False  # it can put a process 1 of its own into a container
+    joins_groups: bool = False  # containers stay in the control group of who starts them
+    problem: str = ""
+
+
+class ImagePlan(WireStruct, kw_only=True):
+    """One image to be had. Either ``reference`` is set, of a registry or an archive, or ``file``, to build from."""
+
+    program: str  # path of podman
+    record: str  # file of the node's ContainerRuntime
+    work: str  # folder for this image alone, which nobody else reads
+    reference: str = ""
+    is_archive: bool = False
+    file: str = ""  # text of the Containerfile
+    context: str = ""  # the folder that it copies from
+    tag: str = ""  # of the image that is built
+    credentials: str = ""  # USER:PASSWORD of the registry
+    environment: dict[str, str] = {}  # variables of the node that pass
+
+
+class ContainerImage(WireStruct, kw_only=True):
+    """An image that the node has."""
+
+    id: str
+    digest: str = ""  # under which a registry has it
+    bytes: int = 0
+
+
+class ContainerPlan(WireStruct, kw_only=True):
+    """The container of one rank. Paths are the same inside as outside."""
+
+    runtime: ContainerRuntime
+    name: str
+    image: str  # id
+    attempt: str
+    folder: str  # of the attempt, by which leftovers are found
+    home: str  # of the node, whose leftovers they are
+    workdir: str
+    shared_memory: str = ""  # the folder that the ranks of the attempt share as /dev/shm
+    user: int = -1  # -1: the node's own
+    holder: int = 0  # whose PID and IPC namespaces it joins
+    own: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    cgroup: str = ""  # control group for the container
+    memory_bytes: int = 0  # where no control group of the attempt limits it; 0: no limit
+    cpus: float = 0.0
+    processes: int = 0
+    has_own_network: bool = False
+    environment: dict[str, str] = {}  # of Podman itself

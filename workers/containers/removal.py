@@ -1,0 +1,71 @@
+"""What goes again: images that nobody used for long, and what killed supervisors left of containers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import structlog
+
+from workers.attempt.folder import AttemptFolder, attempts_in
+from workers.containers.arguments import LABEL, OWNER, podman, remove_words
+from workers.containers.documents import ContainerRuntime
+from workers.containers.naming import SHARED, SHARED_MEMORY
+from workers.containers.probing import podman_environment
+
+log = structlog.get_logger(__name__)
+
+LIMIT_S = 60.0
+
+
+def remove_image(program: str, image: str) -> bool:
+    """Remove an image from the node. Podman refuses where a container still uses it."""
+    if not program or _call(ContainerRuntime(program=program), "image", "rm", image) is None:
+        return False
+    log.info("image.evicted", image=image[:12])
+    return True
+
+
+def remove_leftovers(program: str, home: Path) -> list[str]:
+    """Remove the containers and the shared memory of attempts that have no supervisor any more. Returns the names of
+    the containers."""
+    if not (home / "environments" / "containers.json").exists():
+        return []  # no container ever ran here
+    runtime = ContainerRuntime(program=program)
+    listed = _call(runtime, "ps", "--all", "--filter", f"label={OWNER}={home}", "--format", "json")
+    left = [str(one["Names"][0]) for one in json.loads(listed or "[]") if _is_over(one.get("Labels") or {})]
+    if left:
+        _call_words(remove_words(runtime, left))
+        log.warning("containers.leftover", names=left)
+    living = {folder.attempt for folder in attempts_in(home) if folder.lock_holder() is not None}
+    own = {folder.attempt for folder in attempts_in(home)}
+    for path in SHARED.glob(f"{SHARED_MEMORY}*"):
+        attempt = path.name.removeprefix(SHARED_MEMORY).partition("-")[0]
+        if attempt in own and attempt not in living:
+            shutil.rmtree(path, ignore_errors=True)
+    return left
+
+
+def _is_over(labels: dict[str, str]) -> bool:
+    folder = AttemptFolder(Path(labels.get(LABEL, "/nowhere")))
+    return folder.lock_holder() is None
+
+
+def _call(runtime: ContainerRuntime, *words: str) -> str | None:
+    """Return what Podman prints; None where it fails."""
+    return _call_words(podman(runtime, *words))
+
+
+def _call_words(words: list[str]) -> str | None:
+    try:
+        answer = subprocess.run(
+            words, env=podman_environment(os.environ), cwd="/", stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, errors="replace", timeout=LIMIT_S, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("podman.failed", words=words[1:], error=str(error)[:300])
+        return None
+    return answer.stdout

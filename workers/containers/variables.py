@@ -1,0 +1,63 @@
+"""The environment of a rank in a container, and the file in which Podman gets it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from trainyard.contract.calls.secrets import GivenSecret
+from workers.containers.documents import ContainerPlan
+from workers.containers.user import opened_by_user
+
+# Of the node's own variables these name files or programs of the machine, which an image does not have.
+OF_THE_MACHINE = frozenset(
+    (
+        *("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    )
+)
+
+
+class SeveralLines(ValueError):
+    """A variable that Podman cannot be given. The message is a sentence."""
+
+
+def container_variables(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return a rank's environment without what is the machine's. What the task sets (``own``) stays."""
+    return {name: value for name, value in environment.items() if name not in OF_THE_MACHINE or name in own}
+
+
+def variables_file(environment: Mapping[str, str]) -> str:
+    """Return the path of a file in memory, open in this process and in the program that it becomes. Raises
+    SeveralLines."""
+    lines = []
+    for name, value in environment.items():
+        if "\n" in value:
+            raise SeveralLines(
+                f"{name} has several lines, which no variable of a container can: give it as a file (file:NAME of "
+                "task.secrets, or a file of the code)."
+            )
+        lines.append(f"{name}={value}\n")
+    descriptor = os.memfd_create("environment", 0)  # 0: it stays open in a program that is started
+    left = memoryview("".join(lines).encode())
+    while left:
+        left = left[os.write(descriptor, left) :]
+    return f"/proc/self/fd/{descriptor}"
+
+
+def variables_in_container(secrets: Sequence[GivenSecret], plan: ContainerPlan) -> dict[str, str]:
+    """Return the variables of a rank's secrets. A file is one of the shared memory, which goes with the attempt."""
+    found = {one.variable: one.value for one in secrets if not one.is_file}
+    for one in secrets:
+        if one.is_file:
+            name = f"{plan.name}-{one.variable}"
+            _write(Path(plan.shared_memory) / name, one.value, plan.user)
+            found[one.variable] = f"/dev/shm/{name}"
+    return found
+
+
+def _write(path: Path, text: str, user: int) -> None:
+    descriptor = opened_by_user(path, user, os.O_WRONLY | os.O_EXCL)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)

@@ -1,0 +1,232 @@
+"""The supervisor's part with containers: has the attempt's image on the node before its ranks start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import structlog
+
+from trainyard.contract.base import WireStruct
+from trainyard.contract.orders import Order
+from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
+from trainyard.spec.sections.environment import EnvironmentSection, environment_of
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.json_files import read_document
+from workers.attempt.zygote_messages import StartRequest
+from workers.containers.arguments import podman, remove_words
+from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan
+from workers.containers.naming import container_name
+from workers.containers.probing import SETTING
+from workers.data_access.roots import ROOTS, path_problem
+from workers.environments.content import SHORT, BadEnvironment, Content, read_content
+from workers.environments.store import EnvironmentRecord, FileLock
+from workers.sandbox.node import Isolation
+from workers.supervisor.environment import EnvironmentBuild
+from workers.supervisor.ranks.containers import devices_of, devices_problem
+
+log = structlog.get_logger(__name__)
+
+LAYOUT = 1  # of what a digest is made of
+REMOVAL_LIMIT_S = 30.0
+
+
+def build_for(order: Order, folder: AttemptFolder, request: StartRequest) -> EnvironmentBuild | None:
+    """Return what prepares the order's environment; None where its ranks run in the node's own."""
+    section = environment_of(order.spec)
+    if section is None:
+        return None
+    kind = ContainerBuild if section.kind == "container" else EnvironmentBuild
+    return kind(section, order, folder, Path(request.home), request.isolation)
+
+
+class ContainerBuild(EnvironmentBuild):
+    """Finds the image, or has it pulled, read or built. A tag is resolved once, by the first attempt of the run; the
+    server hands the digest to all attempts after it."""
+
+    builder = "workers.environments.image_preparer"
+    what = "Preparing the image"
+
+    def __init__(
+        self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation
+    ) -> None:
+        self._resolved = order.image_digest
+        self._has_started = False
+        super().__init__(section, order, folder, home, isolation)
+
+    @property
+    def python(self) -> str:
+        return str(self._order.spec["task"].get("python") or "python3")
+
+    @property
+    def shown(self) -> list[Path]:
+        """The data roots of the node: its own files beside them lie outside of the container."""
+        return [Path(one) for one in os.environ.get(ROOTS, "").split(os.pathsep) if one and Path(one).is_dir()]
+
+    @property
+    def image_id(self) -> str:
+        record = self.place.record
+        assert record is not None, "the image is ready"
+        return record.image
+
+    @property
+    def image(self) -> str:
+        if not self.is_ready:
+            return ""
+        section = self._section.container
+        name = read_image(section.image) if section.image else None
+        record = self.place.record
+        if name is not None and record is not None and record.image_digest:
+            return name.pinned(record.image_digest)
+        return f"{section.image or section.file}, image {self.image_id[:12]}"
+
+    @property
+    def runtime(self) -> ContainerRuntime:
+        return read_document(self._runtime_path, ContainerRuntime) or ContainerRuntime(problem="it was not tried")
+
+    @property
+    def podman_environment(self) -> dict[str, str]:
+        return self._tools.podman_environment
+
+    def container_of(self, local_rank: int) -> ContainerPlan | None:
+        self._has_started = True
+        return ContainerPlan(
+            runtime=self.runtime,
+            name=container_name(self._order, local_rank),
+            image=self.image_id,
+            attempt=self._order.attempt,
+            folder=str(self._folder.path),
+            home=str(self._store.root.parent),
+            workdir=str(self._folder.code),
+            devices=tuple(devices_of(self._order)),
+            environment={**self.podman_environment, **self._environment()},
+        )
+
+    def close(self) -> None:
+        super().close()
+        if self._has_started:
+            self._remove_containers()
+
+    def _remove_containers(self) -> None:
+        """Remove what Podman keeps of containers whose processes were killed."""
+        names = [container_name(self._order, number) for number in range(self._order.num_ranks)]
+        try:
+            subprocess.run(
+                remove_words(self.runtime, names), env=self.podman_environment, cwd="/", check=False,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=REMOVAL_LIMIT_S,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:  # the node worker looks for leftovers besides
+            log.warning("containers.left", attempt=self._order.attempt, error=str(error))
+
+    @property
+    def _runtime_path(self) -> Path:
+        return self._store.root / "containers.json"
+
+    @property
+    def _reference(self) -> str:
+        """The image's name as Podman is asked for it."""
+        image = self._section.container.image
+        found = read_image(image)
+        if found is None or found.digest or not self._resolved:
+            return image
+        return found.pinned(self._resolved)
+
+    def _read(self) -> Content:
+        if not self._tools.podman:
+            raise BadEnvironment(
+                f"This node has no Podman, which {SECTION} needs, or no node worker that is root, or "
+                f"{SETTING}=off: mend that there, or take requirements, pyproject, lock or conda."
+            )
+        if problem := devices_problem(self._order):
+            raise BadEnvironment(problem)
+        section = self._section.container
+        if archive := section.archive:
+            path = Path(archive)
+            if not path.is_file():
+                raise BadEnvironment(f"{SECTION}.image: there is no file {archive} on this node.")
+            if problem := path_problem(path) or self._isolation.problem_of(archive):
+                raise BadEnvironment(f"{SECTION}.image: {problem}.")
+        return read_content(self._section, self._folder.code)
+
+    def _digest(self) -> str:
+        section = self._section.container
+        known: dict[str, object] = {"layout": LAYOUT, "kind": "container"}
+        if section.file:
+            known |= {"files": self._content.files, "code": self._code_digest() if self._content.needs_code else ""}
+        elif section.archive and Path(section.archive).is_file():
+            state = Path(section.archive).stat()
+            known |= {"archive": section.image, "size": state.st_size, "changed": state.st_mtime_ns}
+        else:
+            known["image"] = self._reference
+            if "@" not in self._reference:  # a tag, which may lead elsewhere by now: ask anew
+                known["attempt"] = self._order.attempt
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:SHORT]
+
+    def _use(self) -> None:
+        """Somebody may have removed the image from the node: then it is fetched again."""
+        record = self.place.record
+        if record is not None and not self._has_image(record.image):
+            self.place.delete()
+            return
+        super()._use()
+
+    def _has_image(self, image: str) -> bool:
+        try:
+            words = podman(self.runtime, "image", "exists", image)
+            answer = subprocess.run(
+                words, env=self.podman_environment, cwd="/", check=False, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=REMOVAL_LIMIT_S,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return False
+        return answer.returncode == 0
+
+    def _describe(self, record: EnvironmentRecord) -> str:
+        return f"Image {record.image[:12]}{f' ({record.image_digest})' if record.image_digest else ''}"
+
+    def _plan(self) -> WireStruct:
+        section = self._section.container
+        return ImagePlan(
+            program=self._tools.podman,
+            record=str(self._runtime_path),
+            work=str(self.place.folder / f"image-{self.place.digest}"),
+            reference=self._reference if section.image else "",
+            is_archive=bool(section.archive),
+            file="\n".join(self._content.files.values()) if section.file else "",
+            context=str(self._folder.code),
+            tag=f"localhost/trainyard/{self.place.digest}",
+            credentials=next((one.value for one in self.secrets if one.variable == CREDENTIALS), ""),
+            environment={**self.podman_environment, **self._environment()},
+        )
+
+    def _finish(self) -> None:
+        image = self._last.image
+        if image is None:
+            self._fail("Podman named no image.")
+            return
+        if "@" not in self._reference and image.digest and not self._section.container.archive:
+            self._resolve(image.digest)
+            return
+        self.place.write_record(
+            EnvironmentRecord(
+                kind=self._section.kind,
+                image=image.id,
+                image_digest=image.digest,
+                bytes=image.bytes,
+                built_at=time.time(),
+                seconds=round(self._last.seconds, 3),
+            )
+        )
+        self._use()
+
+    def _resolve(self, digest: str) -> None:
+        """Go on with the digest to which the tag leads now: it is kept under that."""
+        self._resolved = digest
+        self.place.delete()
+        self._lock.release()
+        self.place = self._store.place(self._order.spec.get("project", ""), self._digest())
+        self._lock = FileLock(self.place.lock)
