@@ -13,7 +13,8 @@ from workers.containers.documents import ContainerPlan, ContainerRuntime, ImageP
 from workers.containers.variables import SeveralLines, container_variables, variables_file
 from workers.environments.image_preparer import authorization_text, digest_in, registries_of, registry_of
 from workers.machine.processes import Exit
-from workers.supervisor.ranks.containers import devices_problem, visible_devices
+from workers.sandbox.process import Sandbox
+from workers.supervisor.ranks.containers import devices_problem, filled, visible_devices
 
 PLAN = ContainerPlan(
     runtime=ContainerRuntime(program="/usr/bin/podman", oci="/usr/sbin/runc"), name="trainyard-a-0", image="1f",
@@ -89,6 +90,13 @@ def test_gpus_come_by_cdi_and_are_counted_from_nought(tmp_path: Path) -> None:
     (tmp_path / "nvidia.yaml").write_text("kind: nvidia.com/gpu\n")
     assert devices_problem(order, (tmp_path,)) == ""
     assert visible_devices(order, {}) == {"CUDA_VISIBLE_DEVICES": "0,1"}
+
+
+def test_a_container_has_its_folders_where_the_node_has_no_sandbox(tmp_path: Path) -> None:
+    found = filled(PLAN, Sandbox(), [tmp_path / "code"], [tmp_path, tmp_path / "none"])
+    assert (found.user, found.own, found.shown[0]) == (-1, (str(tmp_path / "code"),), str(tmp_path))
+    assert len(found.shown) == 3, "and what tells where a rank hangs"
+    assert (tmp_path / "code").is_dir()
 
 
 def test_podmans_exit_code_is_that_of_the_program() -> None:

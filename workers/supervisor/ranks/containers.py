@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,13 +18,17 @@ CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 CDI_KIND = "nvidia.com/gpu"
 
 
-def filled(container: ContainerPlan, sandbox: Sandbox) -> ContainerPlan:
-    """Return the plan with the folders and the user that the rank would have in a sandbox of ours."""
+def filled(container: ContainerPlan, sandbox: Sandbox, own: Sequence[Path], shown: Sequence[Path]) -> ContainerPlan:
+    """Return the plan with the folders that the rank writes and reads, also where the node has no sandbox, and with the
+    user that it would have in one."""
+    for folder in own:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    read = [str(one) for one in shown if one.exists()]
     return msgspec.structs.replace(
         container,
         user=sandbox.user if sandbox.mechanism.is_other_user else -1,
-        own=sandbox.own,
-        shown=tuple(dict.fromkeys((*sandbox.shown, str(HOOK), PROGRESS))),
+        own=tuple(map(str, own)),
+        shown=tuple(dict.fromkeys((*read, str(HOOK), PROGRESS))),
     )
 
 

@@ -135,6 +135,7 @@ def plan_rank(
         replicas=replicas,
         shown=start.shown,
     )
+    folders = folders_of(order, go, folder, cache=cache, checkpoints=checkpoints, replicas=replicas, shown=start.shown)
     return RankPlan(
         rank=order.first_rank + local_rank,
         path=str(folder.path),
@@ -145,7 +146,7 @@ def plan_rank(
         variables={**torchrun, **own},
         secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
         sandbox=sandbox,
-        container=filled(start.containers[local_rank], sandbox) if start.containers else None,
+        container=filled(start.containers[local_rank], sandbox, *folders) if start.containers else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
@@ -163,16 +164,31 @@ def sandbox_of(
 ) -> Sandbox:
     """Return the sandbox of a rank. It writes its attempt's folders, its project's cache and its run's checkpoints
     and states in memory, and reads those that it may go on from."""
-    others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
-    written, read = replica_folders(replicas)
-    own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
+    own, read = folders_of(order, go, folder, cache=cache, checkpoints=checkpoints, replicas=replicas, shown=shown)
     kept = _named_in_tmp(order) if isolation.has_own_tmp else []
     return isolation.sandbox(
         order.spec.get("project", ""),
         own=own,
-        shown=[folder.path, *shown, *sorted(others), *read, *kept],
+        shown=[*read, *kept],
         temporary=folder.temporary,
     )
+
+
+def folders_of(
+    order: Order,
+    go: Go,
+    folder: AttemptFolder,
+    *,
+    cache: Path,
+    checkpoints: Path,
+    replicas: ReplicaPlan | None = None,
+    shown: Sequence[Path] = (),
+) -> tuple[list[Path], list[Path]]:
+    """Return the folders that a rank writes, and what it reads besides."""
+    others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
+    written, read = replica_folders(replicas)
+    own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
+    return own, [folder.path, *shown, *sorted(others), *read]
 
 
 def _named_in_tmp(order: Order) -> list[Path]:
