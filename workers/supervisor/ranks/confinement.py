@@ -60,9 +60,10 @@ class Confinement:
 
     def fork_waiting(self, *, has_pipes: bool) -> None:
         """Fork the processes that will be the ranks. Call it while this process has one thread. One that becomes
-        Podman stays outside of the namespaces, into which Podman puts its container."""
+        Podman stays outside of the namespaces, into which Podman puts its container, at every level: process 1 of a
+        namespace of its own would not get most signals."""
         inside: AbstractContextManager[None] = nullcontext()
-        if self.isolation.level >= SandboxLevel.NAMESPACES:
+        if self.isolation.level >= SandboxLevel.NAMESPACES or self._has_containers:
             inside = self._holder.for_children(address=self._address if self._has_own_network else "")
         with inside:
             if not self._has_containers:
