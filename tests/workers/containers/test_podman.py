@@ -30,7 +30,7 @@ LEFT_OUT = ("test", "tests", "site-packages", "dist-packages", "__pycache__", "i
 PACKAGES = Path(sysconfig.get_path("purelib"))
 WHO = """
 import os, pathlib
-print(os.getuid(), os.environ["RANK"], os.environ["TRAINYARD_RUN"], pathlib.Path("/etc/marker").read_text())
+print(os.getuid(), os.environ.get("RANK"), os.environ["TRAINYARD_RUN"], pathlib.Path("/etc/marker").read_text())
 status = pathlib.Path("/proc/self/status").read_text()
 print([line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "NoNewPrivs"))])
 print(sorted(one.name for one in pathlib.Path("/").iterdir()))
