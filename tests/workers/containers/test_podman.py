@@ -192,7 +192,7 @@ def test_two_ranks_run_in_the_image_as_nobody_in_particular(machine: Machine, no
     assert "True" in lines, "it sees the processes of its attempt"
     assert any(line.startswith("data: Read-only") or line.startswith("data: Permission") for line in lines), lines
     assert (node.folder(order["attempt"]).output / "out.txt").read_text() == "made inside"
-    assert report["image"].startswith("localhost/python:1, image ")
+    assert report["image"].startswith("localhost/python@sha256:"), "the tag, resolved"
     assert machine.containers() == ""
 
 
