@@ -50,7 +50,7 @@ def test_without_a_word_ranks_run_in_the_nodes_own() -> None:
         ({"conda": "e.yml", "python": "3.12"}, "environment.python", "environment.conda says by itself"),
         ({"requirements": ["a"], "python": "3.12", "inherit": True}, "environment.inherit", "belong to the node's own"),
         ({"requirements": ["a"], "limit": "0s"}, "environment.limit", "must be more than 0s"),
-        ({"reqs": ["a"]}, "environment.reqs", "accepted here: requirements, pyproject, lock, conda, python"),
+        ({"reqs": ["a"]}, "environment.reqs", "accepted here: requirements, pyproject, lock, conda, container, python"),
     ],
 )
 def test_what_cannot_be_is_refused_by_field_and_value(section: dict[str, Any], path: str, words: str) -> None:

@@ -21,6 +21,7 @@ from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
 from workers.containers.documents import ContainerRuntime
+from workers.containers.naming import SHARED, SHARED_MEMORY
 from workers.containers.probing import podman_environment, try_out
 
 pytestmark = pytest.mark.extended
@@ -96,7 +97,10 @@ def machine() -> Iterator[Machine]:
         if found.runtime.problem:
             pytest.skip(f"Podman runs no container here: {found.runtime.problem}")
         found.call("import", str(root_archive(folder)), "localhost/python:1")
+        before = set(SHARED.glob(f"{SHARED_MEMORY}*"))
         yield found
+        for left in set(SHARED.glob(f"{SHARED_MEMORY}*")) - before:  # of supervisors that a test killed
+            shutil.rmtree(left)
         found.call("system", "reset", "--force")
 
 
