@@ -82,8 +82,9 @@ class Account:
         self.client("iam").create_role(RoleName="training", AssumeRolePolicyDocument=policy)
 
     def reset(self) -> None:
-        self.faults()
+        """Forget all objects, and then the faults: jobs that these held back would start in between."""
         httpx.post(f"{self.url}/moto-api/reset")
+        self.faults()
 
     def stop(self) -> None:
         self._process.kill()
