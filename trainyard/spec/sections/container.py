@@ -15,8 +15,9 @@ from trainyard.spec.values.secrets import SecretReference, read_reference
 
 SECTION = "environment.container"
 ARCHIVES = ("oci-archive:", "docker-archive:")
-# How the node names the credentials among an attempt's secrets. No rank gets it, and no task can set it.
-CREDENTIALS = "TRAINYARD_REGISTRY_CREDENTIALS"
+# How the node names the credentials among the secrets of an attempt. It is no name of a variable: no task can set it,
+# and no rank gets it.
+CREDENTIALS = "environment.container.credentials"
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?"
