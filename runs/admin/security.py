@@ -7,7 +7,7 @@ from django.contrib import admin
 from runs.admin.base import Written
 from runs.audit.chain import canonical
 from runs.audit.pseudonyms import shown
-from runs.models import AuditEntry, AuditHead, Secret, SecretUse, SecretVersion
+from runs.models import AuditEntry, AuditHead, Secret, SecretUse, SecretVersion, StorageKey
 
 
 @admin.register(AuditEntry)
@@ -55,6 +55,14 @@ class SecretVersionAdmin(Written):
     list_select_related = ("secret__project", "secret__person", "created_by")
     exclude = ("wrapped_key", "ciphertext")
     search_fields = ("secret__name",)
+
+
+@admin.register(StorageKey)
+class StorageKeyAdmin(Written):
+    list_display = ("project", "number", "key_id", "created_at", "destroyed_at")
+    list_select_related = ("project",)
+    exclude = ("wrapped_key",)
+    search_fields = ("project__name",)
 
 
 @admin.register(SecretUse)

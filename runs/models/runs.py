@@ -282,7 +282,7 @@ class Run(models.Model):
             for field, value in changes.items():
                 setattr(self, field, value)
             data = {"from": current, "to": status, **({"evidence": evidence} if evidence else {})}
-            self.record(code, sentence, data=data, actor=actor, attempt=attempt)
+            self.record(code, sentence, data=data, actor=actor, attempt=attempt, at=now)
             if status in FINAL:
                 transaction.on_commit(lambda: run_ended.send_robust(sender=Run, run_id=self.pk))
 
@@ -303,9 +303,13 @@ class Run(models.Model):
         data: JsonObject | None = None,
         actor: User | None = None,
         attempt: Attempt | None = None,
+        at: datetime | None = None,
     ) -> Event:
-        """Write one line of the run's history and notify its pages."""
-        event = self.events.create(attempt=attempt, code=code, sentence=sentence, data=data or {}, actor=actor)
+        """Write one line of the run's history, at this moment by default, and notify its pages."""
+        moment = at or timezone.now()
+        event = self.events.create(
+            attempt=attempt, code=code, sentence=sentence, data=data or {}, actor=actor, at=moment
+        )
         transaction.on_commit(lambda: broadcast.run_changed(self.pk))
         return event
 

@@ -23,7 +23,7 @@ def correct_late(now: datetime) -> None:
         return
     _looked_at = now
     runs = Run.objects.filter(status=Status.SUCCEEDED, ended_at__gte=now - FOR, reason_code=INCOMPLETE)
-    for run in runs.order_by("-ended_at")[:AT_A_TIME]:
+    for run in runs.defer("spec", "estimate").order_by("-ended_at")[:AT_A_TIME]:
         attempt = run.attempts.prefetch_related("placements").latest("number")
         if is_complete(attempt, list(attempt.placements.all())):
             sentence = "Every rank finished, and the last of what they wrote has arrived since."

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from dashboard.http import connections
+from dashboard.http import connections, serving
 from dashboard.http.connections import HEAD_BYTES
 from dashboard.up.programs import web
 
@@ -96,10 +96,10 @@ async def test_a_head_without_an_end_is_not_kept_in_memory(port: int, monkeypatc
 
 
 def test_the_site_is_served_by_it() -> None:
-
     with socket.socket() as listener:
-        command = web(listener).command
-    assert command[command.index("--http") + 1] == "dashboard.http.connections:Connection"
+        assert "dashboard.http.serving" in web(listener).command
+    for options in (serving.OPTIONS, serving.APPS):
+        assert uvicorn.Config("dashboard.asgi:application", **options).http == "dashboard.http.connections:Connection"
 
 
 async def test_an_answer_that_nobody_reads_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from runs.points.charts.series import raw
 
 FILE = Path(__file__).with_suffix(".json")
 TIMES = ("id", "last_record_at", "compacted_cursor")
-NEWER = ("memory",)  # columns that came later, where they hold nothing
+NEWER = ("memory", "key_version")  # columns that came later, where they hold nothing
 
 
 def frames_of(run: str) -> bytes:

@@ -55,8 +55,9 @@ def test_attempts_of_recipes_get_all_keys_and_scripts_and_other_projects_none(ca
     assert order.has_storage_keys and given.value not in str(order)
     read = [str(row.after) for row in AuditEntry.objects.filter(action="secrets.read")]
     assert any("storage key" in one and "2" in one for one in read) and given.value not in str(read)
-    script = make_attempt(make_run(cast, spec=spec(task={"script": "train.py"}, code={"bundle": "x"})), [node])
-    assert not order_for(script.placements.get()).has_storage_keys and give(node, script.pk)[1].secrets == []
+    other = make_node(cast.cluster)
+    script = make_attempt(make_run(cast, spec=spec(task={"script": "train.py"}, code={"bundle": "x"})), [other])
+    assert not order_for(script.placements.get()).has_storage_keys and give(other, script.pk)[1].secrets == []
     switch(cast, encrypts=False)
     off = keyring_of(give(node, attempt.pk)[1].secrets[0].value)
     assert (off.newest, sorted(off.keys)) == (0, [1, 2]), "what was encrypted opens still"

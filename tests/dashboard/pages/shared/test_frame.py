@@ -22,6 +22,7 @@ AsUser = Callable[[User], Client]
 PUBLIC = {
     "sign-in", "use-link", "sign-out", "invitation",
     "second-factor-step", "sign-in-with", "openid_connect_callback", "provider-logout",
+    "saml-assertion", "saml-metadata",
 }  # fmt: skip
 
 
