@@ -14,7 +14,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security ssh tls ray kubernetes sagemaker check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security ssh tls notebook ray kubernetes sagemaker check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -88,6 +88,10 @@ ssh: ## run on hosts over SSH: two sshd that the tests start (Debian: openssh-se
 tls: ## a node that joins, trains and comes back after a rotation over TLS
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s tests/whole/test_tls.py $(ARGS)
+
+notebook: ## JupyterLab, which the node installs, in Chromium through the proxy of apps
+	@$(PYTHON) -m dashboard.setup --for tests
+	@$(BIN)/python -m pytest -s tests/whole/test_notebook.py $(ARGS)
 
 check: ## format, lint, types, migrations, import rules, Django's own checks
 	@$(PYTHON) -m dashboard.setup --for check

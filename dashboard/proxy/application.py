@@ -120,7 +120,7 @@ class AppProxy:
         self, scope: Scope, visit: Visit, entered: tuple[str, AppPass], receive: Receive, began: _Beginning
     ) -> None:
         """Raises Refusal."""
-        outgoing = _outgoing(scope, visit)
+        outgoing = _outgoing(scope, visit, entered[1].app_token)
         try:
             async with _Connection(visit, *entered) as channel:
                 exchange = Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
@@ -147,7 +147,11 @@ class AppProxy:
                     port=visit.app.port,
                     path=(path + (b"?" + query if query else b"")).decode("latin1"),
                     headers=towards_app(
-                        visit.headers, own_origin=visit.own_origin, port=visit.app.port, is_websocket=True
+                        visit.headers,
+                        own_origin=visit.own_origin,
+                        port=visit.app.port,
+                        app_token=entered[1].app_token,
+                        is_websocket=True,
                     ),
                     subprotocols=list(scope.get("subprotocols") or []),
                 )
@@ -229,14 +233,14 @@ async def _in_thread(function: Any, *arguments: Any) -> Any:
         raise Refusal(503, "Valkey does not answer. Try again soon.") from error
 
 
-def _outgoing(scope: Scope, visit: Visit) -> Outgoing:
+def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
     """Raises Refusal."""
     path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
     if length and (not length.isdigit() or int(length) > MAX_BODY_BYTES):
         raise Refusal(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
-    passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port)
+    passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token)
     return Outgoing(
         method=scope["method"].encode(),
         target=path + (b"?" + query if query else b""),

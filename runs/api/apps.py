@@ -10,14 +10,16 @@ from ninja import Status as Answer
 from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.shapes import Body
-from runs.interactive import app_tickets
+from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
 
 router = Router(tags=["runs"])
 
 
 class AppIn(Body):
-    port: int = Field(ge=1, le=MAX_PORT, description="where a process of the run listens on 127.0.0.1")
+    port: int | None = Field(
+        None, ge=1, le=MAX_PORT, description="where a process of the run listens on 127.0.0.1; null is its notebook's"
+    )
     rank: int = Field(0, ge=0, le=999_999, description="beside which rank")
 
 
@@ -31,9 +33,9 @@ def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[A
     """The address works once. What it opens lasts as long as the sign-in or token that it was asked for with. 409
     where the rank does not run, or the server opens no apps."""
     user = actor(request)
-    get_run(user, run_id, Permission.RUNS_ENTER)
+    run = get_run(user, run_id, Permission.RUNS_ENTER)
     secret, is_token = credential_of(request)
-    app = App(run_id, body.rank, body.port)
+    app = App(run_id, body.rank, body.port or notebooks.port_of(run))
     url = app_tickets.issue(actor=user, app=app, secret=secret, is_token=is_token)
     return Answer(201, AppOut(url=url, expires_in_s=app_tickets.TICKET_S))
 

@@ -15,9 +15,10 @@ from django.conf import settings
 
 from runs.access import get_run_to_enter
 from runs.engines.control_hints import control_key
+from runs.interactive import notebooks
 from runs.interactive.addresses import MAX_PORT, App, ProxyOrigin
 from runs.interactive.opening import place_of
-from runs.models import User
+from runs.models import Run, User
 from runs.refused import Refused
 from runs.serving.transport import redis
 from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, decode, encode
@@ -42,6 +43,7 @@ class AppPass(WireStruct, kw_only=True):
     secret: str  # of the token, or the key of the browser's session at the dashboard
     is_token: bool
     begun_at: float  # Unix seconds
+    app_token: str = ""  # which the app itself wants to see
 
     @property
     def app(self) -> App:
@@ -75,11 +77,16 @@ def issue(*, actor: User, app: App, secret: str, is_token: bool) -> str:
         secret=secret,
         is_token=is_token,
         begun_at=time.time(),
+        app_token=notebooks.token_of(run) if _is_its_notebook(run, app) else "",
     )
     ticket = secrets.token_urlsafe(32)
     redis().set(_key("ticket", ticket), _locked("ticket", ticket, made), ex=TICKET_S)
     log.info("app.ticket", user=actor.username, run=run.pk, rank=app.rank, port=app.port)
     return f"{origin.origin_of(app)}{ENTRY_PATH}?ticket={ticket}"
+
+
+def _is_its_notebook(run: Run, app: App) -> bool:
+    return notebooks.is_notebook(run) and app.rank == 0 and app.port == notebooks.port_of(run)
 
 
 def redeem(ticket: str, app: App) -> str:

@@ -87,6 +87,7 @@ ALONE = {
     "tests/whole/test_sweeps.py",
     "tests/whole/test_population.py",
     "tests/whole/test_tls.py",
+    "tests/whole/test_notebook.py",
 }
 APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
 

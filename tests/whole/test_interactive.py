@@ -16,10 +16,10 @@ from tests.whole.runs import Yard
 pytestmark = pytest.mark.extended
 
 
-def trainyard(up: Up, *words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def trainyard(up: Up, *words: str, data: bytes = b"", limit_s: float = 120) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "trainyard", *words], cwd=ROOT, env=environment(up), capture_output=True, input=data,
-        timeout=120, check=False,
+        timeout=limit_s, check=False,
     )  # fmt: skip
 
 

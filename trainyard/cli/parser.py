@@ -20,7 +20,7 @@ from trainyard.cli import (
     sweeping,
     syncing,
 )
-from trainyard.cli.beside import executing, forwarding
+from trainyard.cli.beside import executing, forwarding, notebooks
 from trainyard.cli.security.words import add_security
 
 Command = Callable[..., int]
@@ -227,6 +227,18 @@ def _add_interactive(commands: Any) -> None:
     forward.add_argument(
         "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
     )
+
+    opened = _command(commands, "notebook", notebooks.notebook, "open a notebook in a browser: a run's, or a new one")
+    opened.add_argument("id", nargs="?", metavar="ID", help="a run with a notebook; without it one is launched")
+    opened.add_argument("--name", default="notebook", help="of a new one (default: notebook)")
+    opened.add_argument("--project", default="default", help="of a new one (default: default)")
+    opened.add_argument("--cluster", default="local", help="of a new one (default: local)")
+    opened.add_argument("--code", default=".", metavar="FOLDER", help="that a new one can import (default: this one)")
+    _takes_overrides(opened)
+    opened.add_argument(
+        "--timeout", type=float, default=600.0, metavar="SECONDS", help="wait so long for it to run (default: 600)"
+    )
+    opened.add_argument("--no-browser", dest="browser", action="store_false", help="print the address alone")
 
 
 def _takes_rank(command: argparse.ArgumentParser) -> None:

@@ -57,6 +57,13 @@ class Traced(TypedDict):
     ranks: list[int]
 
 
+class OpenedApp(TypedDict):
+    """Where a browser opens an app of a run."""
+
+    url: str
+    expires_in_s: int
+
+
 class File(TypedDict):
     path: str
     size_bytes: int

@@ -50,6 +50,10 @@ class Client(Connection):
         body = {"steps": steps, "ranks": ranks}
         return self._json("POST", f"runs/{_part(run)}/trace", answers.Traced, json=body)
 
+    def open_app(self, run: str, port: int | None = None, rank: int = 0) -> answers.OpenedApp:
+        """Return an address that opens a port of the run in a browser, once; without a port its notebook."""
+        return self._json("POST", f"runs/{_part(run)}/apps", answers.OpenedApp, json={"port": port, "rank": rank})
+
     def rewind(self, run: str, *, to: int, first: int, last: int) -> run_answers.Run:
         """Have the run go back to step ``to``, and leave out the batches of the steps from ``first`` to ``last``."""
         body = {"to": to, "first": first, "last": last}

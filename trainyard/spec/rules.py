@@ -33,6 +33,8 @@ def broken_rules(spec: Spec) -> Iterator[Problem]:
         yield from _program_problems(task)
         yield from _argument_problems(task)
         yield from _environment_problems(spec, task)
+        if task.notebook:
+            yield from _notebook_problems(spec)
 
 
 def _secret_problems(spec: Spec) -> Iterator[Problem]:
@@ -49,6 +51,15 @@ def _share_problems(spec: Spec) -> Iterator[Problem]:
         ranks = f"{resources.most_nodes} x {resources.processes_per_node}"
         words = f"{resources.slots_per_process:g} is for a run of one rank, and this one has {ranks}; accepted here: 1"
         yield Problem("resources.slots_per_process", words)
+
+
+def _notebook_problems(spec: Spec) -> Iterator[Problem]:
+    """One person works in one process."""
+    resources = spec.resources
+    if (resources.most_nodes, resources.processes_per_node) != (1, 1):
+        ranks = f"{resources.most_nodes} x {resources.processes_per_node}"
+        words = f"{ranks} ranks are no notebook's, which has one; accepted here: 1"
+        yield Problem("resources.nodes" if resources.most_nodes > 1 else "resources.processes_per_node", words)
 
 
 def divides(spec: RecipeSpec) -> bool:
@@ -81,6 +92,8 @@ def _program_problems(task: ScriptTask) -> Iterator[Problem]:
         yield Problem(
             f"task.{first}", f"{show(getattr(task, first))} stands beside {shown}; exactly one of them is accepted"
         )
+    if task.notebook and task.arguments:
+        yield Problem("task.arguments", f"{show(task.arguments)} would be ignored: a notebook has none")
 
 
 def _argument_problems(task: ScriptTask) -> Iterator[Problem]:

@@ -36,6 +36,7 @@ from workers.containers.user import opened_by_user
 from workers.containers.variables import variables_file, variables_in_container
 from workers.machine.processes import die_with_parent, name_process, open_descriptors
 from workers.progress.marker import SIZE
+from workers.rank_process import notebook
 from workers.rank_process.cold_rank import ColdRank, hooked_environment, with_hook
 from workers.rank_process.fresh_interpreter import (
     ROOT,
@@ -78,7 +79,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_cold(self) -> bool:
-        return bool(self.python or self.task.get("command"))
+        return bool(self.python or self.task.get("command"))  # a notebook names its interpreter
 
     @property
     def folder(self) -> AttemptFolder:
@@ -96,6 +97,8 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
         if task.get("command"):
             words = task["command"]
             return [*(expand(str(word), self.variables or self.environment) for word in words), *self.arguments]
+        if task.get("notebook"):
+            return [self.python, *notebook.words_of(self.spec, self.variables, self.folder.output)]
         if task.get("module"):
             return [self.python, "-m", str(task["module"]), *self.arguments]
         return [self.python, str(self.folder.code / task["script"]), *self.arguments]
@@ -277,6 +280,8 @@ def _start_cold(plan: RankPlan) -> NoReturn:
     """Become an interpreter of the script's own, or the program of a command. The parent-death signal and the fence
     stay."""
     words, environment = plan.command_line, plan.environment
+    if plan.task.get("notebook"):
+        environment = notebook.prepare(environment, Path.cwd(), plan.folder.output)
     if not plan.task.get("command"):  # it begins with an interpreter
         marks = plan.folder.marks_path(plan.rank)
         environment = hooked_environment(environment, marks=marks, code=Path.cwd(), signal=STACK_SIGNAL)

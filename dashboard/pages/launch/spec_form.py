@@ -170,7 +170,7 @@ def document_of(typed: Typed) -> JsonObject:
             continue
         elif text or info.is_required or info.kind == "bool" or _is_checks(info):
             values[info.path] = as_value(info, text)
-    if typed["task"] == "script" and not any(f"task.{name}" in values for name in PROGRAMS):
+    if typed["task"] == "script" and not any(values.get(f"task.{name}") for name in PROGRAMS):
         values["task.script"] = ""  # what is missing is said beside it
     return merge({}, values)
 

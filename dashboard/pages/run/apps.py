@@ -8,8 +8,10 @@ from dashboard.pages.run.terminal import ranks, why_no_ranks
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.access import Permission, get_run, why_not_enter
-from runs.interactive import app_tickets
+from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
+from runs.models import Run
+from runs.refused import Refused
 
 TENSORBOARD_PORT = 6006
 LIMITS = (("rank", 999_999), ("port", MAX_PORT))
@@ -26,12 +28,21 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
     context = {
         **around(request, run, "apps"),
         "ranks": found,
+        "notebook_port": _notebook_port(run),
+        "is_notebook": notebooks.is_notebook(run),
         "is_served": app_tickets.proxy_origin() is not None,
         "tensorboard_port": TENSORBOARD_PORT,
         "command": command,
         "why_not": why_not_enter(request.user, run.pk) or ("" if found else _why_no_ranks(why_no_ranks(run))),
     }
     return show(request, "runs/apps.html", context, fragments=HEADER)
+
+
+def _notebook_port(run: Run) -> int | None:
+    try:
+        return notebooks.port_of(run)
+    except Refused:  # it has none, or none now
+        return None
 
 
 def _why_no_ranks(of_terminal: str) -> str:

@@ -19,6 +19,7 @@ ANSWERS = [
     ("get", "/runs/{run_id}", run_answers.Run),
     ("get", "/runs", answers.Page[run_answers.Run]),
     ("post", "/runs/{run_id}/trace", answers.Traced),
+    ("post", "/runs/{run_id}/apps", answers.OpenedApp),
     ("get", "/runs/{run_id}/files", answers.FileList),
     ("post", "/bundles", answers.Bundle),
     ("put", "/runs/local/{local_id}", answers.LocalRun),

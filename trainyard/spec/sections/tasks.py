@@ -213,7 +213,7 @@ class CommunicationTask(Part):
     secrets: Secrets = secrets_field()
 
 
-PROGRAMS = ("script", "module", "command")
+PROGRAMS = ("script", "module", "command", "notebook")
 
 
 Launcher = Literal["torchrun", "tensorflow", "mpi", "jax"]
@@ -230,8 +230,8 @@ Launch = Annotated[list[Launcher], BeforeValidator(_launchers), AfterValidator(_
 
 
 class ScriptTask(Part):
-    """The user's own code, run by every rank as torchrun would: a script, a module or a command, exactly one of them.
-    The two others are empty."""
+    """The user's own code, run by every rank as torchrun would: a script, a module or a command, or a notebook for a
+    person to work in, exactly one of them. The others are empty."""
 
     script: Script = field(
         "", label="Script", help="Path of the Python file inside the code's folder: python train.py.", group="what"
@@ -247,6 +247,12 @@ class ScriptTask(Part):
         label="Command",
         help="In place of a script, a program and its words, without a shell. With a slash (./train.sh) it is a file "
         "of the code; without one it is looked for on the rank's PATH. ${NAME} is a variable of the rank.",
+        group="what",
+    )
+    notebook: bool = field(
+        False,
+        label="Notebook",
+        help="In place of a script, JupyterLab on one node, for a person to work in. Its interpreter has jupyterlab.",
         group="what",
     )
     arguments: Annotated[list[Argument], Field(max_length=1_000)] = field(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainyard.spec.values.durations import DEFAULT_GRACE_S, duration
-from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, StepsOrAuto, TimeLimit, field
+from trainyard.spec.values.durations import DEFAULT_GRACE_S, DEFAULT_IDLE_S, duration
+from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, StepsOrAuto, TimeLimit, Window, field
 
 
 class Train(Part):
@@ -189,6 +189,13 @@ class Limits(Part):
         label="Time limit",
         help="How long the ranks of an attempt may run, such as 90m or 2h; then they are stopped. Empty is no limit.",
         group="safety",
+    )
+    idle: Window = field(
+        duration(DEFAULT_IDLE_S),
+        label="Idle",
+        help="How long nobody may use a notebook, and nothing may run in it, before it ends, such as 60m.",
+        group="safety",
+        advanced=True,
     )
     grace: Grace = field(
         duration(DEFAULT_GRACE_S),

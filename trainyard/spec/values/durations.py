@@ -9,6 +9,7 @@ from trainyard.spec.problems import show
 
 UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 DEFAULT_GRACE_S = 30.0
+DEFAULT_IDLE_S = 3600.0  # of a notebook
 OLD_GRACE_S = 5.0  # of a spec from before there was a field for it
 LONGEST_TIME_S = 365 * 86_400
 LONGEST_GRACE_S = 3_600

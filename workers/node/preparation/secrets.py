@@ -20,7 +20,8 @@ class SecretSource(Protocol):
 def fetch_secrets(order: Order, source: SecretSource) -> Locked | None:
     """Return the secrets, locked for this node; None where the order has none. Raises Refusal, and what ``source``
     raises where the server does not answer."""
-    if not secret_references(order.spec) and not order.has_storage_keys:
+    has_notebook = bool(order.spec.get("task", {}).get("notebook"))  # it has a token
+    if not (secret_references(order.spec) or has_notebook or order.has_storage_keys):
         return None
     try:
         return source.secrets(order.attempt)

@@ -83,6 +83,8 @@ def start_of_ranks(order: Order, folder: AttemptFolder, environment: BuiltEnviro
         )
     if task.get("command"):
         return RankStart(is_program=True)
+    if task.get("notebook"):
+        return RankStart(task.get("python") or sys.executable)
     if "script" not in task or task.get("python"):
         return RankStart(task.get("python") or "")
     if why := why_cold(task, folder.code):
