@@ -46,6 +46,7 @@ FORWARDED = b"x-forwarded-"
 # Access for other origins, and what reaches beyond this one: other ports of the host, other hosts of the domain.
 NOT_TO_THE_BROWSER = HOP_BY_HOP | frozenset(
     (
+        b"date",  # our server sets it
         b"set-cookie",
         b"location",
         b"strict-transport-security",

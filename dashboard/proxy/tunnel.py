@@ -38,6 +38,7 @@ MAX_CONNECTIONS = 60  # at a time; the node takes 64
 BUFFER_BYTES = 4 * 1024 * 1024  # that browsers have not read yet, of all connections; then the node waits
 TAKEN_EVERY_BYTES = 32 * 1024
 BEGIN_S = 20.0
+NOTEBOOK_S = 60.0  # in which JupyterLab has begun
 CHANNEL = struct.Struct(">I")
 NUMBER = struct.Struct(">Q")
 LOST_RIGHT = "You may not open this run's apps any more."
@@ -104,6 +105,7 @@ class Tunnel:
         self.granted = granted
         self.question = Question(Credential(granted.secret, granted.is_token), granted.run, is_session=True)
         self.closed: TunnelClosed | None = None
+        self._wait_s = NOTEBOOK_S if granted.app_token else 0.0
         self._link: SessionLink | None = None
         self._channels: dict[int, Channel] = {}
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
@@ -120,7 +122,7 @@ class Tunnel:
         """Open the way. Raises TunnelClosed."""
         try:
             await self._begin(address)
-            async with asyncio.timeout(BEGIN_S):
+            async with asyncio.timeout(BEGIN_S + self._wait_s):
                 await asyncio.shield(self._begun)
         except TunnelClosed as closed:
             self._finish(closed)
@@ -148,7 +150,7 @@ class Tunnel:
         user = users_of([self.question.credential]).get(self.question.credential)
         if user is None or user.pk != self.granted.user:
             raise TunnelClosed(401, "You are signed out.")
-        wish = SessionWish(rank=self.granted.rank, port=self.granted.port)
+        wish = SessionWish(rank=self.granted.rank, port=self.granted.port, wait_s=self._wait_s)
         return opening.begin(actor=user, run_id=self.granted.run, wish=wish, address=address)
 
     async def _refusal(self, code: int) -> TunnelClosed:

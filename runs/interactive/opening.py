@@ -87,6 +87,7 @@ def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenS
         columns=wish.columns,
         input=wish.input,
         port=wish.port,
+        wait_s=wish.wait_s,
         time_limit_s=wish.time_limit_s or (None if wish.terminal or wish.port else DEFAULT_LIMIT_S),
         output_limit_bytes=wish.output_limit_bytes or (None if wish.terminal or wish.port else DEFAULT_OUTPUT_BYTES),
     )

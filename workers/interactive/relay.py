@@ -89,7 +89,7 @@ class Relay:
         if self._child is not None:
             outputs = [asyncio.create_task(self._read_output(*one)) for one in self._streams(self._child)]
             work += [self._write_input(self._child), self._await_child(self._child, outputs)]
-        if self._forwarding is not None and (problem := self._forwarding.problem()):
+        if self._forwarding is not None and (problem := await self._port_problem(self._forwarding)):
             self._finish("refused", problem)
         tasks = [asyncio.create_task(self._guarded(one)) for one in work]
         try:
@@ -107,6 +107,20 @@ class Relay:
         for task in tasks:
             task.cancel()
         await self._link.close()
+
+    async def _port_problem(self, forwarding: Forwarding) -> str:
+        """Return why the port is not forwarded, once there was time enough for a process to listen there."""
+        alive_at, latest_at = 0.0, time.monotonic() + self._order.wait_s
+        while (problem := forwarding.problem()) and time.monotonic() < latest_at:
+            if time.monotonic() - alive_at >= KEEP_EVERY_S:
+                alive_at = time.monotonic()
+                try:
+                    await self._link.send(FrameKind.ALIVE)
+                except SessionGone as error:
+                    return str(error)
+            await asyncio.sleep(CHECK_S)
+        self._kept_at = self._typed_at = time.monotonic()
+        return problem
 
     def _finish(self, code: str, sentence: str, exit: Exit | None = None) -> None:
         """End the session; the first reason counts."""

@@ -14,6 +14,7 @@ MAX_WORDS = 1_000
 MAX_COMMAND_CHARACTERS = 32_000
 DEFAULT_LIMIT_S = 600.0  # of a command; a terminal or a port ends with its attempt, or when nobody uses it
 MAX_LIMIT_S = 24 * 3600.0
+MAX_WAIT_S = 120.0
 IDLE_LIMIT_S = 15 * 60.0  # without a key typed, or a byte to a forwarded port
 DEFAULT_OUTPUT_BYTES = 64 << 20  # of a command
 MAX_OUTPUT_BYTES = 4 << 30
@@ -73,6 +74,7 @@ class SessionWish(WireStruct, kw_only=True):
     columns: Size = 80
     input: bool = False  # a command without a terminal reads what the person sends
     port: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None  # forward this one: no command
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=MAX_WAIT_S)] = 0.0  # for a process that listens at the port
     time_limit_s: Annotated[float, msgspec.Meta(gt=0, le=MAX_LIMIT_S)] | None = None
     output_limit_bytes: Annotated[int, msgspec.Meta(gt=0, le=MAX_OUTPUT_BYTES)] | None = None
     session: Id = ""  # go on with this one…
@@ -93,6 +95,7 @@ class SessionOrder(WireStruct, kw_only=True):
     columns: int = 80
     input: bool = False
     port: int | None = None
+    wait_s: float = 0.0
     time_limit_s: float | None = None
     output_limit_bytes: int | None = None
 
