@@ -20,6 +20,7 @@ from runs.interactive.addresses import MAX_PORT, App, ProxyOrigin
 from runs.interactive.opening import place_of
 from runs.models import Run, User
 from runs.refused import Refused
+from runs.secrets.notebook_tokens import token_of
 from runs.serving.transport import redis
 from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, decode, encode
 from trainyard.contract.keys import PREFIX
@@ -77,7 +78,7 @@ def issue(*, actor: User, app: App, secret: str, is_token: bool) -> str:
         secret=secret,
         is_token=is_token,
         begun_at=time.time(),
-        app_token=notebooks.token_of(run) if _is_its_notebook(run, app) else "",
+        app_token=token_of(run) if _is_its_notebook(run, app) else "",
     )
     ticket = secrets.token_urlsafe(32)
     redis().set(_key("ticket", ticket), _locked("ticket", ticket, made), ex=TICKET_S)

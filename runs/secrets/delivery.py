@@ -6,8 +6,8 @@ from django.utils import timezone
 
 from runs.audit.acts import Act
 from runs.audit.recording import record
-from runs.interactive import notebooks
 from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.secrets.notebook_tokens import TOKEN_VARIABLE, token_of
 from runs.secrets.storage_keys import keyring_of_project, living_keys
 from runs.secrets.store import open_newest, secrets_of
 from trainyard.at_rest.keyring import NO_KEYS, VARIABLE
@@ -74,7 +74,7 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
         )
         Secret.objects.filter(pk=secret.pk).update(used_at=timezone.now())
     if run.spec.get("task", {}).get("notebook"):
-        given.append(GivenSecret(notebooks.TOKEN_VARIABLE, notebooks.token_of(run), False))
+        given.append(GivenSecret(TOKEN_VARIABLE, token_of(run), False))
     read = {f"secret {_shown(one)}": number for one, (_, number) in versions.items()}
     read |= {"storage key": max(keyring.keys)} if keyring.keys else {}
     _record(node, attempt, run, read)

@@ -51,6 +51,7 @@ def test_the_shortest_script_has_no_training_settings() -> None:
         "script": "train.py",
         "module": "",
         "command": [],
+        "notebook": False,
         "arguments": [],
         "code": ".",
         "python": "",
