@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from runs.models import Run
 from runs.refused import Refused
+from trainyard.contract.base import convert
+from trainyard.contract.orders import Go
 
 
 def is_notebook(run: Run) -> bool:
@@ -13,7 +15,6 @@ def is_notebook(run: Run) -> bool:
 def port_of(run: Run) -> int:
     """Return where JupyterLab listens on its node. Raises Refused where none runs."""
     attempt = run.live_attempt()
-    placement = attempt.placements.order_by("first_rank").first() if attempt is not None else None
-    if not is_notebook(run) or placement is None or placement.port is None:
+    if not is_notebook(run) or attempt is None or not attempt.go:
         raise Refused("no-notebook", f"Run {run.name} has no notebook that runs now.")
-    return placement.port
+    return convert(attempt.go, Go).master_port
