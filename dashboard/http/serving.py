@@ -27,6 +27,7 @@ OPTIONS: dict[str, Any] = {
     "access_log": False,
     "server_header": False,
 }
+APPS_APPLICATION: Any = "dashboard.proxy.asgi:application"
 APPS = {**OPTIONS, "ws_max_size": 64 * 1024 * 1024}  # what a notebook sends its kernel may be large
 
 
@@ -42,7 +43,7 @@ class Server(uvicorn.Server):
         await self.lifespan.startup()
         self.servers = [await self.listen(self._listener, self.config)]
         if self._apps is not None:
-            apps = uvicorn.Config("dashboard.proxy.asgi:application", **APPS)
+            apps = uvicorn.Config(APPS_APPLICATION, **APPS)
             apps.load()
             self.servers.append(await self.listen(self._apps, apps))
         self.started = True

@@ -14,7 +14,7 @@ import pytest
 import redis
 import uvicorn
 
-from dashboard.http import listening
+from dashboard.http import listening, serving
 from dashboard.http.listening import ServerCertificate, TlsListener
 from dashboard.http.serving import OPTIONS, TlsServer
 from dashboard.tls import folder
@@ -131,3 +131,21 @@ async def test_a_plain_client_of_valkey_gets_the_words(gate: int) -> None:
 
     with pytest.raises(redis.RedisError, match="TLS only: use a rediss"):
         await asyncio.to_thread(talk)
+
+
+async def other(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"other"})
+
+
+async def test_a_second_listener_has_an_application_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "APPS_APPLICATION", other)
+    site, apps = bound(), bound()
+    server = serving.Server(uvicorn.Config(hello, **{**OPTIONS, "loop": "asyncio"}), site, apps)
+    working = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    assert (await ask(site.getsockname()[1], None)).endswith(b"http")
+    assert (await ask(apps.getsockname()[1], None)).endswith(b"other")
+    server.should_exit = True
+    await working
