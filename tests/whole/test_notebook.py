@@ -35,7 +35,9 @@ def test_a_cell_is_run_and_whoever_loses_the_role_is_cut_off(
     page.goto(url)
     page.locator(".jp-LauncherCard[title*='ipykernel']").first.click(timeout=120_000)
     cell = page.locator(".jp-Notebook .jp-Cell .cm-content").first
-    cell.click(timeout=60_000)
+    cell.wait_for(timeout=60_000)
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=120_000)  # earlier there is no kernel to run it
+    cell.click()
     page.keyboard.type("import mine; mine.ANSWER + 1")
     page.keyboard.press("Shift+Enter")
     expect(page.locator(".jp-OutputArea-output").first).to_contain_text("43", timeout=60_000)
