@@ -60,6 +60,10 @@ def _notebook_problems(spec: Spec) -> Iterator[Problem]:
         ranks = f"{resources.most_nodes} x {resources.processes_per_node}"
         words = f"{ranks} ranks are no notebook's, which has one; accepted here: 1"
         yield Problem("resources.nodes" if resources.most_nodes > 1 else "resources.processes_per_node", words)
+    section = getattr(spec, "environment", None)
+    if section is not None and section.container.is_asked:
+        words = "a notebook runs in no container; accepted here: requirements, pyproject, lock, conda"
+        yield Problem("environment.container", words)
 
 
 def divides(spec: RecipeSpec) -> bool:
