@@ -13,7 +13,6 @@ from trainyard.spec.__main__ import products, tables
 from trainyard.spec.document import load_spec_file, parse_document
 from trainyard.spec.sections.restarts import DEFAULT_ACTIONS
 from trainyard.spec.sweeps import parse_sweep, space_problems
-from trainyard.spec.unbuilt import UNBUILT
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -55,11 +54,6 @@ def test_every_class_of_failure_is_on_the_page_with_its_default() -> None:
     rows = re.findall(r"^\| (`.*`) \| (restart|exclude-node|stop)\b", (DOCS / "recovery.md").read_text(), re.MULTILINE)
     found = {name: action for names, action in rows for name in re.findall(r"`([a-z-]+)`", names)}
     assert found == {str(cause): action for cause, action in DEFAULT_ACTIONS.items()}
-
-
-def test_what_is_not_built_is_listed_with_what_is_accepted() -> None:
-    rows = "".join(f"| `{one.path}` | {one.accepted} |\n" for one in UNBUILT)
-    assert rows in (DOCS / "spec.md").read_text(), rows
 
 
 def test_every_command_has_its_section_and_every_section_its_command() -> None:

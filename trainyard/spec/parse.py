@@ -14,7 +14,6 @@ from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.sections.resources import NodeRange
 from trainyard.spec.sections.tasks import PROGRAMS
 from trainyard.spec.sections.watch import MOST_RULES
-from trainyard.spec.unbuilt import unbuilt_problems
 
 MAX_SPEC_BYTES = 256 * 1024
 MAX_VALUES = 50_000
@@ -24,10 +23,9 @@ RECIPES = tuple(name for name in KINDS if name != "script")
 
 def parse_spec(document: object) -> Spec:
     """Return the Spec that ``document`` describes. Raises SpecError, and nothing else, with all problems found."""
-    spec, unbuilt = _fields_of(document)
-    broken = list(rule_problems(spec))
-    if unbuilt or broken:
-        raise SpecError(_first_per_path([*unbuilt, *broken]))
+    spec = _fields_of(document)
+    if broken := list(rule_problems(spec)):
+        raise SpecError(_first_per_path(broken))
     num_bytes = len(json.dumps(spec.resolved()).encode())
     if num_bytes > MAX_SPEC_BYTES:
         raise SpecError([Problem("", f"the spec has {num_bytes:,} bytes; at most {MAX_SPEC_BYTES:,} are accepted")])
@@ -37,24 +35,23 @@ def parse_spec(document: object) -> Spec:
 def field_problems(document: object) -> list[Problem]:
     """Return what is wrong with single fields of ``document``; the rules across them are not looked at."""
     try:
-        return _fields_of(document)[1]
+        _fields_of(document)
     except SpecError as error:
         return error.errors
+    return []
 
 
-def _fields_of(document: object) -> tuple[Spec, list[Problem]]:
-    """Return the Spec with all fields valid, and what of it is not built. Raises SpecError."""
+def _fields_of(document: object) -> Spec:
+    """Return the Spec with all fields valid. Raises SpecError."""
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a spec is a map with a name and a task, not {show(document)}")])
     refuse_unsafe(document)
-    unbuilt = unbuilt_problems(document)
-    kind = _kind_of(document, unbuilt)
+    kind = _kind_of(document)
     try:
-        spec = kind.model_validate(document)
+        return kind.model_validate(document)
     except ValidationError as error:
         found = problems_of(error, _accepted_at(kind))
-        raise SpecError(_tell_of_training(kind, _first_per_path([*unbuilt, *found]))) from None
-    return spec, unbuilt
+        raise SpecError(_tell_of_training(kind, _first_per_path(found))) from None
 
 
 def read_spec(document: SpecDocument) -> Spec:
@@ -63,7 +60,7 @@ def read_spec(document: SpecDocument) -> Spec:
     The server may have another version: a field that it does not know takes its default, and one that is unknown here
     is ignored. Raises SpecError for a value that a field does not accept.
     """
-    kind = _kind_of(document, [])
+    kind = _kind_of(document)
     try:
         return kind.model_validate(document, extra="ignore")
     except ValidationError as error:
@@ -76,22 +73,22 @@ def json_schema() -> JsonObject:
     return schema
 
 
-def _kind_of(document: JsonObject, unbuilt: list[Problem]) -> type[Spec]:
+def _kind_of(document: JsonObject) -> type[Spec]:
     task = document.get("task")
     if not isinstance(task, dict):
         return LanguageModelSpec  # which says what is wrong with it
     own = [name for name in PROGRAMS if name in task]
     if "recipe" in task and own:
-        raise SpecError([*unbuilt, Problem("task", f"has both a recipe and a {own[0]}; exactly one is accepted")])
+        raise SpecError([Problem("task", f"has both a recipe and a {own[0]}; exactly one is accepted")])
     if "recipe" not in task and not own:
         words = "has no recipe and no script (nor a module or a command); exactly one is required"
-        raise SpecError([*unbuilt, Problem("task", words)])
+        raise SpecError([Problem("task", words)])
     if own:
         return KINDS["script"]
     name = task["recipe"]
     if not isinstance(name, str) or name not in RECIPES:
         raise SpecError(
-            [*unbuilt, Problem("task.recipe", f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, not {show(name)}")]
+            [Problem("task.recipe", f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, not {show(name)}")]
         )
     return KINDS[name]
 
