@@ -11,7 +11,7 @@ from django.templatetags.static import static
 from dashboard import databases, logs, places
 from dashboard.home import embedded_valkey_url, home_path, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
-from runs.audit.otlp_collector import collector
+from runs.audit.collectors import collector, syslog_place
 from runs.identity.providers import read_settings
 from trainyard.contract.keys import CONTROL_QUEUE, broker_url
 
@@ -164,7 +164,7 @@ INGEST_SHARDS = databases.num_shards(os.environ.get("INGEST_SHARDS", ""), DATABA
 KEEP_ARCHIVED_DAYS = databases.num_days(os.environ.get("KEEP_ARCHIVED_DAYS", ""))
 # The audit: how long rows are kept (0: for ever), and a collector that gets them too (RFC 5424).
 AUDIT_KEEP_DAYS = databases.num_days(os.environ.get("AUDIT_KEEP_DAYS", ""), "AUDIT_KEEP_DAYS")
-AUDIT_SYSLOG = os.environ.get("AUDIT_SYSLOG", "")
+AUDIT_SYSLOG = syslog_place(os.environ.get("AUDIT_SYSLOG", ""))
 AUDIT_OTLP = collector(os.environ.get("AUDIT_OTLP", ""), os.environ.get("AUDIT_OTLP_HEADERS", ""))
 # People who were erased, for whoever restores a copy; where this server is; a text that people agree to.
 ERASURES_FILE = os.environ.get("ERASURES_FILE") or str(HOME / "erasures.jsonl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written
-from runs.audit.chain import canonical
+from runs.audit.facts import canonical
 from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry, AuditHead, Secret, SecretUse, SecretVersion, StorageKey
 

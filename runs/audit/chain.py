@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from datetime import UTC
+from typing import NamedTuple
 
 import structlog
 from django.conf import settings
@@ -23,6 +22,7 @@ from django.utils.crypto import salted_hmac
 
 from runs.audit import sinks
 from runs.audit.acts import Act, Values
+from runs.audit.facts import canonical
 from runs.models.security.audit import AuditEntry, AuditHead
 
 log = structlog.get_logger(__name__)
@@ -86,11 +86,6 @@ def locked_head() -> AuditHead:
         AuditHead.objects.get_or_create(pk=1)
         head = AuditHead.objects.select_for_update().get(pk=1)
     return head
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of the value, in ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
 
 
 def hash_of(row: AuditEntry) -> str:
@@ -186,7 +181,3 @@ def _fault_of_head(head: AuditHead, last: int, last_hash: str) -> Fault | None:
     if AuditEntry.objects.filter(sequence__lte=head.cut_sequence).exists():
         return Fault(0, f"Rows up to {head.cut_sequence} were removed, and one of them is there again.")
     return None
-
-
-def as_time(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -18,9 +18,9 @@ from django.conf import settings
 from django.db import close_old_connections, connections
 from redis.exceptions import RedisError
 
-from runs.audit.chain import as_time, canonical
-from runs.audit.otlp_collector import Collector
-from runs.audit.pseudonyms import ShownEntry, shown
+from runs.audit.collectors import Collector
+from runs.audit.facts import ShownEntry, as_attributes
+from runs.audit.pseudonyms import shown
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.serving.transport import redis
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
@@ -67,29 +67,10 @@ def _records(rows: Sequence[ShownEntry]) -> list[JsonObject]:
             "severityText": "INFO" if row.result == "ok" else "WARN",
             "eventName": "trainyard.audit",
             "body": {"stringValue": f"{row.actor} {row.action} {row.object}: {row.result}"},
-            "attributes": [_attribute(f"trainyard.audit.{name}", value) for name, value in _facts(row).items()],
+            "attributes": [_attribute(f"trainyard.audit.{name}", value) for name, value in as_attributes(row).items()],
         }
         for row in rows
     ]
-
-
-def _facts(row: ShownEntry) -> dict[str, str | int]:
-    return {
-        "sequence": row.sequence,
-        "at": as_time(row.at),
-        "actor": row.actor,
-        "token": row.token,
-        "address": row.address,
-        "action": row.action,
-        "object": row.object,
-        "project": row.project,
-        "result": row.result,
-        "repeats": row.repeats,
-        "before": canonical(row.before) if row.before else "",
-        "after": canonical(row.after) if row.after else "",
-        "previous_hash": row.previous_hash,
-        "hash": row.hash,
-    }
 
 
 def _attribute(name: str, value: str | int) -> JsonObject:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Q, QuerySet
 
+from runs.audit.facts import ShownEntry, as_written
 from runs.models import AuditEntry, ErasedPerson
 from runs.models.privacy.people import pseudonym_of
 from trainyard.contract.base import JsonObject
@@ -40,26 +41,6 @@ class Erased(NamedTuple):
         if not self.names or "user" not in text:
             return text
         return OBJECT.sub(lambda found: found[1] + self.name(found[2], at), text)
-
-
-class ShownEntry(NamedTuple):
-    """A row as it is shown. ``is_pseudonymous``: its hash is of other words."""
-
-    sequence: int
-    at: datetime
-    actor: str
-    token: str
-    address: str
-    action: str
-    object: str
-    project: str
-    before: JsonObject | None
-    after: JsonObject | None
-    result: str
-    repeats: int
-    previous_hash: str
-    hash: str
-    is_pseudonymous: bool
 
 
 def shown(rows: Iterable[AuditEntry]) -> Iterator[ShownEntry]:
@@ -115,27 +96,16 @@ def _shown(row: AuditEntry, erased: Erased) -> ShownEntry:
     actor = pseudonym_of(row.actor_number) if is_theirs and row.actor_number else row.actor
     if row.actor_number is None:
         actor = erased.name(row.actor, row.at)
-    before, after = (_values(values, row.at, erased) for values in (row.values_before, row.values_after))
-    what = erased.in_object(row.object, row.at)
-    is_changed = is_theirs or (actor, what) != (row.actor, row.object)
-    is_changed |= (before, after) != (row.values_before, row.values_after)
-    return ShownEntry(
-        sequence=row.sequence,
-        at=row.at,
+    whole = as_written(row)
+    hidden = whole._replace(
         actor=actor,
         token=HIDDEN if is_theirs and row.token else row.token,
         address=HIDDEN if is_theirs and row.address else row.address,
-        action=row.action,
-        object=what,
-        project=row.project,
-        before=before,
-        after=after,
-        result=row.result,
-        repeats=row.repeats,
-        previous_hash=row.previous_hash,
-        hash=row.hash,
-        is_pseudonymous=is_changed,
+        object=erased.in_object(row.object, row.at),
+        before=_values(whole.before, row.at, erased),
+        after=_values(whole.after, row.at, erased),
     )
+    return hidden._replace(is_pseudonymous=is_theirs or hidden != whole)
 
 
 def _values(values: JsonObject | None, at: datetime, erased: Erased) -> JsonObject | None:

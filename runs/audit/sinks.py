@@ -11,14 +11,13 @@ import os
 import queue
 import socket
 import threading
-from datetime import UTC
 from functools import cache
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import structlog
 from django.conf import settings
 
+from runs.audit.collectors import SyslogPlace
+from runs.audit.facts import as_attributes, as_time, as_written
 from runs.models.security.audit import AuditEntry
 
 log = structlog.get_logger(__name__)
@@ -29,43 +28,13 @@ PRIORITY = 13 * 8 + 5  # facility 13 is "log audit", severity 5 is "notice"
 ENTERPRISE = "trainyard@32473"  # the number of RFC 5612 for documentation
 
 
-class Place(NamedTuple):
-    kind: str  # udp, tcp or unix
-    host: str
-    port: int
-
-
-def place_of(text: str) -> Place | None:
-    """Return where ``udp://host:514``, ``tcp://host:601`` or ``unix:///dev/log`` leads; None for nothing. Raises
-    ValueError for anything else."""
-    if not text:
-        return None
-    parts = urlsplit(text)
-    if parts.scheme == "unix" and parts.path:
-        return Place("unix", parts.path, 0)
-    if parts.scheme in ("udp", "tcp") and parts.hostname:
-        return Place(parts.scheme, parts.hostname, parts.port or (514 if parts.scheme == "udp" else 601))
-    raise ValueError(f"AUDIT_SYSLOG must be udp://host:port, tcp://host:port or unix:///path, not {text!r}")
-
-
 def as_syslog(row: AuditEntry) -> bytes:
     """Return the row as one message of RFC 5424: facts as structured data, the sentence as text."""
-    at = row.at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    facts = {
-        "sequence": row.sequence,
-        "actor": row.actor,
-        "token": row.token,
-        "address": row.address,
-        "action": row.action,
-        "object": row.object,
-        "project": row.project,
-        "result": row.result,
-        "hash": row.hash,
-        "previous": row.previous_hash,
-    }
+    facts = as_attributes(as_written(row), without=("at", "before", "after"))
     data = " ".join(f'{name}="{_escaped(str(value))}"' for name, value in facts.items())
     details = json.dumps({"before": row.values_before, "after": row.values_after}, separators=(",", ":"))
-    head = f"<{PRIORITY}>1 {at} {socket.gethostname()[:255] or '-'} trainyard {os.getpid()} audit [{ENTERPRISE} {data}]"
+    host = socket.gethostname()[:255] or "-"
+    head = f"<{PRIORITY}>1 {as_time(row.at)} {host} trainyard {os.getpid()} audit [{ENTERPRISE} {data}]"
     return f"{head} \ufeff{details}".encode()
 
 
@@ -81,13 +50,12 @@ def send(row: AuditEntry) -> None:
 
 
 @cache
-def _sender(text: str) -> Sender | None:
-    place = place_of(text)
+def _sender(place: SyslogPlace | None) -> Sender | None:
     return None if place is None else Sender(place)
 
 
 class Sender:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SyslogPlace) -> None:
         self._place = place
         self._waiting: queue.Queue[bytes] = queue.Queue(MAX_WAITING)
         self._socket: socket.socket | None = None

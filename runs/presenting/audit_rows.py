@@ -21,16 +21,12 @@ from runs.access import (
     projects_with,
     require_scope,
 )
-from runs.audit.chain import READ_AT_ONCE, as_time, canonical
-from runs.audit.pseudonyms import ShownEntry, is_pseudonym, shown, without_erased
+from runs.audit.chain import READ_AT_ONCE
+from runs.audit.facts import NAMES, ShownEntry, as_answer, as_time, canonical
+from runs.audit.pseudonyms import is_pseudonym, shown, without_erased
 from runs.models import AuditEntry, User
 from runs.ordered import one_of
-from trainyard.contract.base import JsonObject
 
-COLUMNS = (
-    "sequence", "at", "actor", "token", "address", "action", "object", "project", "before", "after", "result",
-    "repeats", "previous_hash", "hash", "is_pseudonymous",
-)  # fmt: skip
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -98,21 +94,15 @@ def filtered(rows: QuerySet[AuditEntry], filters: AuditFilters) -> QuerySet[Audi
     return rows
 
 
-def as_object(row: ShownEntry) -> JsonObject:
-    """Return the row with its hashes, as exports have it: whoever has all rows can check the chain, but for those that
-    name somebody who was erased."""
-    return {**{name: getattr(row, name) for name in COLUMNS}, "at": as_time(row.at)}
-
-
 def json_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
     for row in _oldest_first(rows):
-        yield f"{json.dumps(as_object(row), separators=(',', ':'))}\n"
+        yield f"{json.dumps(as_answer(row), separators=(',', ':'))}\n"
 
 
 def csv_lines(rows: QuerySet[AuditEntry]) -> Iterator[str]:
-    yield _csv_line(COLUMNS)
+    yield _csv_line(NAMES)
     for row in _oldest_first(rows):
-        yield _csv_line([_cell(getattr(row, name)) for name in COLUMNS])
+        yield _csv_line([_cell(getattr(row, name)) for name in NAMES])
 
 
 def _oldest_first(rows: QuerySet[AuditEntry]) -> Iterator[ShownEntry]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from trainyard.contract.answers import audit as audit_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject, to_builtins
@@ -225,12 +226,12 @@ class Client(Connection):
     def rotate_secrets_key(self) -> security_answers.RotatedKey:
         return self._json("POST", "secrets/rotate-key", security_answers.RotatedKey, json={}, timeout=SUBMIT_S)
 
-    def audit(self, limit: int, **filters: QueryValue) -> list[security_answers.Act]:
+    def audit(self, limit: int, **filters: QueryValue) -> list[audit_answers.AuditRow]:
         """Return the newest acts."""
-        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, security_answers.Act), limit))
+        return list(islice(self._pages("audit", {**filters, "limit": min(limit, 200)}, audit_answers.AuditRow), limit))
 
-    def verify_audit(self) -> security_answers.Verdict:
-        return self._json("GET", "audit/verify", security_answers.Verdict, timeout=SUBMIT_S)
+    def verify_audit(self) -> audit_answers.Verdict:
+        return self._json("GET", "audit/verify", audit_answers.Verdict, timeout=SUBMIT_S)
 
     def export_audit(self, form: str, **filters: QueryValue) -> Iterator[str]:
         """Yield the export as it comes: in parts that may end in the middle of a line."""

@@ -1,10 +1,8 @@
-"""What the REST API answers about secrets and the audit; see ``answers``."""
+"""What the REST API answers about secrets; see ``answers``."""
 
 from __future__ import annotations
 
 from typing import TypedDict
-
-from trainyard.contract.base import JsonObject
 
 
 class Secret(TypedDict):
@@ -18,31 +16,3 @@ class Secret(TypedDict):
 class RotatedKey(TypedDict):
     sentence: str
     versions: int
-
-
-class Act(TypedDict):
-    sequence: int
-    at: str
-    actor: str
-    token: str
-    address: str
-    action: str
-    object: str
-    project: str
-    before: JsonObject | None
-    after: JsonObject | None
-    result: str
-
-
-class Fault(TypedDict):
-    sequence: int
-    sentence: str
-
-
-class Verdict(TypedDict):
-    intact: bool
-    first: int
-    last: int
-    rows: int
-    hash: str
-    fault: Fault | None

@@ -13,7 +13,8 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import page, show
 from runs.access import Forbidden
 from runs.audit import chain
-from runs.audit.pseudonyms import ShownEntry, shown
+from runs.audit.facts import ShownEntry
+from runs.audit.pseudonyms import shown
 from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, visible_entries
 from trainyard.contract.base import JsonObject
 

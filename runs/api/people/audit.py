@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Field, Query, Router, Schema
@@ -13,12 +13,15 @@ from runs.access import Forbidden
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.paging import MAX_LIMIT, Page, page
+from runs.api.schemas import schema_of
 from runs.api.streaming import text_response
 from runs.audit import chain
+from runs.audit.facts import as_answer
 from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters
+from trainyard.contract.answers.audit import AuditRow, Fault, Verdict
 
 router = Router(tags=["audit"])
 
@@ -58,39 +61,16 @@ class ExportQuery(FiltersQuery):
     format: Literal["jsonl", "csv"] = "jsonl"
 
 
-class AuditOut(Schema):
-    sequence: int = Field(description="its number in the chain, from 1 without gaps")
-    at: str
-    actor: str = Field(description="empty: nobody was signed in")
-    token: str = Field(description="id and name; empty: a session, or none")
-    address: str
-    action: str
-    object: str
-    project: str
-    before: dict[str, Any] | None = Field(description="by row, the fields that changed; secrets are hidden")
-    after: dict[str, Any] | None
-    result: str = Field(description="ok, refused: why, or failed: why")
-    repeats: int = Field(description="refused tries that were alike and are one row")
-    hash: str
-    is_pseudonymous: bool = Field(description="somebody who was erased stands in it: its hash is of other words")
+class AuditOut(schema_of(AuditRow)):  # type: ignore[misc]  # the fields are those of the contract
+    """A row of the audit."""
 
 
-class FaultOut(Schema):
-    sequence: int = Field(description="the first row that does not fit; 0: the head of the chain")
-    sentence: str
-
-
-class VerdictOut(Schema):
-    intact: bool
-    first: int
-    last: int
-    rows: int
-    hash: str = Field(description="of the last row: keep it elsewhere to find a chain that was written anew")
-    fault: FaultOut | None
+class VerdictOut(schema_of(Verdict)):  # type: ignore[misc]  # as above
+    """What the check of the chain found."""
 
 
 @router.get("/audit", response=Page[AuditOut], summary="Who did what, the newest first")
-def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditOut]:
+def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
     return page(rows, _entries, sort="-sequence", cursor=query.cursor, limit=query.limit)
 
@@ -105,37 +85,20 @@ def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResp
 
 
 @router.get("/audit/verify", response=VerdictOut, summary="Check the chain of hashes")
-def verify(request: HttpRequest) -> VerdictOut:
+def verify(request: HttpRequest) -> Verdict:
     if not audit_rows.is_auditor(actor(request)):
         raise Forbidden("Only auditors may check the whole chain.")
     found = chain.verify()
-    return VerdictOut(
-        intact=found.fault is None,
+    fault = found.fault
+    return Verdict(
+        intact=fault is None,
         first=found.first,
         last=found.last,
         rows=found.num_rows,
         hash=found.head,
-        fault=None if found.fault is None else FaultOut(**found.fault._asdict()),
+        fault=None if fault is None else Fault(sequence=fault.sequence, sentence=fault.sentence),
     )
 
 
-def _entries(rows: Sequence[AuditEntry]) -> list[AuditOut]:
-    return [
-        AuditOut(
-            sequence=row.sequence,
-            at=chain.as_time(row.at),
-            actor=row.actor,
-            token=row.token,
-            address=row.address,
-            action=row.action,
-            object=row.object,
-            project=row.project,
-            before=row.before,
-            after=row.after,
-            result=row.result,
-            repeats=row.repeats,
-            hash=row.hash,
-            is_pseudonymous=row.is_pseudonymous,
-        )
-        for row in shown(rows)
-    ]
+def _entries(rows: Sequence[AuditEntry]) -> list[AuditRow]:
+    return [as_answer(row) for row in shown(rows)]

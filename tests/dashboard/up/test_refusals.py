@@ -81,6 +81,14 @@ def test_a_database_of_another_kind_is_refused(folder: Path) -> None:
     assert "DATABASE_URL starts with 'mysql'" in refused(Up(folder / "home", DATABASE_URL="mysql://localhost/train"))
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("AUDIT_OTLP", "https://[collector:4318"), ("AUDIT_SYSLOG", "collector:601")]
+)
+def test_a_collector_that_is_none_is_named_with_its_setting(folder: Path, setting: str, value: str) -> None:
+    said = refused(Up(folder / "home", **{setting: value}))
+    assert f"{setting} is " in said and value in said
+
+
 def test_a_number_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NODES", "two")
     with pytest.raises(CannotStart, match="NODES is 'two'; it takes a number from 0 to 64"):

@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from runs.audit import otlp
 from runs.audit.acts import Act
 from runs.audit.chain import append
-from runs.audit.otlp_collector import Collector, collector
+from runs.audit.collectors import Collector, collector, syslog_place
 from runs.audit.retention import remove_before
 from runs.models import AuditEntry, AuditHead
 from tests.runs.audit.test_chain import fill
@@ -107,9 +107,25 @@ def test_the_address_and_the_headers_are_checked(db: None) -> None:
     found = collector("http://127.0.0.1:4318", "authorization=Bearer%20x, tenant=a")
     assert found == Collector("http://127.0.0.1:4318/v1/logs", (("authorization", "Bearer x"), ("tenant", "a")))
     assert collector("https://c/own/path") == Collector("https://c/own/path")
-    for address, headers in (("collector:4318", ""), ("https://u:p@c", ""), ("https://c", "s3cret")):
-        with pytest.raises(ValueError, match="AUDIT_OTLP") as error:
-            collector(address, headers)
+    with pytest.raises(ValueError, match=r"^AUDIT_OTLP_HEADERS is name=value") as error:
+        collector("https://c", "s3cret")
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["collector:4318", "https://[collector", "https://c:99999", "https://c:port", "//c"]
+)
+def test_an_address_that_is_none_is_named_with_its_setting(address: str) -> None:
+    for setting, read in (("AUDIT_OTLP", collector), ("AUDIT_SYSLOG", syslog_place)):
+        with pytest.raises(ValueError, match=f"^{setting} is ") as error:
+            read(address.replace("https", "tcp") if read is syslog_place else address)
+        assert address.rpartition("/")[2] in str(error.value)
+
+
+def test_the_password_in_an_address_is_not_shown() -> None:
+    for read, address in ((collector, "https://u:s3cret@c"), (syslog_place, "tcp://u:s3cret@c")):
+        with pytest.raises(ValueError, match=r"not '(https|tcp)://…@c'") as error:
+            read(address)
         assert "s3cret" not in str(error.value)
 
 
