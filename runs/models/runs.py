@@ -179,7 +179,11 @@ class Run(models.Model):
                 name="run_queue",
             ),
             models.Index(fields=("id",), condition=models.Q(is_long=True), name="run_long"),
-            models.Index(fields=("cluster", "recipe", "ended_at"), name="run_of_recipe"),
+            models.Index(  # without runs that have not ended: SQLite would take it for their lists, and sort
+                fields=("cluster", "recipe", "ended_at"),
+                name="run_of_recipe",
+                condition=models.Q(ended_at__isnull=False),
+            ),
             models.Index(fields=("project", "dataset", "created_at"), name="run_of_dataset"),
             models.Index(fields=("job", "created_at", "id"), name="run_of_job"),
         )

@@ -141,7 +141,7 @@ def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> Esti
 
 
 def _benchmarks(cluster: Cluster) -> list[Run]:
-    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, recipe=BENCHMARK)
+    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, recipe=BENCHMARK, ended_at__isnull=False)
     return list(found.order_by("-ended_at")[:NUM_BENCHMARKS])
 
 

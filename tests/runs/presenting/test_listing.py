@@ -68,6 +68,29 @@ def test_the_lists_of_the_home_page_are_not_sorted(cast: Cast, make_run: MakeRun
         assert not sorted_scans(asked)
 
 
+def test_runs_that_have_not_ended_are_read_in_their_order_where_sqlite_knows_how_many_there_are(
+    cast: Cast, make_run: MakeRun
+) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL skips through no index")
+    make_run(name="live")
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        cursor.execute("DELETE FROM sqlite_stat1 WHERE tbl = 'runs_run'")
+        # Rows of an index, and how many of them share its first columns: many runs, few clusters.
+        for name, stat in (("run_of_recipe", "100000 50000 50000 10"), ("run_live", "10000 1 1 1 1 1 1")):
+            cursor.execute("INSERT INTO sqlite_stat1 VALUES ('runs_run', %s, %s)", [name, stat])
+        cursor.execute("ANALYZE sqlite_schema")
+    unended = find_runs(cast.owner).filter(ended_at=None)
+    for query in (
+        unended.filter(one_of("status", LIVE), is_none("local_id")),
+        unended.filter(one_of("status", LIVE)).order_by("created_at", "pk"),
+    ):
+        with CaptureQueriesContext(connection) as asked:
+            first_rows(query, 5)
+        assert not sorted_scans(asked)
+
+
 @pytest.mark.parametrize("sort", [sign + name for name in SORTS for sign in ("", "-")])
 def test_pages_of_a_list_have_every_run_once_where_many_are_equal(cast: Cast, make_run: MakeRun, sort: str) -> None:
     made = {make_run(name=f"run-{number % 2}").pk for number in range(9)}
