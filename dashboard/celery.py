@@ -37,17 +37,19 @@ def guard(conf: Any, **_: Any) -> None:
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
 
 
-class Clock(bootsteps.StartStopStep):
-    """Ticks, as a thread of the worker."""
+class ThreadStep(bootsteps.StartStopStep):
+    """A thread of the worker, made when the worker starts and stopped with it."""
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
         self.thread: Any = None
 
-    def start(self, parent: Any) -> None:
-        from runs.reconcile.clock import Clock as Ticks  # Django is ready by now
+    def make(self) -> Any:
+        """Return the thread. What it needs is imported here: Django is ready by now."""
+        raise NotImplementedError
 
-        self.thread = Ticks()
+    def start(self, parent: Any) -> None:
+        self.thread = self.make()
         self.thread.start()
 
     def stop(self, parent: Any) -> None:
@@ -55,129 +57,76 @@ class Clock(bootsteps.StartStopStep):
             self.thread.stop()
 
 
-class Watch(bootsteps.StartStopStep):
-    """Looks at what live runs log, as a thread of the worker."""
+class Ticks(ThreadStep):
+    """Ticks."""
 
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.thread: Any = None
+    def make(self) -> Any:
+        from runs.reconcile.clock import tick_clock
 
-    def start(self, parent: Any) -> None:
-        from runs.watching.clock import WatchClock  # Django is ready by now
-
-        self.thread = WatchClock()
-        self.thread.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.thread is not None:
-            self.thread.stop()
+        return tick_clock()
 
 
-class Allocations(bootsteps.StartStopStep):
-    """Asks the systems of engines that bring nodes, as a thread beside the ticks: those may answer slowly."""
+class Watch(ThreadStep):
+    """Looks at what live runs log."""
 
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.thread: Any = None
+    def make(self) -> Any:
+        from runs.watching.clock import watch_clock
 
-    def start(self, parent: Any) -> None:
-        from runs.engines.allocation_clock import AllocationClock  # Django is ready by now
-
-        self.thread = AllocationClock()
-        self.thread.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.thread is not None:
-            self.thread.stop()
+        return watch_clock()
 
 
-class Sweeps(bootsteps.StartStopStep):
-    """Steps sweeps, as a thread beside the ticks: a sampler may take its time."""
+class Allocations(ThreadStep):
+    """Asks the systems of engines that bring nodes, beside the ticks: those may answer slowly."""
 
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.thread: Any = None
+    def make(self) -> Any:
+        from runs.engines.allocation_clock import AllocationClock
 
-    def start(self, parent: Any) -> None:
-        from runs.sweeps.clock import SweepClock  # Django is ready by now
-
-        self.thread = SweepClock()
-        self.thread.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.thread is not None:
-            self.thread.stop()
+        return AllocationClock()
 
 
-class Listener(bootsteps.StartStopStep):
-    """Receives the hints of supervisors with a new report, as another thread of the worker."""
+class Sweeps(ThreadStep):
+    """Steps sweeps, beside the ticks: a sampler may take its time."""
 
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.hints: Any = None
+    def make(self) -> Any:
+        from runs.sweeps.clock import sweep_clock
+
+        return sweep_clock()
+
+
+class Listener(ThreadStep):
+    """Receives the hints of supervisors with a new report."""
+
+    def make(self) -> Any:
+        from runs.reconcile.hints import Hints
+
+        return Hints()
+
+
+class ProviderChecks(ThreadStep):
+    """Asks identity providers whether people may stay signed in."""
+
+    def make(self) -> Any:
+        from runs.identity.checking import check_clock
+
+        return check_clock()
+
+
+class AuditToCollector(ThreadStep):
+    """Sends rows of the audit to a collector, where the settings name one."""
 
     def start(self, parent: Any) -> None:
-        from runs.reconcile.hints import Hints  # Django is ready by now
-
-        self.hints = Hints()
-        self.hints.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.hints is not None:
-            self.hints.stop()
-
-
-class ProviderChecks(bootsteps.StartStopStep):
-    """Asks identity providers whether people may stay signed in, as another thread."""
-
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.thread: Any = None
-
-    def start(self, parent: Any) -> None:
-        from runs.identity.checking import CheckClock  # Django is ready by now
-
-        self.thread = CheckClock()
-        self.thread.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.thread is not None:
-            self.thread.stop()
-
-
-class AuditToCollector(bootsteps.StartStopStep):
-    """Sends rows of the audit to a collector, as another thread."""
-
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.thread: Any = None
-
-    def start(self, parent: Any) -> None:
-        from runs.audit.otlp import start_clock  # Django is ready by now
+        from runs.audit.otlp import start_clock
 
         self.thread = start_clock()
 
-    def stop(self, parent: Any) -> None:
-        if self.thread is not None:
-            self.thread.stop()
 
+class Privacy(ThreadStep):
+    """Makes exports, applies retention and measures what projects store."""
 
-class Privacy(bootsteps.StartStopStep):
-    """Makes exports, applies retention and measures what projects store, as another thread."""
+    def make(self) -> Any:
+        from runs.privacy.clock import privacy_clock
 
-    def __init__(self, parent: Any, **options: Any) -> None:
-        super().__init__(parent, **options)
-        self.thread: Any = None
-
-    def start(self, parent: Any) -> None:
-        from runs.privacy.clock import PrivacyClock  # Django is ready by now
-
-        self.thread = PrivacyClock()
-        self.thread.start()
-
-    def stop(self, parent: Any) -> None:
-        if self.thread is not None:
-            self.thread.stop()
+        return privacy_clock()
 
 
 class Lifeline(bootsteps.Step):
@@ -189,7 +138,7 @@ class Lifeline(bootsteps.Step):
 
 
 app.steps["worker"] |= {
-    Clock,
+    Ticks,
     Watch,
     Allocations,
     Sweeps,

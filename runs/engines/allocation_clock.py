@@ -6,14 +6,12 @@ two controls from submitting the same job.
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from typing import Any
+from datetime import datetime
 
 import structlog
-from django.db import DatabaseError, close_old_connections, connections
+from django.db import DatabaseError, connections
 from redis.exceptions import LockError, RedisError
 
 from runs.engines import ENGINES
@@ -21,7 +19,7 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.allocations import run_round
 from runs.engines.waking import changed
 from runs.models import Cluster
-from runs.serving.transport import redis
+from runs.serving.clock import Clock, only_one
 from trainyard.contract.keys import PREFIX
 
 log = structlog.get_logger(__name__)
@@ -30,37 +28,20 @@ EVERY_S = 2.0
 OTHERS_EVERY_S = 60.0  # how often a system is asked where nothing is open
 LOCK_S = 25  # longer than one call to a system takes; it is taken anew before each
 MAX_AT_ONCE = 8
-STOP_LIMIT_S = 2.0
 
 
-class AllocationClock(threading.Thread):
+class AllocationClock(Clock):
     def __init__(self) -> None:
-        super().__init__(name="allocations", daemon=True)
-        self._over = threading.Event()
+        super().__init__("allocations", self._begin_rounds, every_s=EVERY_S, wake=changed)
         self._busy: set[str] = set()
         self._others_due: dict[str, float] = {}
         self._pool = ThreadPoolExecutor(max_workers=MAX_AT_ONCE, thread_name_prefix="allocations")
 
     def stop(self) -> None:
-        self._over.set()
-        changed.set()
-        self.join(STOP_LIMIT_S)
+        super().stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def run(self) -> None:
-        while not self._over.is_set():
-            changed.clear()
-            close_old_connections()
-            try:
-                self._begin_rounds()
-            except (DatabaseError, OSError) as error:
-                log.warning("allocations.away", error=str(error))
-            except Exception:  # the next seconds may be better, and nobody else would try
-                log.exception("allocations.failed")
-            changed.wait(EVERY_S)
-        connections.close_all()
-
-    def _begin_rounds(self) -> None:
+    def _begin_rounds(self, _now: datetime) -> None:
         engines = {name: engine for name, engine in ENGINES.items() if isinstance(engine, AllocatingEngine)}
         for cluster in Cluster.objects.filter(engine__in=engines):
             if cluster.pk not in self._busy:
@@ -69,14 +50,9 @@ class AllocationClock(threading.Thread):
 
     def _round(self, cluster: Cluster, engine: AllocatingEngine) -> None:
         try:
-            lock: Any = redis().lock(f"{PREFIX}:control:allocations:{cluster.pk}", timeout=LOCK_S)
-            if not lock.acquire(blocking=False):
-                return
-            try:
-                run_round(cluster, engine, lock.reacquire, looks_for_others=self._is_due(cluster.pk))
-            finally:
-                with suppress(LockError):
-                    lock.release()
+            with only_one(f"{PREFIX}:control:allocations:{cluster.pk}", LOCK_S) as lock:
+                if lock is not None:
+                    run_round(cluster, engine, lock.reacquire, looks_for_others=self._is_due(cluster.pk))
         except LockError:  # another control has gone on with it
             log.info("allocations.overtaken", cluster=cluster.name)
         except (RedisError, DatabaseError, OSError) as error:

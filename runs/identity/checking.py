@@ -3,14 +3,12 @@ may answer slowly. Whom it does not confirm is signed out."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import structlog
 from django.conf import settings
-from django.db import close_old_connections, connections
 from django.utils import timezone
 
 from runs.identity.provider_calls import Answer, Verdict, ask, lock_tokens, open_tokens
@@ -18,6 +16,7 @@ from runs.identity.providers import Provider
 from runs.identity.sessions import end_rows
 from runs.models import BrowserSession, ProviderSession
 from runs.secrets.key_stores import KeyProblem
+from runs.serving.clock import Clock
 from trainyard.contract.base import WireStruct
 
 log = structlog.get_logger(__name__)
@@ -26,7 +25,6 @@ EVERY_S = 3.0
 IDLE_EVERY_S = 30.0  # without a provider in the settings: what is left of former ones ends
 NUM_THREADS = 8
 BATCH = 200
-STOP_LIMIT_S = 2.0
 
 
 class Arrival(WireStruct):
@@ -117,23 +115,5 @@ def _apply(row: ProviderSession, answer: Answer, now: datetime) -> None:
     end_rows([row.session])
 
 
-class CheckClock(threading.Thread):
-    """Asks every few seconds for what is due."""
-
-    def __init__(self) -> None:
-        super().__init__(name="provider-checks", daemon=True)
-        self._over = threading.Event()
-
-    def stop(self) -> None:
-        self._over.set()
-        self.join(STOP_LIMIT_S)  # a provider that does not answer may be broken off
-
-    def run(self) -> None:
-        while not self._over.is_set():
-            close_old_connections()
-            try:
-                check_due(timezone.now())
-            except Exception:  # whatever it is, nobody else would sign out whom a provider removed
-                log.exception("provider_checks.failed")
-            self._over.wait(EVERY_S if settings.SIGN_IN.providers else IDLE_EVERY_S)
-        connections.close_all()
+def check_clock() -> Clock:
+    return Clock("provider-checks", check_due, every_s=EVERY_S if settings.SIGN_IN.providers else IDLE_EVERY_S)

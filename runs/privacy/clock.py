@@ -6,21 +6,16 @@ old exports go, and whoever was erased and came back is erased again.
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import structlog
-from django.db import close_old_connections, connections
-from django.utils import timezone
-from redis.exceptions import LockError, RedisError
 
 from runs.models import PersonalExport, Project
 from runs.privacy import erasure, exporting, retention, storage
+from runs.serving.clock import Clock
 from runs.serving.transport import redis
 from trainyard.contract import keys
 
@@ -28,8 +23,6 @@ log = structlog.get_logger(__name__)
 
 EVERY_S = 2.0
 TEND_EVERY_S = 3600.0
-STOP_LIMIT_S = 2.0
-LOCK_KEY = f"{keys.PREFIX}:control:privacy-lock"
 LOCK_S = 600
 TENDED_KEY = f"{keys.PREFIX}:control:privacy-tended"
 
@@ -52,17 +45,9 @@ def tend(now: datetime) -> None:
 
 
 def round_once(now: datetime) -> None:
-    """Do one round, unless another process is at it."""
-    lock = redis().lock(LOCK_KEY, timeout=LOCK_S)
-    if not lock.acquire(blocking=False):
-        return
-    try:
-        make_exports(now)
-        if redis().set(TENDED_KEY, now.timestamp(), nx=True, px=int(TEND_EVERY_S * 1000)):
-            tend(now)
-    finally:
-        with contextlib.suppress(LockError):  # the round took longer than the lock lasts
-            lock.release()
+    make_exports(now)
+    if redis().set(TENDED_KEY, now.timestamp(), nx=True, px=int(TEND_EVERY_S * 1000)):
+        tend(now)
 
 
 def _guarded(part: Callable[[], object], **about: Any) -> None:
@@ -72,26 +57,5 @@ def _guarded(part: Callable[[], object], **about: Any) -> None:
         log.exception("privacy.part_failed", **about)
 
 
-class PrivacyClock(threading.Thread):
-    """Several control processes may have one: whoever has the lock does the round."""
-
-    def __init__(self) -> None:
-        super().__init__(name="privacy", daemon=True)
-        self._over = threading.Event()
-
-    def stop(self) -> None:
-        self._over.set()
-        self.join(STOP_LIMIT_S)
-
-    def run(self) -> None:
-        while not self._over.is_set():
-            began = time.monotonic()
-            close_old_connections()
-            try:
-                round_once(timezone.now())
-            except (RedisError, OSError) as error:
-                log.info("privacy.away", error=str(error))
-            except Exception:  # nobody else would try
-                log.exception("privacy.failed")
-            self._over.wait(max(0.1, EVERY_S - (time.monotonic() - began)))
-        connections.close_all()
+def privacy_clock() -> Clock:
+    return Clock("privacy", round_once, every_s=EVERY_S, lock_s=LOCK_S)

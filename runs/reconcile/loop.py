@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -11,7 +10,7 @@ from typing import Any, TypeVar
 
 import structlog
 from django.db.models import Q
-from redis.exceptions import LockError, RedisError
+from redis.exceptions import RedisError
 
 from runs import broadcast, valkey_users
 from runs.engines import engine_of
@@ -34,6 +33,7 @@ from runs.recovery.log_matches import record_matches
 from runs.recovery.returning import record_returns
 from runs.resizing.preempting import preempt, preemptable_clusters
 from runs.resizing.rounds import resize_runs
+from runs.serving.clock import only_one
 from runs.serving.transport import redis
 from runs.status import OVER, Status, Wanted
 from trainyard.contract import keys, limits
@@ -53,15 +53,10 @@ LOOK_AGAIN_S = 0.1
 
 def tick(now: datetime) -> bool:
     """Do one round. False when another process is at it: then this one has nothing to do."""
-    lock = redis().lock(LOCK_KEY, timeout=LOCK_S)
-    if not lock.acquire(blocking=False):
-        return False
-    try:
-        _round(now)
-    finally:
-        with contextlib.suppress(LockError):  # the round took longer than the lock lasts
-            lock.release()
-    return True
+    with only_one(LOCK_KEY, LOCK_S) as lock:
+        if lock is not None:
+            _round(now)
+    return lock is not None
 
 
 def _round(now: datetime) -> None:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
 
 import structlog
-from django.db import close_old_connections, connections
-from django.utils import timezone
-from redis.exceptions import LockError, RedisError
+from redis.exceptions import RedisError
 
 from runs.metrics.models import Telemetry
 from runs.models import Attempt
-from runs.serving.transport import redis
+from runs.serving.clock import Clock
 from runs.status import Status
 from runs.watching.alarms import AlarmWatch
 from runs.watching.following import act_on_alarms, act_on_slow_ranks
 from runs.watching.slow_ranks import SlowRankWatch
-from trainyard.contract import keys
 
 log = structlog.get_logger(__name__)
 
 EVERY_S = 1.0
-STOP_LIMIT_S = 2.0
-LOCK_KEY = f"{keys.PREFIX}:control:watch-lock"
 LOCK_S = 10
 ALARMS, SLOW = "alarms", "slow"
 LEAST_REST_S = {ALARMS: 0.5, SLOW: 2.0}  # between two looks at an attempt
@@ -87,44 +80,5 @@ class Watcher:
         self._alarms.forget(live)
 
 
-def watch_once(watcher: Watcher, now: datetime) -> bool:
-    """Do one round. False when another process is at it."""
-    lock = redis().lock(LOCK_KEY, timeout=LOCK_S)
-    if not lock.acquire(blocking=False):
-        return False
-    try:
-        watcher.round(now)
-    finally:
-        with contextlib.suppress(LockError):  # the round took longer than the lock lasts
-            lock.release()
-    return True
-
-
-class WatchClock(threading.Thread):
-    """Several control processes may have one: whoever has the lock does the round."""
-
-    def __init__(self, once: Callable[[Watcher, datetime], bool] = watch_once) -> None:
-        super().__init__(name="watch", daemon=True)
-        self._over = threading.Event()
-        self._once = once
-
-    def stop(self) -> None:
-        self._over.set()
-        self.join(STOP_LIMIT_S)
-
-    def run(self) -> None:
-        watcher, is_well = Watcher(), True
-        while not self._over.is_set():
-            began = time.monotonic()
-            close_old_connections()  # one that the database closed is opened again
-            try:
-                self._once(watcher, timezone.now())
-                is_well = True
-            except (RedisError, OSError) as error:
-                if is_well:  # once per trouble, not once per try
-                    log.warning("watch.away", error=str(error))
-                is_well = False
-            except Exception:  # whatever it is, the next second may be better
-                log.exception("watch.round_failed")
-            self._over.wait(max(0.05, EVERY_S - (time.monotonic() - began)))
-        connections.close_all()
+def watch_clock() -> Clock:
+    return Clock("watch", Watcher().round, every_s=EVERY_S, lock_s=LOCK_S)

@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from runs import actions, reconcile
 from runs.models import Cluster, HeldSlot, Run
-from runs.reconcile.clock import Clock
+from runs.reconcile.clock import tick_clock
 from runs.reconcile.listening import MAX_RECORDS, RECEIVED_KEY
 from runs.recovery.control_clock import TICK_KEY
+from runs.serving.clock import Clock
 from runs.serving.transport import redis
 from tests.cast import make_node, make_run
 from tests.runs.reconcile.conftest import Yard
@@ -128,7 +129,7 @@ def test_a_run_is_not_deleted_while_a_node_may_still_train_it(yard: Yard) -> Non
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    one = Clock()
+    one = tick_clock()
     one.start()
     yield one
     one.stop()
