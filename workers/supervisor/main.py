@@ -14,11 +14,9 @@ from typing import IO, Any
 
 import structlog
 
-from trainyard.contract.base import to_builtins
 from trainyard.contract.orders import Go
 from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
-from trainyard.spec.values.durations import grace_s
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.zygote_messages import StartRequest
@@ -27,8 +25,8 @@ from workers.rank_process.cold_rank import marks_files
 from workers.rank_process.group_formation import can_watch
 from workers.supervisor.contact import Contact
 from workers.supervisor.container import build_for
+from workers.supervisor.ending import Ending
 from workers.supervisor.environment import CODE, EnvironmentBuild
-from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.confinement import Confinement
@@ -36,7 +34,7 @@ from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, res
 from workers.supervisor.ranks.port_check import is_listening
 from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.ranks.stopping import StopProgress, end_hung_exits
+from workers.supervisor.ranks.stopping import end_hung_exits
 from workers.supervisor.records.collector import Collector
 from workers.supervisor.records.masked_output import MaskedOutput, opened_secrets
 from workers.supervisor.records.rule_watch import RuleWatch
@@ -51,17 +49,6 @@ from workers.transport.valkey import connect
 log = structlog.get_logger(__name__)
 
 POLL_EVERY_S = 0.1
-# How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
-# and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
-GRACE_S = {
-    "interrupted": 1.5,
-    "lease_expired": 5.0,
-    "stale_fence": 2.0,
-    "folder_deleted": 5.0,
-    "failed": 0.5,
-    "hang": 0.0,
-    CODE: 0.0,
-}
 RESERVE_BYTES = 256 * 1024
 LEAST_FREE_BYTES = 64 * 1024
 SHIPPING_LIMIT_S = 600.0
@@ -104,16 +91,13 @@ class Supervisor:
         self.ranks: list[RankState] = []
         self._environment = build_for(order, folder, request)
         self.phase = Phase.READY if self._environment is None else Phase.PREPARING
-        self.cause: str | None = None  # why the ranks are being ended
-        self._cause_at = 0.0
-        self.kill_at: float | None = None
+        self._ending = Ending(order, folder)
         self._activity = Activity(folder)
         self._rules = RuleWatch(order.log_rules)
         self._sessions = Sessions(request.home)
         self.is_disk_full = False
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
-        self.stop = StopProgress(grace_s(order.spec))
         self.go: Go | None = None
         config = load_config(Path(request.home))
         assert config is not None, "a node that has an order has joined"
@@ -163,13 +147,13 @@ class Supervisor:
 
     def _wait_for_go(self) -> bool:
         """Prepare the environment and wait until the server says go. False when the end comes first."""
-        while self.go is None and self.cause is None:
+        while self.go is None and self._ending.cause is None:
             if self._environment is not None and self._environment.step():
                 self._take_environment(self._environment)
             if self.contact.go is not None and self.phase == Phase.READY:
                 self.go = self.contact.go
             self._wait_and_react()
-        return self.cause is None
+        return self._ending.cause is None
 
     def _take_environment(self, environment: EnvironmentBuild) -> None:
         if environment.problem is not None:
@@ -220,12 +204,10 @@ class Supervisor:
     def _watch(self) -> None:
         while any(rank.ended_at is None for rank in self.ranks):
             self._wait_and_react()
-            if self.cause is None and any(rank.is_fatal(self.order.spec) for rank in self.ranks):
+            if self._ending.cause is None and any(rank.is_fatal(self.order.spec) for rank in self.ranks):
                 self._end("failed")
-            if self.kill_at is not None and time.monotonic() >= self.kill_at:
-                for rank in self.ranks:
-                    rank.was_ended |= rank.ended_at is None
-                self.stop.killed = [rank.rank for rank in self.ranks if rank.was_ended]
+            if self._ending.is_over:
+                self._ending.record_killed(self.ranks)
                 kill_children(self._record_exit)
             end_hung_exits(self.ranks, self.folder)
             self._update_groups()
@@ -294,26 +276,13 @@ class Supervisor:
 
     def _end(self, cause: str, grace_s: float | None = None) -> None:
         """Begin to end the ranks; the first cause is the reason. A shorter grace counts at any time."""
-        if self.phase == Phase.ENDED:
+        if self.phase == Phase.ENDED or not self._ending.begin(cause, grace_s):
             return
-        now = time.monotonic()
-        if self.cause is not None:
-            if cause == self.cause == "stopped" and grace_s is not None and grace_s < self.stop.grace_s:
-                log.info("attempt.hurried", grace_s=grace_s)
-                self.stop.shorten(grace_s)
-                self.kill_at = min(self.kill_at or now, max(now, self.stop.began_at + grace_s))
-            return
-        log.info("attempt.ending", cause=cause)
-        self.cause, self._cause_at = cause, time.time()
-        if cause == "stopped":
-            self.stop.begin(now, grace_s)
-        self.kill_at = now + (self.stop.grace_s if cause in ("stopped", "preempted") else GRACE_S[cause])
         if self.phase == Phase.RUNNING:
             self.phase = Phase.STOPPING
-        if cause not in ("failed", "hang"):
-            for rank in self.ranks:
-                if rank.ended_at is None:
-                    send(rank.pid, signal.SIGTERM)
+        if self._ending.asks_ranks:
+            for pid in self._living():
+                send(pid, signal.SIGTERM)
         self._publish()
 
     def _update_groups(self) -> None:
@@ -354,7 +323,7 @@ class Supervisor:
             self.is_disk_full = shutil.disk_usage(self.folder.path).free < LEAST_FREE_BYTES
             self.folder.reserve.unlink(missing_ok=True)
         self._publish()
-        limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self.cause == "interrupted" else SHIPPING_LIMIT_S
+        limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self._ending.cause == "interrupted" else SHIPPING_LIMIT_S
         self._valkey_thread.finish(self.report.producers, limit_s=limit_s)
         if not self.folder.is_ended():  # the disk was full; what was shipped may have made room
             self._publish()
@@ -387,14 +356,6 @@ class Supervisor:
         )
 
     def _reason(self) -> Reason | None:
-        if self.cause == CODE:
+        if self._ending.cause == CODE:
             return self._environment.problem if self._environment is not None else None
-        ranks, hang = self.ranks, self.contact.hang
-        reason = reason_of(self.order, ranks, self.cause, self.folder, hang, is_disk_full=self.is_disk_full)
-        if reason is None:
-            return None
-        if self.cause == "stopped":
-            reason.evidence = {**(reason.evidence or {}), **to_builtins(self.stop.evidence(self.ranks, self.folder))}
-        if self.cause in (reason.code, "hang"):
-            reason.at = self._cause_at  # ranks elsewhere may have ended because of it, before this report
-        return reason
+        return self._ending.reason(self.ranks, self.contact.hang, is_disk_full=self.is_disk_full)

@@ -1,0 +1,90 @@
+"""Why the ranks of an attempt end, how long they may take, and the reason that the report gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from trainyard.contract.base import to_builtins
+from trainyard.contract.causes import HangFinding
+from trainyard.contract.orders import Order
+from trainyard.contract.reports import Reason
+from trainyard.spec.values.durations import grace_s as grace_of
+from workers.attempt.folder import AttemptFolder
+from workers.supervisor.environment import CODE
+from workers.supervisor.failure_sentences import reason_of
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.ranks.stopping import StopProgress
+
+log = structlog.get_logger(__name__)
+
+# How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
+# and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
+GRACE_S = {
+    "interrupted": 1.5,
+    "lease_expired": 5.0,
+    "stale_fence": 2.0,
+    "folder_deleted": 5.0,
+    "failed": 0.5,
+    "hang": 0.0,
+    CODE: 0.0,
+}
+
+
+class Ending:
+    """The first cause is the reason; a shorter grace counts at any time."""
+
+    def __init__(self, order: Order, folder: AttemptFolder) -> None:
+        self._order, self._folder = order, folder
+        self.cause: str | None = None
+        self._at = 0.0  # Unix seconds
+        self._kill_at: float | None = None  # monotonic
+        self._stop = StopProgress(grace_of(order.spec))
+
+    def begin(self, cause: str, grace_s: float | None) -> bool:
+        """Take note of a cause. Return whether it is the one for which the ranks are now to end."""
+        now = time.monotonic()
+        if self.cause is not None:
+            self._hurry(cause, grace_s, now)
+            return False
+        log.info("attempt.ending", cause=cause)
+        self.cause, self._at = cause, time.time()
+        if cause == "stopped":
+            self._stop.begin(now, grace_s)
+        self._kill_at = now + (self._stop.grace_s if cause in ("stopped", "preempted") else GRACE_S[cause])
+        return True
+
+    def _hurry(self, cause: str, grace_s: float | None, now: float) -> None:
+        if cause == self.cause == "stopped" and grace_s is not None and grace_s < self._stop.grace_s:
+            log.info("attempt.hurried", grace_s=grace_s)
+            self._stop.shorten(grace_s)
+            self._kill_at = min(self._kill_at or now, max(now, self._stop.began_at + grace_s))
+
+    @property
+    def asks_ranks(self) -> bool:
+        """Whether ranks are asked to end. Those that cannot go on end by themselves or are killed."""
+        return self.cause not in ("failed", "hang")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the ranks that still live are to be killed."""
+        return self._kill_at is not None and time.monotonic() >= self._kill_at
+
+    def record_killed(self, ranks: Sequence[RankState]) -> None:
+        for rank in ranks:
+            rank.was_ended |= rank.ended_at is None
+        self._stop.killed = [rank.rank for rank in ranks if rank.was_ended]
+
+    def reason(self, ranks: Sequence[RankState], hang: HangFinding | None, *, is_disk_full: bool) -> Reason | None:
+        """Return the reason of the attempt's end on this node; None where all ranks have ended well."""
+        reason = reason_of(self._order, ranks, self.cause, self._folder, hang, is_disk_full=is_disk_full)
+        if reason is None:
+            return None
+        if self.cause == "stopped":
+            evidence = to_builtins(self._stop.evidence(ranks, self._folder))
+            reason.evidence = {**(reason.evidence or {}), **evidence}
+        if self.cause in (reason.code, "hang"):
+            reason.at = self._at  # ranks elsewhere may have ended because of it, before this report
+        return reason
