@@ -14,7 +14,10 @@ import pytest
 
 from tests.workers.training.checkpoints.yard import Yard, after
 from tests.workers.training.ranks import Recorder, free_port, notes, recipe_spec
-from workers.training.checkpoints.manifest import read_manifest
+from trainyard.at_rest.chunks import is_encrypted
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
+from workers.training.checkpoints.encryption import file_context
+from workers.training.checkpoints.manifest import MANIFEST, read_manifest
 from workers.training.checkpoints.reading import check_files
 from workers.training.checkpoints.store import TEMPORARY, find
 
@@ -24,6 +27,7 @@ RUN = {
     "checkpoint": {"every_steps": 1, "keep": 2},
     "validate_every_steps": 0,
 }
+KEYRING = Keyring(1, {1: b"k" * 32})
 START_TIMEOUT_S = 60.0
 MOST_STEPS = 3  # of an attempt before the save that is met
 
@@ -48,8 +52,8 @@ def attempt(rank: int, world: int, steps: int, port: int, environment: dict[str,
 class Killed:
     """A run whose attempts are killed, one after the other."""
 
-    def __init__(self, folder: Path, world: int, steps: int) -> None:
-        self.yard = Yard(folder / "checkpoints")
+    def __init__(self, folder: Path, world: int, steps: int, keys: str) -> None:
+        self.yard = Yard(folder / "checkpoints", keys=keys)
         self.losses = folder / "losses.jsonl"
         self.world, self.steps = world, steps
 
@@ -101,15 +105,26 @@ class Killed:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("num_kills", "steps"), [(3, 40), pytest.param(MANY_KILLS, 100, marks=pytest.mark.extended)])
-def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path, num_kills: int, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("num_kills", "steps", "keyring"),
+    [
+        (3, 40, NO_KEYS),
+        pytest.param(MANY_KILLS, 100, NO_KEYS, marks=pytest.mark.extended),
+        pytest.param(max(4, MANY_KILLS // 4), 60, KEYRING, marks=pytest.mark.extended, id="encrypted"),
+    ],
+)
+def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(
+    tmp_path: Path, num_kills: int, steps: int, keyring: Keyring
+) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(2**32))
     print(f"\nseed {seed}")
     chance = random.Random(seed)
     reference = Yard(tmp_path / "reference").train(2, steps=steps, **RUN)[0]
     uninterrupted = after(reference, "train/loss", 0)
     save_s = statistics.median(note["took_s"] for note in notes(reference) if note["state"] == "saved")
-    killed = Killed(tmp_path, 2, steps)
+    keys = tmp_path / "keys"
+    keys.write_text(keyring.to_text())
+    killed = Killed(tmp_path, 2, steps, str(keys) if keyring.encrypts else "")
     num_met, newest = 0, 0
     for _ in range(num_kills):
         step = newest + chance.randint(1 if newest else 2, MOST_STEPS)  # behind a save that is whole, then
@@ -118,7 +133,9 @@ def test_kills_in_the_middle_of_saves_cost_nothing_that_was_whole(tmp_path: Path
         marks = find(killed.yard.folder)
         for mark in marks:
             folder = killed.yard.folder / mark.name
-            check_files(folder, read_manifest(folder), 0, 1)
+            context = file_context(killed.yard.run, mark.fence, mark.step, MANIFEST)
+            assert is_encrypted((folder / MANIFEST).read_bytes()) == keyring.encrypts
+            check_files(folder, read_manifest(folder, keyring, context), 0, 1)
         if marks:
             assert marks[-1].step >= newest, "a checkpoint that was whole is lost"
             newest = marks[-1].step
