@@ -146,7 +146,7 @@ MACHINERY = Group(
         (models.AuditHead, "End of the audit", "the last row's number and hash"),
         (models.SecretVersion, "Versions of secrets", "each value that a secret has had, encrypted"),
         (models.SecretUse, "Uses of secrets", "which attempt had which version"),
-        (models.StorageKey, "Storage keys", "with which a project's checkpoints are encrypted"),
+        (models.StorageKey, "Storage keys", "with which a project's checkpoints and output files are encrypted"),
         (models.TrialRun, "Further runs of trials", "those with other seeds"),
         (models.TrialReport, "Reports of trials", "the objective at steps"),
         (models.ProviderSession, "Provider sessions", "what a provider gave for a session"),

@@ -107,7 +107,7 @@ def _refusals(method: str, operation: JsonObject) -> list[int]:
         403: is_private or is_joining,
         404: is_private,
         408: has_body,
-        409: (is_private and method != "get") or is_joining,
+        409: (is_private and method != "get") or is_joining or operation["operationId"].endswith("files_download"),
         413: has_body,
         422: is_private or is_joining,
         428: operation["operationId"].endswith("uploads_store_part"),  # a part of a file that nobody began

@@ -14,6 +14,7 @@ from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 from runs.api.lasting_rights import LastingRight
+from runs.files.encrypted import EncryptedOutput
 
 LINES_AT_ONCE = 2000
 CHUNK_BYTES = 1024 * 1024
@@ -58,26 +59,35 @@ async def _from_thread(allowed: Generator[str], parts: Generator[str]) -> AsyncI
         await sync_to_async(parts.close)()
 
 
-def file_response(request: HttpRequest, path: Path, right: LastingRight | None) -> HttpResponseBase:
+def file_response(
+    request: HttpRequest,
+    path: Path,
+    right: LastingRight | None,
+    encrypted: EncryptedOutput | None = None,
+    name: str = "",
+) -> HttpResponseBase:
     """Answer with a file that is to be saved, a chunk at a time: all of it, or from the byte that ``Range`` names. It
-    breaks off where the right does not last; None: what a node fetches, which is asked about once.
+    breaks off where the right does not last; None: what a node fetches, which is asked about once. Raises CannotDecrypt
+    for one that is ``encrypted`` and does not open.
 
     ``ETag`` is size and time; with another one in ``If-Range`` all of it is sent, since the file is another by now.
     """
     stat = path.stat()
+    size = stat.st_size if encrypted is None else encrypted.size()
     tag = f'"{stat.st_size:x}-{stat.st_mtime_ns:x}"'
     first = _first_byte(request, tag)
-    if first is not None and first >= stat.st_size:
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{stat.st_size}"})
-    headers = {"Content-Length": str(stat.st_size - (first or 0)), "Accept-Ranges": "bytes", "ETag": tag}
+    if first is not None and first >= size:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+    headers = {"Content-Length": str(size - (first or 0)), "Accept-Ranges": "bytes", "ETag": tag}
     if first is not None:
-        headers["Content-Range"] = f"bytes {first}-{stat.st_size - 1}/{stat.st_size}"
-    if (disposition := content_disposition_header(True, path.name)) is not None:
+        headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"
+    if (disposition := content_disposition_header(True, name or path.name)) is not None:
         headers["Content-Disposition"] = disposition
+    parts = _file_parts(path, first or 0) if encrypted is None else encrypted.pieces(first or 0)
     chunks = _chunks if isinstance(request, ASGIRequest) else _plain_chunks
     status = 200 if first is None else 206
     kind = "application/octet-stream"
-    return StreamingHttpResponse(chunks(path, first or 0, right), content_type=kind, headers=headers, status=status)
+    return StreamingHttpResponse(chunks(parts, right), content_type=kind, headers=headers, status=status)
 
 
 def _first_byte(request: HttpRequest, tag: str) -> int | None:
@@ -88,20 +98,23 @@ def _first_byte(request: HttpRequest, tag: str) -> int | None:
     return int(found[1])
 
 
-async def _chunks(path: Path, first: int, right: LastingRight | None) -> AsyncIterator[bytes]:
+async def _chunks(parts: Iterator[bytes], right: LastingRight | None) -> AsyncIterator[bytes]:
     """Each chunk is read in some thread: a slow disk must hold up neither the loop nor the other requests."""
-    with path.open("rb") as file:
-        file.seek(first)
-        while part := await sync_to_async(file.read, thread_sensitive=False)(CHUNK_BYTES):
-            if right is not None:
-                await sync_to_async(right.check)()
-            yield part
+    while part := await sync_to_async(lambda: next(parts, b""), thread_sensitive=False)():
+        if right is not None:
+            await sync_to_async(right.check)()
+        yield part
 
 
-def _plain_chunks(path: Path, first: int, right: LastingRight | None) -> Iterator[bytes]:
+def _plain_chunks(parts: Iterator[bytes], right: LastingRight | None) -> Iterator[bytes]:
+    for part in parts:
+        if right is not None:
+            right.check()
+        yield part
+
+
+def _file_parts(path: Path, first: int) -> Iterator[bytes]:
     with path.open("rb") as file:
         file.seek(first)
         while part := file.read(CHUNK_BYTES):
-            if right is not None:
-                right.check()
             yield part

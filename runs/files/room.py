@@ -34,6 +34,7 @@ class Announced(WireStruct):
 
     path: str
     size: int
+    is_encrypted: bool = False  # it is, as it is written
 
 
 @contextmanager

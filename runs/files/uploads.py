@@ -12,10 +12,13 @@ import os
 import re
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
-from runs.files import outputs, room
+from runs.files import encrypted, outputs, room
 from runs.files.paths import run_folder
+from trainyard.at_rest.chunks import CannotDecrypt
+from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.calls.output_files import UploadProgress
 from trainyard.contract.limits import UPLOAD_PART_BYTES as PART_BYTES
 
@@ -51,6 +54,7 @@ class Sender(NamedTuple):
     node_id: str
     node_rank: int
     num_nodes: int
+    keyring: Keyring = NO_KEYS  # of the run's project
 
 
 def begin(sender: Sender, path: str, size: int, key: str) -> UploadProgress:
@@ -58,17 +62,18 @@ def begin(sender: Sender, path: str, size: int, key: str) -> UploadProgress:
     that is not plainly inside the folder."""
     path = place_of(sender, path)
     name = _name_of(sender, key)
-    file, wanted = room.part_path(name), room.Announced(path, size)
+    file, wanted = room.part_path(name), room.Announced(path, size, sender.keyring.encrypts)
     with room.locked():
         if room.read_announcement(name) != wanted:
             file.unlink(missing_ok=True)
-        offset = file.stat().st_size if file.exists() else 0
+        offset = _here(file.stat().st_size, wanted) if file.exists() else 0
         room.check_room(sender.run_id, size, num_here=offset, but=name)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         room.announce(name, wanted)
     if offset >= size:
-        file.touch()
-        _finish(sender.run_id, path, name)
+        if not size:
+            _write_empty(sender, file, wanted)
+        _finish(sender.run_id, wanted, name)
         return UploadProgress(path, size, is_done=True)
     return UploadProgress(path, offset, is_done=False)
 
@@ -83,17 +88,20 @@ def write_part(sender: Sender, key: str, offset: int, read: Callable[[int], byte
     data = _whole(read)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise ValueError("the body is not the one that was sealed")
-    with room.part_path(name).open("ab") as opened:
+    with room.part_path(name).open("a+b") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX)  # a node that lost our answer may send the part again
-        here = opened.seek(0, os.SEEK_END)
+        here = _here(opened.seek(0, os.SEEK_END), wanted)
         if here != offset:
             raise WrongOffset(here)
         if here + len(data) > wanted.size:
             raise ValueError(f"the file was announced with {wanted.size:,} bytes")
-        opened.write(data)
+        if wanted.is_encrypted:
+            _append_encrypted(sender, opened, data, wanted.size)
+        else:
+            opened.write(data)
         offset += len(data)
     if offset == wanted.size:
-        _finish(sender.run_id, wanted.path, name)
+        _finish(sender.run_id, wanted, name)
     return UploadProgress(wanted.path, offset, is_done=offset == wanted.size)
 
 
@@ -104,12 +112,13 @@ def link(sender: Sender, path: str, same_as: str) -> str:
     if found is None:
         raise NoTarget(path, same_as)
     path = place_of(sender, path)
-    target = outputs.inside(sender.run_id, path)
+    target = encrypted.place_for(outputs.inside(sender.run_id, path), encrypts=encrypted.is_encrypted(found))
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = target.with_name(f".partial-link-{os.getpid()}-{time.monotonic_ns()}")
     temporary.hardlink_to(found)
     temporary.replace(target)
     temporary.unlink(missing_ok=True)  # rename leaves it where both are the same file already
+    encrypted.place_for(target, encrypts=not encrypted.is_encrypted(found)).unlink(missing_ok=True)
     return path
 
 
@@ -142,11 +151,31 @@ def _move_away(sender: Sender, path: str) -> None:
     target = outputs.inside(sender.run_id, place_of(sender, f"node-{sender.node_rank}/{path}"))
     if found is not None:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        found.replace(target)
+        found.replace(encrypted.place_for(target, encrypts=encrypted.is_encrypted(found)))
 
 
-def _finish(run_id: str, path: str, name: str) -> None:
-    outputs.put(run_id, path, room.part_path(name))
+def _here(stored: int, wanted: room.Announced) -> int:
+    """Return how many of the file's bytes are here."""
+    return encrypted.bytes_here(stored, wanted.size) if wanted.is_encrypted else stored
+
+
+def _append_encrypted(sender: Sender, file: BinaryIO, data: bytes, size: int) -> None:
+    """Raises WrongOffset, so that the node begins anew, where the key is gone that the file was begun with."""
+    try:
+        encrypted.append_part(file, data, run_id=sender.run_id, size=size, keyring=sender.keyring)
+    except CannotDecrypt as error:
+        file.truncate(0)
+        raise WrongOffset(0) from error
+
+
+def _write_empty(sender: Sender, file: Path, wanted: room.Announced) -> None:
+    with file.open("a+b") as opened:
+        if wanted.is_encrypted:
+            encrypted.append_part(opened, b"", run_id=sender.run_id, size=0, keyring=sender.keyring)
+
+
+def _finish(run_id: str, wanted: room.Announced, name: str) -> None:
+    outputs.put(run_id, wanted.path, room.part_path(name), encrypts=wanted.is_encrypted)
     room.forget_size(run_id)
     room.announcement_path(name).unlink(missing_ok=True)
 

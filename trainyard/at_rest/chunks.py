@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from cryptography.exceptions import InvalidTag
@@ -46,6 +46,12 @@ def is_encrypted(start: bytes) -> bool:
 def encrypted_size(num_bytes: int, chunk_bytes: int = CHUNK_BYTES) -> int:
     """Return how large a file of so many bytes is once it is encrypted."""
     return HEADER.size + num_bytes + TAG_BYTES * max(1, -(-num_bytes // chunk_bytes))
+
+
+def decrypted_size(num_bytes: int, chunk_bytes: int = CHUNK_BYTES) -> int:
+    """Return how many bytes an encrypted file of so many holds; 0 for one that was cut off in front of its end."""
+    body = num_bytes - HEADER.size
+    return max(0, body - TAG_BYTES * max(1, -(-body // (chunk_bytes + TAG_BYTES))))
 
 
 class _FileCipher:
@@ -144,7 +150,7 @@ def _parse(header: bytes) -> tuple[int, int, bytes]:
     return version, chunk_bytes, salt
 
 
-def encrypted_pieces(keyring: Keyring, context: str, parts: Sequence[bytes | memoryview]) -> Iterator[bytes]:
+def encrypted_pieces(keyring: Keyring, context: str, parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     """Yield what the file consists of, once the parts, one behind the other, are encrypted."""
     encryptor = Encryptor(keyring, context)
     yield encryptor.header

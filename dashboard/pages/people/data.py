@@ -22,9 +22,9 @@ from runs.secrets.storage_keys import newest_number
 
 GB = 10**9
 ENCRYPTION_WORDS = {
-    "on": "Checkpoints of attempts that begin from now on are encrypted.",
-    "off": "Checkpoints of attempts that begin from now on are not encrypted. Older ones stay as they are.",
-    "new-key": "Attempts that begin from now on encrypt with the new key. Older keys open what they encrypted.",
+    "on": "Checkpoints of attempts that begin from now on, and output files that come from now on, are encrypted.",
+    "off": "What comes from now on is not encrypted. Older checkpoints and output files stay as they are.",
+    "new-key": "What comes from now on is encrypted with the new key. Older keys open what they encrypted.",
     "destroy": "The keys are destroyed. What they encrypted cannot be read any more.",
 }
 

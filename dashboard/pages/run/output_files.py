@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
+from pathlib import PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
 
 from runs import actions
-from runs.files import paths as places
+from runs.files import outputs
 from runs.models import Run
 
 MAX_FILES = 2000
@@ -27,15 +28,14 @@ def is_trace(file: OutputFile) -> bool:
 
 
 def listed(run: Run) -> list[OutputFile]:
-    folder = places.output_folder(run.pk)
-    found = []
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if path.is_symlink() or not path.is_file() or path.name.startswith(".partial-"):
-            continue
-        name, facts = path.relative_to(folder).as_posix(), path.stat()
-        url = f"/api/v1/runs/{run.pk}/files/{quote(name)}"
-        found.append(OutputFile(name, facts.st_size, datetime.fromtimestamp(facts.st_mtime, UTC), url))
-    return found[:MAX_FILES]
+    found = sorted(outputs.listing(run.pk), key=lambda one: PurePosixPath(one["path"]))
+    url = f"/api/v1/runs/{run.pk}/files"
+    return [
+        OutputFile(
+            one["path"], one["size_bytes"], datetime.fromisoformat(one["modified_at"]), f"{url}/{quote(one['path'])}"
+        )
+        for one in found[:MAX_FILES]
+    ]
 
 
 class OnNode(NamedTuple):

@@ -13,7 +13,10 @@ from runs.access import NotFound
 from runs.files import outputs
 from runs.files.room import NoRoom
 from runs.files.uploads import NoTarget, NotBegun, Sender
-from runs.models import Node, Placement
+from runs.models import Node, Placement, Run
+from runs.secrets.key_stores import KeyProblem
+from runs.secrets.storage_keys import keyring_of_project
+from trainyard.at_rest.keyring import Keyring
 
 
 def placement_of(request: HttpRequest, run_id: str, fence: int, *, is_newest: bool = True) -> Placement:
@@ -51,4 +54,13 @@ def refusals() -> Iterator[None]:
 
 def sender_of(placement: Placement) -> Sender:
     number = Placement.objects.filter(attempt=placement.attempt_id).count()
-    return Sender(placement.attempt.run_id, placement.node_id, placement.node_rank, number)
+    keyring = keyring_for(placement.attempt.run)
+    return Sender(placement.attempt.run_id, placement.node_id, placement.node_rank, number, keyring)
+
+
+def keyring_for(run: Run) -> Keyring:
+    """Return the keys of the files of a run. Raises HttpError where the key service does not answer."""
+    try:
+        return keyring_of_project(run.project)
+    except KeyProblem as error:
+        raise HttpError(503, str(error)) from error

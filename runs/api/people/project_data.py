@@ -32,7 +32,9 @@ class StorageOut(Schema):
     regions: list[str] = Field(description="where the project's data may lie; empty: anywhere")
     used_bytes: int = Field(description="without datasets")
     quota_bytes: int | None
-    encrypts_files: bool = Field(description="whether checkpoints are encrypted before they reach a disk")
+    encrypts_files: bool = Field(
+        description="whether checkpoints and output files are encrypted before they reach a disk"
+    )
     storage_key: int = Field(description="the newest version of its key that is not destroyed; 0: it has none")
     sentence: str = Field(description="from 80 % of the quota on")
     items: list[PlaceOut]
@@ -119,7 +121,11 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> Stora
     return _storage(actions.set_regions(actor=user, project=project, regions=body.regions))
 
 
-@router.put("/projects/{project_id}/encryption", response=StorageOut, summary="Encrypt its checkpoints, or no longer")
+@router.put(
+    "/projects/{project_id}/encryption",
+    response=StorageOut,
+    summary="Encrypt its checkpoints and output files, or no longer",
+)
 def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> StorageOut:
     """It counts for attempts that begin from now on. What is there stays as it is, and is read in either case."""
     user = actor(request)

@@ -8,17 +8,20 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
+from ninja.errors import HttpError
 
 from runs import actions
 from runs.access import NotFound, Permission, get_run
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.machines.node_auth import NodeAuth
-from runs.api.machines.node_files import placement_of, refusals, sender_of
+from runs.api.machines.node_files import keyring_for, placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
 from runs.files import outputs, room, uploads
+from runs.files.encrypted import EncryptedOutput, is_encrypted, plain_name
 from runs.models import Run
+from trainyard.at_rest.chunks import CannotDecrypt
 
 router = Router(tags=["files"])
 
@@ -96,7 +99,12 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
     found = outputs.find(run.pk, path)
     if found is None:
         raise NotFound(f"Run {run.name} has no file {path!r}.")
-    response = file_response(request, found, LastingRight(request, lambda user: get_run(user, run_id)))
+    right = LastingRight(request, lambda user: get_run(user, run_id))
+    keys = EncryptedOutput(found, run.pk, keyring_for(run)) if is_encrypted(found) else None
+    try:
+        response = file_response(request, found, right, keys, name=plain_name(found.name))
+    except CannotDecrypt as error:
+        raise HttpError(409, f"{path} cannot be decrypted: {error}.") from error
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return response
@@ -116,5 +124,5 @@ def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[No
     with refusals():
         room.check_room(run_id, int(request.headers.get("Content-Length") or 0))
         place = uploads.place_of(sender, path)
-        outputs.store(run_id, place, request.read, request.sealed_digest)  # type: ignore[attr-defined]
+        outputs.store(run_id, place, request.read, request.sealed_digest, sender.keyring)  # type: ignore[attr-defined]
     return Answer(204, None)
