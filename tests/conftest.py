@@ -71,8 +71,9 @@ from runs.serving.password_hashing import Hasher  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests import migrated  # noqa: E402
 from tests.cast import Cast, make_cast  # noqa: E402
+from tests.parts import SHARING  # noqa: E402
 from tests.servers import Valkey, short_folder  # noqa: E402
-from tests.up_process import Up, new_home  # noqa: E402
+from tests.up_process import ROOT, Up, new_home  # noqa: E402
 from tests.whole.runs import Yard  # noqa: E402
 
 Hasher.iterations = 1_000  # what a password's hash costs is a promise of tests/runs/serving/test_password_hashing alone
@@ -96,6 +97,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     fixtures = set(getattr(item, "fixturenames", ()))
     if {"running_trainyard", "browser"} & fixtures:
         item.add_marker(pytest.mark.whole)
+        refuse_where_no_part_looks(item)
     marker = item.get_closest_marker("django_db")
     if marker is None and not {"db", "transactional_db"} & fixtures:
         return
@@ -103,6 +105,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if marker is None and "transactional_db" in fixtures:
         wanted["transaction"] = True
     item.add_marker(pytest.mark.django_db(**wanted), append=False)
+
+
+def refuse_where_no_part_looks(item: pytest.Item) -> None:
+    """A test that shares the running Trainyard, or the browser, and lies where `make test` does not look for such."""
+    folders = (*SHARING, "tests/browser", "tests/runs", "tests/workers")
+    if not any((ROOT / folder) in item.path.parents for folder in folders):
+        raise pytest.UsageError(f"{item.nodeid} shares a Trainyard or the browser: it belongs in {', '.join(SHARING)}.")
 
 
 @pytest.hookimpl(trylast=True)  # after they were shuffled

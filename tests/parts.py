@@ -56,8 +56,11 @@ ALONE = (
     "--ignore=tests/whole/test_notebook.py",
 )
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
+# Where tests that share a running Trainyard or the browser may lie: their part collects nothing else, which takes
+# seconds. tests/conftest.py refuses one that lies elsewhere.
+SHARING = ("tests/whole", "tests/dashboard", "tests/chaos")
 PARTS = {  # as long as each other, so that the lanes end together: those of more tests with a stack of their own first
-    "whole": Tests(["-m", "whole and not extended", *APART, *NEVER], ["tests"], {}),
+    "whole": Tests(["-m", "whole and not extended"], list(SHARING), {}),
     "training": Tests(["-m", "not extended"], ["tests/workers/training"], {}),
     "workers": Tests(["-m", "not extended", "--ignore=tests/workers/training"], ["tests/workers"], {}),
     "browser": Tests(["-m", "not extended"], ["tests/browser"], {}),

@@ -37,6 +37,7 @@ class Up:
         environment = {**inherited, "TRAINYARD_HOME": str(home), "PORT": "0", "NODES": "0", **changes}
         environment.setdefault("TRAINYARD_MEMORY", str(home.parent))  # what a killed node leaves goes with the test
         self.lines: list[str] = []
+        self._has_given_link = False
         self._said = threading.Condition()
         self.process = subprocess.Popen(
             tethered([*(command or [sys.executable, "-m", "dashboard.up"]), *words]), cwd=folder, env=environment,
@@ -75,6 +76,15 @@ class Up:
     def wait_until_ready(self) -> Up:
         self.wait_until_said("Ready in")
         return self
+
+    def take_link(self) -> str:
+        """Return the sign-in link that it has said, which works once: empty from the second time on."""
+        start = "Sign in (once, within a day): "
+        found = [line.partition(start)[2] for line in self.lines if start in line]
+        if self._has_given_link or not found:
+            return ""
+        self._has_given_link = True
+        return found[-1].strip()
 
     def wait_for_end(self) -> int:
         code = self.process.wait(PATIENCE_S)

@@ -54,7 +54,10 @@ Sit = Callable[..., Any]
 
 
 def sign_in_link(up: Up) -> str:
-    """A one-time link, as somebody at the server's own terminal gets it."""
+    """A one-time link: what `up` has said, the first time; then as somebody at the server's own terminal gets it,
+    from a process that takes seconds to begin."""
+    if link := up.take_link():
+        return link
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     done = subprocess.run(
         [sys.executable, "-m", "dashboard.sign_in"], cwd=ROOT, env={**environment, "TRAINYARD_HOME": str(up.home)},
