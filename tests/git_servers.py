@@ -17,6 +17,7 @@ import psutil
 
 from dashboard.up.parent_death import tethered
 from tests.servers import free_port
+from tests.sshd import need_sshd, sshd_program
 
 GIT = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "protocol.file.allow=always")
 
@@ -70,6 +71,7 @@ class Sshd:
         self._make_key("host")
 
     def start(self) -> None:
+        need_sshd()
         Path("/run/sshd").mkdir(exist_ok=True)
         options = {
             "HostKey": self.folder / "host",
@@ -83,7 +85,7 @@ class Sshd:
         words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                tethered(["/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", *words]), stdout=log, stderr=log
+                tethered([sshd_program(), "-D", "-e", "-f", "/dev/null", *words]), stdout=log, stderr=log
             )
         deadline = time.monotonic() + 20
         while not any(one.laddr.port == self.port for one in psutil.net_connections("tcp") if one.status == "LISTEN"):

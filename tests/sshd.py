@@ -102,6 +102,12 @@ def sshd_program() -> str:
     return shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or ""
 
 
+def need_sshd() -> None:
+    """Skip the test where this machine has no sshd. Set-up installs none: Debian's package starts one on port 22."""
+    if not sshd_program():
+        pytest.skip("sshd is not on this machine (Debian: apt-get install openssh-server)")
+
+
 def make_key(path: Path) -> None:
     words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(path)]
     subprocess.run(words, check=True, capture_output=True, timeout=30)
@@ -110,8 +116,7 @@ def make_key(path: Path) -> None:
 @contextmanager
 def running_hosts(*addresses: str) -> Iterator[list[Sshd]]:
     """Start one sshd for each address, or skip the test where this machine has none, or we may not start it."""
-    if not sshd_program():
-        pytest.skip("sshd is not on this machine (Debian: apt-get install openssh-server)")
+    need_sshd()
     if os.geteuid() != 0:
         pytest.skip("sshd lets in another user only as root")
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

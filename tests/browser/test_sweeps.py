@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -36,7 +37,7 @@ def test_a_sweep_is_launched_from_the_form_watched_and_its_best_launched_again(s
     page.get_by_role("button", name="Launch the best").click()
     page.locator("#confirm-yes").click()
     expect(page).to_have_url(re.compile("/runs/compare/"), timeout=30_000)
-    runs = page.url.split("run=")[1:]
+    runs = parse_qs(urlsplit(page.url).query)["run"]
     assert len(runs) == 3
     for run in runs:
-        office.post(f"/runs/{run.strip('&')}/stop")
+        office.post(f"/runs/{run}/stop")

@@ -59,7 +59,7 @@ def test_a_run_trains_on_postgresql_and_a_valkey_with_a_password() -> None:
             pytest.skip("PostgreSQL's server programs are not on this machine")
         try:
             with valkey_on_tcp(folder) as redis_url:
-                up = Up(new_home(folder), NODES="1", DATABASE_URL=database.url, REDIS_URL=redis_url)
+                up = Up(new_home(folder, is_migrated=False), NODES="1", DATABASE_URL=database.url, REDIS_URL=redis_url)
                 try:
                     up.wait_until_said("Nodes in contact")
                     assert not list((folder / "home").glob("*.sqlite3"))
