@@ -58,6 +58,7 @@ def test_every_route_as_the_callers_on_both_sides_of_its_rule(world: World) -> N
 
 
 @pytest.mark.extended
+@pytest.mark.timeout(1800)  # ten thousand requests
 def test_every_route_as_every_caller(world: World) -> None:
     """Prints the table of what was answered, and how many answers there were of each kind."""
     chosen = routes()
