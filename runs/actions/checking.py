@@ -22,6 +22,7 @@ from runs.access import (
 from runs.actions.continuing import origin_problems
 from runs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
+from runs.placing.rooms import runs_containers
 from runs.secrets.delivery import credentials_missing, missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
 from trainyard.spec.problems import show
@@ -134,15 +135,23 @@ def _secret_problems(actor: Someone, project: Project, spec: Spec) -> list[Probl
     return found
 
 
+def _why_no_container(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> str:
+    """Say that the nodes which run containers can never hold it; nothing where all nodes together cannot either."""
+    able = [node for node in nodes if runs_containers(node)]
+    mend = "which it needs: install it there, or leave it out"
+    if nodes and not able:
+        return f"no node of cluster {cluster.name} has Podman, {mend}"
+    if check_fits(spec, nodes) or not (room := check_fits(spec, able)):
+        return ""
+    have = f"{len(able)} of the {len(nodes)} nodes of cluster {cluster.name} {'has' if len(able) == 1 else 'have'}"
+    return f"only {have} Podman, {mend}. Of these alone, {room[0].path} {room[0].message}"
+
+
 def _container_problems(spec: Spec, cluster: Cluster, nodes: Sequence[Node], packed: Packed) -> list[Problem]:
     """Check that some node runs containers, and that the Containerfile is in the code."""
     if not isinstance(spec, ScriptSpec) or not has_container(spec.resolved()):
         return []
-    found = []
-    tools = [node.machine.tools for node in nodes if node.machine.tools is not None]
-    if tools and not any("podman" in known for known in tools):
-        words = f"no node of cluster {cluster.name} has Podman, which it needs: install it there, or leave it out"
-        found.append(Problem(CONTAINER, words))
+    found = [Problem(CONTAINER, words)] if (words := _why_no_container(spec, cluster, nodes)) else []
     file, sha256 = spec.environment.container.file, spec.bundle_sha256
     if file and sha256 is not None and spec.git_code is None:
         files = packed.get(sha256)

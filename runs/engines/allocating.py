@@ -18,6 +18,7 @@ from runs.engines.machine_system import MachineSystem
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.engines.waking import wake
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
+from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Room
 from trainyard.contract.base import JsonObject
 from trainyard.contract.desired import DesiredAttempt
@@ -73,6 +74,7 @@ class AllocatingEngine(CeleryEngine, ABC):
                 free=() if node.pk in taken else tuple(range(node.slots)),
                 accelerator=node.accelerator,
                 trouble=taken.get(node.pk) or "",
+                runs_containers=runs_containers(node),
             )
             for node in nodes
         ]

@@ -26,6 +26,7 @@ from runs.models.recoveries import Recovery
 from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 from trainyard.spec import PRIORITIES, read_spec, usable_nodes
+from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.resources import shares_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Size(TypedDict, total=False):
     accelerator: str
     node_counts: list[int] | None  # of an elastic run: all on which it trains, the least first
     priority: int
+    in_container: bool
 
 
 def size_of(spec: SpecDocument) -> Size:
@@ -77,6 +79,7 @@ def size_of(spec: SpecDocument) -> Size:
         "accelerator": str(resources.get("accelerator", "auto")),
         "node_counts": counts,
         "priority": PRIORITIES.index(spec.get("priority") or "normal") - 1,
+        "in_container": has_container(spec),
     }
 
 
@@ -133,6 +136,7 @@ class Run(models.Model):
     num_nodes = models.PositiveIntegerField(null=True, blank=True, editable=False)
     slots_per_node = models.PositiveIntegerField(null=True, blank=True, editable=False)
     slot_shares = models.PositiveSmallIntegerField(default=1, editable=False)
+    in_container = models.BooleanField(null=True, editable=False)  # None: it ended before runs had this
     accelerator = models.CharField(max_length=8, blank=True, editable=False)
     # Of an elastic run: the numbers of nodes on which it trains, the least first. And the most that a person wants.
     node_counts = models.JSONField(null=True, blank=True, editable=False)

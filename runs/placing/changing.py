@@ -18,6 +18,7 @@ class Training:
     slots_per_node: int
     accelerator: str  # of all its nodes
     left_out: frozenset[str] = frozenset()  # nodes that it does not grow onto
+    in_container: bool = False  # its ranks need nodes that run containers
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def change_of(training: Training, rooms: Sequence[Room], *, may_grow: bool) -> C
 def _is_free_for(room: Room, training: Training) -> bool:
     if room.node in training.nodes or room.node in training.left_out:
         return False
-    is_alike = room.accelerator == training.accelerator
+    is_alike = room.accelerator == training.accelerator and (room.runs_containers or not training.in_container)
     return room.is_usable and is_alike and len(room.free) >= training.slots_per_node
 
 

@@ -15,6 +15,7 @@ import msgspec
 from runs.metrics.facts import facts_of
 from runs.models import Cluster, Dataset, Node, Placement, Run
 from runs.placing.queue import request_of
+from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Placed, Room, place
 from runs.status import Status
 from trainyard import planner
@@ -59,9 +60,14 @@ def likely_nodes(spec: Spec, nodes: Sequence[Node]) -> list[Node]:
     """Return where the run would be placed if all of ``nodes`` were idle, in the order of its ranks; none where they
     cannot hold it."""
     by_id = {node.pk: node for node in nodes}
-    rooms = [Room(one.pk, one.name, one.slots, tuple(range(one.slots)), one.accelerator, True) for one in nodes]
+    rooms = [_idle(node) for node in nodes]
     answer = place("", [request_of("", spec.resolved())], rooms)[0]
     return [by_id[part.node] for part in answer.parts] if isinstance(answer, Placed) else []
+
+
+def _idle(node: Node) -> Room:
+    free = tuple(range(node.slots))
+    return Room(node.pk, node.name, node.slots, free, node.accelerator, runs_containers=runs_containers(node))
 
 
 def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0) -> KnownRates:

@@ -29,11 +29,19 @@ def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     """What the runs ask for, in their order, without their specs: a queue may be long."""
     columns = waiting.values_list(
-        "pk", "num_nodes", "slots_per_node", "slot_shares", "accelerator", "node_counts", "node_limit", "priority"
+        "pk",
+        "num_nodes",
+        "slots_per_node",
+        "slot_shares",
+        "accelerator",
+        "node_counts",
+        "node_limit",
+        "priority",
+        "in_container",
     )
     requests = {}
     unknown = []
-    for run_id, num_nodes, slots_per_node, shares, accelerator, counts, limit, priority in columns:
+    for run_id, num_nodes, slots_per_node, shares, accelerator, counts, limit, priority, in_container in columns:
         if num_nodes is None:  # submitted before runs had these columns
             unknown.append(run_id)
         requests[run_id] = Request(
@@ -44,6 +52,7 @@ def requests_of(waiting: QuerySet[Run]) -> list[Request]:
             node_counts=counts_up_to(counts, limit),
             priority=priority,
             num_shares=shares,
+            in_container=bool(in_container),
         )
     for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
         requests[run_id] = request_of(run_id, spec)
@@ -71,6 +80,7 @@ def request_of(run_id: str, spec: SpecDocument) -> Request:
         node_counts=tuple(size["node_counts"] or ()),
         priority=size["priority"],
         num_shares=size["slot_shares"],
+        in_container=size["in_container"],
     )
 
 

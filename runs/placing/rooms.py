@@ -8,11 +8,18 @@ from datetime import datetime
 
 from runs.models import HeldSlot, Node
 from runs.placing.scheduling import DividedSlot, Room
+from trainyard.contract.machines import PODMAN
 
 
 def is_exposed(node: Node) -> bool:
     """Whether its cluster asks for a higher sandbox level than it has."""
     return (node.sandbox_level or 0) < node.cluster.isolation_minimum
+
+
+def runs_containers(node: Node) -> bool:
+    """Whether its ranks may run in containers. A machine that nobody has looked at may turn out to."""
+    tools = node.machine.tools
+    return tools is None or PODMAN in tools
 
 
 def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
@@ -36,6 +43,7 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
             is_draining=node.is_draining,
             divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},
             is_exposed=is_exposed(node),
+            runs_containers=runs_containers(node),
         )
         for node in nodes
     ]

@@ -17,7 +17,7 @@ CPU, GPU, AUTO = "cpu", "gpu", "auto"
 NUM_COUNTED = 100  # runs ahead of a waiting one are counted so far; a longer queue has only its order of magnitude
 MANY = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 
-Shape = tuple[int, int, str]
+Shape = tuple[int, int, str, bool]
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Request:
     node_counts: tuple[int, ...] = ()  # of an elastic run: all on which it trains, the least first
     priority: int = 0
     num_shares: int = 1  # into which a slot is divided, of which a run of one rank takes one
+    in_container: bool = False  # its ranks need nodes that run containers
 
     @property
     def num_slots(self) -> int:
@@ -41,7 +42,7 @@ class Request:
 
     @property
     def shape(self) -> Shape:
-        return self.num_nodes, self.slots_per_node, self.accelerator
+        return self.num_nodes, self.slots_per_node, self.accelerator, self.in_container
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Room:
     is_in_contact: bool = True
     is_draining: bool = False
     is_exposed: bool = False  # its sandbox level is below what the cluster asks for
+    runs_containers: bool = True  # so far as anybody knows
     trouble: str = ""  # a sentence: why an engine cannot free its machine now
     divided: Mapping[int, DividedSlot] = field(default_factory=dict)  # by the number of the slot
 
@@ -210,7 +212,12 @@ def _fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...
 
 
 def _is_usable(room: Room, request: Request) -> bool:
-    return room.is_usable and room.node not in request.excluded
+    return room.is_usable and room.node not in request.excluded and _suits(room, request)
+
+
+def _suits(room: Room, request: Request) -> bool:
+    """Whether the node has what the ranks are to run in."""
+    return room.runs_containers or not request.in_container
 
 
 def _could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
@@ -248,7 +255,7 @@ def _why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     if not rooms:
         return f"Waiting for a node: cluster {cluster} has none yet."
     if _could_ever_fit(request, rooms):
-        return ""
+        return _why_no_container(cluster, request, rooms)
     matching = [room for room in rooms if room.accelerator in _kinds(request)]
     largest = max((room.num_slots for room in matching), default=0)
     return (
@@ -256,6 +263,16 @@ def _why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
         f"of at most {_count(largest, 'slot')}, this run needs {_count(request.num_nodes, 'node')} "
         f"with {_count(request.slots_per_node, 'slot')} each."
     )
+
+
+def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
+    """Say that the nodes which run containers could not hold it even if they were idle; nothing where they could."""
+    able = [room for room in rooms if _suits(room, request)]
+    if _could_ever_fit(request, able):
+        return ""
+    without = listed([room.name for room in rooms if not _suits(room, request)], at_most=3)
+    rest = f" without Podman are {without}, and the rest cannot hold it." if able else " none of its nodes has Podman."
+    return f"Waiting for nodes that run containers on cluster {cluster}:{rest}"
 
 
 def _why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
@@ -290,6 +307,7 @@ def _reason(cluster: str, request: Request, rooms: Sequence[Room], free: dict[st
 def _away(rooms: Sequence[Room], request: Request) -> str:
     """Name the nodes that would help but cannot."""
     left_out = [room.name for room in rooms if room.is_usable and room.node in request.excluded]
+    unable = [room.name for room in rooms if room.is_usable and not _suits(room, request)]
     offline = [room.name for room in rooms if not room.is_in_contact]
     draining = [room.name for room in rooms if room.is_in_contact and room.is_draining]
     exposed = [room.name for room in rooms if room.is_in_contact and not room.is_draining and room.is_exposed]
@@ -300,6 +318,8 @@ def _away(rooms: Sequence[Room], request: Request) -> str:
         words += f"; {_names(draining)} draining"
     if exposed:
         words += f"; {_names(exposed)} below the sandbox level that the cluster asks for"
+    if unable:
+        words += f"; {_names(unable)} without Podman, which its container needs"
     if left_out:
         words += f"; {_names(left_out)} left out"
     return words

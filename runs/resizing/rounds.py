@@ -17,6 +17,7 @@ from runs.placing.changing import Change, Training, change_of
 from runs.placing.scheduling import Room
 from runs.resizing.words import change_sentence
 from runs.status import Status, TransitionError, Wanted
+from trainyard.spec.sections.environment import has_container
 
 log = structlog.get_logger(__name__)
 
@@ -62,6 +63,7 @@ def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
         slots_per_node=run.slots_per_node or 1,
         accelerator=next((kinds[node] for node in nodes if node in kinds), ""),
         left_out=frozenset(one.node for one in run.restarts.left_out_at(now.timestamp())),
+        in_container=has_container(run.spec),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from trainyard.contract.base import Id, Name, Seconds, Sentence, Whole, WireStruct
 
+PODMAN = "podman"  # among the tools of a node whose ranks can run in containers
 MAX_PEERS = 32  # other nodes to which one node tries connections
 
 
@@ -80,7 +81,7 @@ class Inventory(WireStruct):
     memory_port: Whole | None = None  # where it receives parts of states of runs; None: it keeps none in memory
     memory_limit_bytes: Whole | None = None  # that these may take
     memory_problem: Name | None = None  # why it keeps none
-    # What it can build environments with: uv or pip, conda. None: an older node.
+    # What it can build environments with: uv or pip, conda; PODMAN runs containers. None: an older node.
     tools: list[Name] | None = None
 
 

@@ -43,6 +43,12 @@ def test_nodes_of_another_kind_too_small_drained_silent_or_left_out_do_not_count
     assert change_of(found, rooms, may_grow=True) is None
 
 
+def test_a_run_in_a_container_does_not_grow_onto_a_node_without_podman() -> None:
+    rooms = [busy("x"), room("bare", 1, runs_containers=False), room("y", 1)]
+    assert change_of(training("x", in_container=True), rooms, may_grow=True) == Change(2, joining=("y",))
+    assert change_of(training("x"), rooms, may_grow=True) == Change(3, joining=("bare", "y"))
+
+
 def test_a_drained_node_is_left_at_once() -> None:
     rooms = [busy("x"), busy("y", is_draining=True)]
     assert change_of(training("x", "y"), rooms, may_grow=True) == Change(1, leaving=("y",))

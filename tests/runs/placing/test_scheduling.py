@@ -51,6 +51,33 @@ def test_a_node_below_the_clusters_sandbox_level_gets_nothing_and_is_named() -> 
     assert "low is below the sandbox level that the cluster asks for" in words
 
 
+def test_a_run_in_a_container_passes_over_nodes_without_podman() -> None:
+    rooms = [room("able"), room("bare", 1, runs_containers=False)]
+    assert nodes_of(one(Request("a", 1, 1, in_container=True), *rooms)) == ["able"]
+    assert nodes_of(one(Request("a", 1, 1), *rooms)) == ["bare"], "it is the smaller one"
+
+
+def test_a_run_in_a_container_waits_for_a_busy_node_with_podman_and_names_the_others() -> None:
+    rooms = [room("able", free=0), room("bare", runs_containers=False)]
+    answer = one(Request("a", 1, 1, in_container=True), *rooms)
+    assert sentence(answer) == (
+        "Waiting for 1 more CPU slot on cluster lab: 0 of 2 free; bare is without Podman, which its container needs."
+    )
+    assert isinstance(answer, Waiting) and answer.has_claim
+
+
+def test_a_run_whose_container_no_nodes_can_hold_keeps_nobody_waiting() -> None:
+    rooms = [room("able"), room("bare", runs_containers=False), room("plain", runs_containers=False)]
+    answers = place("lab", [Request("a", 2, 1, in_container=True), Request("b", 2, 1)], rooms)
+    assert sentence(answers[0]) == (
+        "Waiting for nodes that run containers on cluster lab: without Podman are bare and plain, "
+        "and the rest cannot hold it."
+    )
+    assert nodes_of(answers[1]) == ["able", "bare"]
+    alone = one(Request("a", 1, 1, in_container=True), *rooms[1:])
+    assert sentence(alone) == "Waiting for nodes that run containers on cluster lab: none of its nodes has Podman."
+
+
 def test_auto_takes_gpus_where_there_are_enough() -> None:
     rooms = [room("cpu-1"), room("gpu-1", accelerator="gpu"), room("cpu-2")]
     assert nodes_of(one(Request("a", 1, 1), *rooms)) == ["gpu-1"]
