@@ -32,6 +32,7 @@ def words_of(spec: SpecDocument, variables: Mapping[str, str], output: Path) -> 
         "MappingKernelManager.cull_connected": True,  # a page that is left open is no use
         "TerminalManager.cull_inactive_timeout": idle_s,
         "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
+        "LabApp.news_url": None,  # no question whether to fetch news, which lie on the Internet
     }
     return ["-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())]
 
