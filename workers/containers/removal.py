@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.containers.arguments import LABEL, OWNER, podman, remove_words
 from workers.containers.documents import ContainerRuntime
-from workers.containers.naming import SHARED, SHARED_MEMORY
+from workers.containers.naming import SHARED, SHARED_MEMORY, is_of, with_tag
 from workers.containers.probing import podman_environment
 
 log = structlog.get_logger(__name__)
@@ -21,12 +22,29 @@ log = structlog.get_logger(__name__)
 LIMIT_S = 60.0
 
 
-def remove_image(program: str, image: str) -> bool:
-    """Remove an image from the node. Podman refuses where a container still uses it."""
-    if not program or _call(ContainerRuntime(program=program), "image", "rm", image) is None:
+def remove_image(program: str, image: str, names: Sequence[str] = ()) -> bool:
+    """Remove an image from the node, which has ``names`` for our sake. It stays where a container uses it, or where it
+    has a tag besides that somebody else gave it."""
+    if not program:
+        return False
+    runtime = ContainerRuntime(program=program)
+    if not names:  # of an archive: Podman itself refuses what is in use, or has several names
+        is_gone = _call(runtime, "image", "rm", image) is not None
+    elif is_gone := _is_ours_alone(runtime, image, names):
+        is_gone = _call(runtime, "image", "rm", "--force", image) is not None  # it has several names
+    if not is_gone:
         return False
     log.info("image.evicted", image=image[:12])
     return True
+
+
+def _is_ours_alone(runtime: ContainerRuntime, image: str, names: Sequence[str]) -> bool:
+    found = _call(runtime, "image", "inspect", "--format", "json", image)
+    users = _call(runtime, "ps", "--all", "--quiet", "--filter", f"ancestor={image}")
+    if found is None or users is None or users.strip():
+        return False
+    tags = {str(tag) for tag in json.loads(found)[0].get("RepoTags") or []}
+    return not {tag for tag in tags if not any(is_of(tag, with_tag(name)) for name in names)}
 
 
 def remove_leftovers(program: str, home: Path) -> list[str]:

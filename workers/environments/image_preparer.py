@@ -22,6 +22,7 @@ from trainyard.contract.base import decode, encode
 from trainyard.spec.sections.container import read_image
 from workers.containers.arguments import build_words, podman, pull_words
 from workers.containers.documents import ContainerImage, ContainerRuntime, ImagePlan
+from workers.containers.naming import is_of
 from workers.containers.probing import known_runtime
 from workers.environments.documents import BuildProgress
 from workers.environments.requirement_lines import without_credentials
@@ -170,11 +171,6 @@ def digest_in(reference: str, known: list[str], own: str) -> str:
         return wanted.digest
     found = [digest for name, _, digest in (one.partition("@") for one in known) if is_of(name, wanted.name)]
     return next((one for one in found if one != own), found[0] if found else "")
-
-
-def is_of(name: str, wanted: str) -> bool:
-    """Whether a whole name is what somebody wrote, with or without the registry."""
-    return name == wanted or name.endswith(f"/{wanted}")
 
 
 def registries_of(plan: ImagePlan) -> list[str]:

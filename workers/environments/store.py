@@ -45,6 +45,7 @@ class EnvironmentRecord(WireStruct, kw_only=True):
     seconds: float = 0.0  # that building took
     image: str = ""  # id, of a container
     image_digest: str = ""  # under which a registry has it
+    image_names: tuple[str, ...] = ()  # that Podman gave the image for us; none: it lay on the node before
 
 
 class FileLock:
@@ -187,12 +188,27 @@ class EnvironmentStore:
                 log.info("environment.evicted", digest=place.digest, bytes=sizes[place])
                 total -= sizes[place]
                 removed.append(place.digest)
-                if (image := records[place].image) and place == images[image][-1]:
-                    remove_image(self.tools().podman, image)
+                if image := records[place].image:
+                    self._take_leave(image, [(one, records[one]) for one in images[image]], place)
         if removed:
             for folder in {place.folder for place in sizes}:
                 empty_downloads(folder)
         return removed
+
+    def _take_leave(
+        self, image: str, users: list[tuple[EnvironmentPlace, EnvironmentRecord]], gone: EnvironmentPlace
+    ) -> None:
+        """Remove the image with the last of its users. Another one hands on the names that were given for it."""
+        names = tuple(sorted({name for _, record in users for name in record.image_names}))
+        last, record = users[-1]
+        is_archive = not record.image_digest
+        if gone == last and not names and not is_archive:
+            log.info("image.kept", image=image[:12], why="it is the machine's own")
+        elif gone == last:
+            remove_image(self.tools().podman, image, names)
+        elif last.record is not None:
+            record.image_names = names
+            last.write_record(record)
 
 
 def delete_unused(place: EnvironmentPlace) -> bool:

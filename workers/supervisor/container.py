@@ -55,6 +55,7 @@ class ContainerBuild(EnvironmentBuild):
         self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation
     ) -> None:
         self._resolved = order.image_digest
+        self._names: list[str] = []  # that Podman has given the image here
         self._has_started = False
         super().__init__(section, order, folder, home, isolation)
 
@@ -172,6 +173,9 @@ class ContainerBuild(EnvironmentBuild):
         if record is not None and not self._has_image(record.image):
             self.place.delete()
             return
+        if record is not None and not set(self._names) <= set(record.image_names):
+            record.image_names = tuple(sorted({*record.image_names, *self._names}))
+            self.place.write_record(record)
         super()._use()
 
     def _has_image(self, image: str) -> bool:
@@ -188,6 +192,11 @@ class ContainerBuild(EnvironmentBuild):
     def _describe(self, record: EnvironmentRecord) -> str:
         return f"Image {record.image[:12]}{f' ({record.image_digest})' if record.image_digest else ''}"
 
+    @property
+    def _tag(self) -> str:
+        """The name of an image that is built here."""
+        return f"localhost/trainyard/{self.place.digest}"
+
     def _plan(self) -> WireStruct:
         section = self._section.container
         return ImagePlan(
@@ -198,7 +207,7 @@ class ContainerBuild(EnvironmentBuild):
             is_archive=bool(section.archive),
             file="\n".join(self._content.files.values()) if section.file else "",
             context=str(self._folder.code),
-            tag=f"localhost/trainyard/{self.place.digest}",
+            tag=self._tag,
             credentials=next((one.value for one in self.secrets if one.variable == CREDENTIALS), ""),
             environment={**self.podman_environment, **self._environment()},
         )
@@ -209,19 +218,28 @@ class ContainerBuild(EnvironmentBuild):
             self._fail("Podman named no image.")
             return
         if "@" not in self._reference and image.digest and not self._section.container.archive:
+            self._know(self._reference)
             self._resolve(image.digest)
             return
+        if not self._section.container.archive:
+            self._know(self._reference if self._section.container.image else "")
         self.place.write_record(
             EnvironmentRecord(
                 kind=self._section.kind,
                 image=image.id,
                 image_digest=image.digest,
+                image_names=tuple(self._names),
                 bytes=image.bytes,
                 built_at=time.time(),
                 seconds=round(self._last.seconds, 3),
             )
         )
         self._use()
+
+    def _know(self, reference: str) -> None:
+        """Remember a name that Podman has given the image here. What lay on the node as localhost/… is not ours."""
+        if not reference.startswith("localhost/"):
+            self._names.append(reference or self._tag)
 
     def _resolve(self, digest: str) -> None:
         """Go on with the digest to which the tag leads now: it is kept under that."""
