@@ -84,6 +84,7 @@ ALONE = {
     "tests/whole/test_sagemaker.py",
     "tests/whole/slurm",
     "tests/workers/containers/test_podman.py",
+    "tests/workers/containers/test_registry.py",
     "tests/whole/ssh",
     "tests/whole/test_sweeps.py",
     "tests/whole/test_population.py",

@@ -28,7 +28,7 @@ from trainyard.spec import SpecError, parse_spec
 pytestmark = pytest.mark.django_db
 MakeRun = Callable[..., Run]
 CODE = "a" * 64
-migration = import_module("runs.migrations.0060_run_in_container")
+migration = import_module("runs.migrations.0059_run_in_container")
 
 
 def in_container(container: Any = "registry.example/train:1", **changes: Any) -> dict[str, Any]:

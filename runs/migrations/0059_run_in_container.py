@@ -19,7 +19,7 @@ def fill(apps: Apps, editor: BaseDatabaseSchemaEditor) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0056_audit_sent")]
+    dependencies = [("runs", "0058_recipe_index")]
 
     operations = [
         migrations.AddField(
