@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,13 +11,18 @@ import yaml
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from dashboard.pages.launch.plan import plan
 from dashboard.pages.shared.badges import badge
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
-from dashboard.pages.shared.run_rows import rows
+from dashboard.pages.shared.numbers import age_element
+from dashboard.pages.shared.run_rows import rows, run_url
+from dashboard.pages.shared.stencil import stencil
+from dashboard.templatetags.ui import status
 from runs import actions
 from runs.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from runs.models import Job, Run
@@ -29,20 +35,19 @@ LONGEST_WHAT = 200
 LIMIT = 200
 NUM_RUNS = 10
 
+# What a row of the table shows of a job, and the values that fill in its markup.
+COLUMNS = ("pk", "project_id", "name", "version", "project__name", "created_at", "spec__task",
+           "created_by__username", "created_by__first_name", "created_by__last_name")  # fmt: skip
+VALUES = ("key", "name", "version", "what", "project", "run_url", "badge", "ran", "saved", "author", "csrf_token")
+
 
 @page()
 def table(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").strip()[:200]
-    found = visible_jobs(request.user).newest().select_related("created_by")
+    found = visible_jobs(request.user).newest()
     if words:
         found = found.filter(name__icontains=words)
-    jobs = first_rows(found, LIMIT)
-    runs = last_runs(request.user, jobs)
-    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    lines = [{"job": job, "last": last, "badge": badge(last.status) if last else None, "what": what(job),
-              "may_act": job.project_id in may_act_in}
-             for job in jobs for last in [runs.get(job.pk)]]  # fmt: skip
-    context = {"lines": lines, "q": words}
+    context = {"lines": _lines(request, found), "q": words}
     return show(request, "jobs/table.html", context, fragments={"table": "jobs/_table.html"})
 
 
@@ -84,9 +89,38 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def what(job: Job) -> str:
     """The recipe, or the script, in a word or two."""
-    task = job.spec.get("task", {})
+    return _what(job.spec.get("task", {}))
+
+
+def _what(task: Mapping[str, Any]) -> str:
     words = task.get("recipe") or task.get("script") or task.get("module") or shlex.join(task.get("command") or [])
     return str(words)[:LONGEST_WHAT]
+
+
+def _lines(request: HttpRequest, found: QuerySet[Job]) -> list[SafeString]:
+    """The first rows of the table."""
+    jobs = _first(found)
+    runs = last_runs(request.user, {pk: (project_id, name) for pk, project_id, name, *_ in jobs})
+    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
+    token, now, lines = get_token(request), timezone.now(), []
+    for pk, project_id, name, version, project, saved, task, username, *names in jobs:
+        author, last = " ".join(one for one in names if one) or username, runs.get(pk)
+        row = stencil("jobs/_row.html", VALUES, is_run=last is not None, has_author=bool(author),
+                      may_act=project_id in may_act_in)  # fmt: skip
+        values = {"key": pk, "name": name, "version": version, "what": _what(task or {}), "project": project,
+                  "saved": age_element(saved, now), "author": author or "", "csrf_token": token}  # fmt: skip
+        if last is not None:
+            ran = age_element(last.created_at, now)
+            values |= {"run_url": run_url(last.pk), "badge": status(badge(last.status)), "ran": ran}
+        lines.append(row.fill(**values))
+    return lines
+
+
+def _first(found: QuerySet[Job]) -> list[tuple[Any, ...]]:
+    """The columns of the first jobs, in the order of the list: which they are is read from an index alone."""
+    keys = list(found.values_list("pk", flat=True)[:LIMIT])
+    columns = {row[0]: row for row in Job.objects.filter(pk__in=keys).order_by().values_list(*COLUMNS)}
+    return [columns[key] for key in keys if key in columns]
 
 
 def _versions(request: HttpRequest, job: Job) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField, Value
@@ -56,15 +58,21 @@ def find_runs(
     return runs
 
 
-def last_runs(user: Someone, jobs: Sequence[Job]) -> dict[str, Run]:
-    """The newest visible run of each job, of whatever version, by the job's id."""
-    keys = {(job.project_id, job.name): job.pk for job in jobs}
+class LastRun(NamedTuple):
+    pk: str
+    status: str
+    created_at: datetime
+
+
+def last_runs(user: Someone, jobs: Mapping[str, tuple[str, str]]) -> dict[str, LastRun]:
+    """The newest visible run of each job, of whatever version, by the job's id. ``jobs``: project and name by id."""
+    keys = {named: pk for pk, named in jobs.items()}
     newest = visible_runs(user).filter(job=OuterRef("pk")).order_by("-created_at", "-pk").values("pk")[:1]
-    versions = Job.objects.filter(name__in={job.name for job in jobs}, project__in={job.project_id for job in jobs})
+    versions = Job.objects.filter(name__in={name for _, name in keys}, project__in={project for project, _ in keys})
     rows = versions.order_by().annotate(last=Subquery(newest)).values_list("last", "project_id", "name")
     job_of = {last: keys.get((project, name)) for last, project, name in rows if last is not None}
-    found: dict[str, Run] = {}
-    for run in Run.objects.filter(pk__in=list(job_of)).only("pk", "status", "created_at"):
+    found: dict[str, LastRun] = {}
+    for run in map(LastRun._make, Run.objects.filter(pk__in=list(job_of)).values_list("pk", "status", "created_at")):
         job = job_of[run.pk]
         if job is not None and (job not in found or found[job].created_at < run.created_at):
             found[job] = run

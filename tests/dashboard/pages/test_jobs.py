@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -26,6 +27,20 @@ def test_the_list_has_the_newest_version_of_each_with_its_last_run(as_user: AsUs
     client.post(f"/jobs/{job.pk}/launch/")
     text = client.get("/jobs/").content.decode()
     assert text.count('class="name clip"') == 1 and "v2" in text and "queued" in text and "language-model" in text
+
+
+def test_a_row_says_who_saved_the_job_and_lets_launch_it_who_may(as_user: AsUser, cast: Cast) -> None:
+    cast.mate.first_name, cast.mate.last_name = "Mate", "<Jones>"
+    cast.mate.save()
+    job = saved(cast)
+    Job.objects.update(name="<b>")
+    drawn = as_user(cast.mate).get("/jobs/").content.decode()
+    assert "</time> by Mate &lt;Jones&gt;" in drawn and ">&lt;b&gt;</a>" in drawn and "never" in drawn
+    button = drawn.partition(f'action="/jobs/{job.pk}/launch/"')[2].partition("</form>")[0]
+    assert re.search(r'name="csrfmiddlewaretoken" value="\w{64}"', button) and 'aria-label="Launch &lt;b&gt;"' in button
+    Job.objects.update(created_by=None)
+    drawn = as_user(cast.viewer).get("/jobs/").content.decode()
+    assert f"/jobs/{job.pk}/" in drawn and f"/jobs/{job.pk}/launch/" not in drawn and "</time> by " not in drawn
 
 
 def test_the_page_has_all_versions_and_the_runs_of_each(as_user: AsUser, cast: Cast) -> None:

@@ -135,5 +135,6 @@ def test_the_last_run_of_a_job_may_be_of_an_older_version(cast: Cast, make_run: 
     never = Job.objects.create(project=cast.project, name="never", version=1, spec=spec())
     make_run(job=second)
     last = make_run(job=first)
-    assert {key: run.pk for key, run in last_runs(cast.mate, [second, never]).items()} == {second.pk: last.pk}
-    assert last_runs(cast.outsider, [second]) == {}
+    asked = {job.pk: (job.project_id, job.name) for job in (second, never)}
+    assert {key: run.pk for key, run in last_runs(cast.mate, asked).items()} == {second.pk: last.pk}
+    assert last_runs(cast.outsider, asked) == {}
