@@ -38,6 +38,11 @@ LEFT_OUT = {
     "new-cluster",
     "new-dataset",
     "new-project",
+    "project-data",
+    "who-may-what",
+    "audit",
+    "personal-data",
+    "own-secrets",
     "not-found",
     "admin-runs",
 }
@@ -113,7 +118,7 @@ def shoot_recovered(yard: Yard, seat: Any) -> None:
     spec |= {"name": "carries-on", "checkpoint": {"every_steps": 100}, "hangs": {"after": "5s"}}
     run = yard.submit(spec)
     for what, step in ((signal.SIGKILL, 150), (signal.SIGSTOP, 350)):
-        yard.wait_for_step(run, step)
+        yard.wait_for_step(run, step, 240)
         attempt = yard.run(run)["attempt"]
         os.kill(victim(yard, run, "rank 1"), what)
         wait_until(lambda attempt=attempt: yard.run(run)["attempt"] == attempt + 1, "it is started again")
