@@ -27,7 +27,7 @@ from runs.sweep_analysis.importance import importance
 from runs.sweep_analysis.trials import COMPLETE, fields_of
 from runs.sweeps.populations import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, trial_points
-from trainyard.contract.statuses import TRIAL_FINAL, TrialState
+from trainyard.contract.statuses import TRIAL_FINAL, SweepStatus, TrialState
 
 LIMIT = 50
 NEWEST_FIRST = "-created_at"
@@ -40,6 +40,11 @@ class Line(NamedTuple):
     badge: Badge
     num_ended: int
     counts: list[tuple[str, int]]  # by state, those that there are
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has done what it was to do with fewer trials than its budget has."""
+        return self.sweep.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.trials_total
 
 
 @page()

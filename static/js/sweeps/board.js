@@ -26,7 +26,7 @@ export class Board {
       rootMargin: "200px",
     });
     this.size = new ResizeObserver(() => this.chart?.resize());
-    this.onTheme = () => this.again();
+    this.onTheme = () => this.inTheme();
     this.sight.observe(element);
     this.size.observe(element);
     addEventListener("themechange", this.onTheme);
@@ -47,6 +47,12 @@ export class Board {
   again() {
     this.isStale = true;
     if (this.isSeen) this.drawn = this.draw();
+  }
+
+  // A drawing out of sight takes the new theme at once, too: one may scroll to it, or print the page.
+  inTheme() {
+    if (this.chart) this.drawn = this.draw();
+    else this.again();
   }
 
   /** @param {boolean} isSeen */

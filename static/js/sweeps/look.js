@@ -1,5 +1,7 @@
 // The page's own look, as options of ECharts. A tooltip is drawn on the canvas: as HTML it would carry inline styles,
 // which the content-security policy forbids.
+import { numberLabels } from "../charts/scales/labels.js";
+import { linearTicks } from "../charts/scales/ticks.js";
 import { colour, seriesColour } from "../shared/colours.js";
 import { number, tick } from "../shared/format.js";
 
@@ -31,6 +33,20 @@ export function axis(more) {
     ...more,
     axisLabel: { color: colour("muted"), fontFamily: FONT, hideOverlap: true, ...more.axisLabel },
   };
+}
+
+// From low to high in even steps that no label repeats; both ends are such steps. `most`: about how many there are.
+/** @param {number} low @param {number} high @param {number} [most] @returns {Sweeps.Option} */
+export function evenly(low, high, most = 5) {
+  if (!(low < high)) return evenly(low - (Math.abs(low) / 10 || 0.5), low + (Math.abs(low) / 10 || 0.5), most);
+  const [first, second] = linearTicks(low, high, most);
+  if (second === undefined) return evenly(low, high, most + 1);
+  const interval = second - first;
+  const [from, to] = [Math.floor(low / interval + 1e-6), Math.ceil(high / interval - 1e-6)];
+  const ticks = linearTicks(from * interval, to * interval, to - from);
+  const labels = numberLabels(ticks);
+  const formatter = (/** @type {number} */ at) => labels[Math.round(at / interval) - from] ?? "";
+  return { min: ticks[0], max: ticks[ticks.length - 1], interval, axisLabel: { formatter } };
 }
 
 // The axis of a field: its choices, or its range.

@@ -133,8 +133,11 @@ class SweepPage {
     if (!found.isCurrent) this.figuresTimer = setTimeout(() => this.fetchImportance(), AGAIN_MS);
     if (!found.fields) return false;
     this.write("importance", [found.sentence, interactionWords(found)].filter(Boolean).join(" "));
+    this.show("[data-plot=importance]", found.fields.length > 0);
+    this.show("[data-key-of=importance]", found.fields.length > 0);
+    if (!found.fields.length) return false;
     this.boards.importance?.show(() => importance(found));
-    this.grow("importance", found.fields.length ? 60 + 40 * Math.max(5, Math.min(12, found.fields.length)) : 0);
+    this.grow("importance", 60 + 40 * Math.max(5, Math.min(12, found.fields.length)));
     return this.chooseAxes(found);
   }
 

@@ -71,6 +71,7 @@ def test_only_a_population_has_the_card(as_user: Callable[[User], Client], cast:
     sweep.save()
     part = client.get(f"/sweeps/{sweep.pk}/?fragment=lineage").content.decode()
     assert "Trial 1 goes on from trial 0, steps 100 to 300" in part and f"/runs/{parent.run_id}/" in part
+    assert 'aria-label="1: 0.400 Trial 1 goes on' in part, "the name begins with what one sees"
     assert "What led to the best trial" in part and "Best so far" not in part
     alone = make_sweep(cast, name="alone")
     assert "lineage" not in client.get(f"/sweeps/{alone.pk}/").content.decode()

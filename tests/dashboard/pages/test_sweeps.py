@@ -77,6 +77,20 @@ def test_the_page_has_the_best_trial_the_buttons_and_every_trial_with_its_run(as
     assert "It diverged." in text and "learning_rate" in text and text.count("row-check") == 4
 
 
+def test_the_name_of_a_trials_button_begins_with_its_words(as_user: AsUser, cast: Cast) -> None:
+    text = as_user(cast.mate).get(f"/sweeps/{with_trials(cast).pk}/").content.decode()
+    assert 'aria-label="Launch again trial 1"' in text and "Launch trial 1 again with" in text
+
+
+def test_a_sweep_that_succeeded_with_fewer_trials_is_full(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    assert '<progress max="20" value="4"' in client.get(f"/sweeps/{sweep.pk}/?fragment=head").content.decode()
+    sweep.status = "SUCCEEDED"
+    sweep.save()
+    text = client.get(f"/sweeps/{sweep.pk}/?fragment=head").content.decode()
+    assert '<progress max="4" value="4"' in text and "<b>4</b> of at most 20 trials" in text
+
+
 def test_a_brush_a_state_and_an_order_choose_the_rows(as_user: AsUser, cast: Cast) -> None:
     sweep, client = with_trials(cast), as_user(cast.mate)
 

@@ -1,7 +1,7 @@
 // The best value so far: every complete trial as a point, and the best of them as a stair.
 import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { duration, tick } from "../../shared/format.js";
-import { axis, base, shown, usualRange } from "../look.js";
+import { axis, base, evenly, shown, usualRange } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @param {"trials" | "compute"} over @returns {Sweeps.Option} */
 export function bestSoFar(columns, over) {
@@ -27,7 +27,7 @@ export function bestSoFar(columns, over) {
       splitLine: { show: false },
       axisLabel: { formatter: over === "compute" ? (/** @type {number} */ at) => duration(at) : tick },
     }),
-    yAxis: axis({ type: "value", name: metric, min: low, max: high, axisLabel: { formatter: tick } }),
+    yAxis: axis({ type: "value", name: metric, ...evenly(low, high) }),
     tooltip: {
       ...base().tooltip,
       trigger: "item",

@@ -1,8 +1,7 @@
 // Parallel coordinates: an axis for each field and one for each objective, a line for each trial in the colour of its
 // value. An axis is brushed by dragging along it.
 import { colour, faded } from "../../shared/colours.js";
-import { tick } from "../../shared/format.js";
-import { axis, base, fieldAxis, ramp, usualRange } from "../look.js";
+import { axis, base, evenly, fieldAxis, ramp, usualRange } from "../look.js";
 
 // Which trials have a line: those with a value.
 /** @param {Sweeps.Columns} columns @returns {number[]} */
@@ -42,14 +41,10 @@ export function parallel(columns) {
     },
     parallelAxis: [
       ...fields.map((one, at) => fieldAxis(one, named(at, one.label))),
-      ...objectives.map((one, at) =>
-        axis({
-          ...named(last + at, one.metric),
-          type: "value",
-          ...rangeOf(one.values),
-          axisLabel: { formatter: tick },
-        }),
-      ),
+      ...objectives.map((one, at) => {
+        const [look, scale] = [named(last + at, one.metric), rangeOf(one.values)];
+        return axis({ ...look, type: "value", ...scale, axisLabel: { ...look.axisLabel, ...scale.axisLabel } });
+      }),
     ],
     visualMap: {
       show: false,
@@ -96,5 +91,5 @@ function rangeOf(values) {
   const [low, high] = usualRange(known);
   const room = (high - low) * 0.6;
   const [least, most] = [known.reduce((a, b) => Math.min(a, b), high), known.reduce((a, b) => Math.max(a, b), low)];
-  return { min: Math.max(least, low - room), max: Math.min(most, high + room) };
+  return evenly(Math.max(least, low - room), Math.min(most, high + room));
 }

@@ -1,7 +1,7 @@
 // The objective over one field, and the front of two objectives.
 import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
-import { axis, base, fieldAxis, shown, usualRange } from "../look.js";
+import { axis, base, evenly, fieldAxis, shown, usualRange } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @param {Sweeps.Field} field @returns {Sweeps.Option} */
 export function slice(columns, field) {
@@ -28,13 +28,7 @@ export function slice(columns, field) {
       textStyle: { fontSize: 12, fontWeight: 500, color: colour("text") },
     },
     xAxis: fieldAxis(field, { splitLine: { show: false } }),
-    yAxis: axis({
-      type: "value",
-      min: low - room * 0.15,
-      max: high + room,
-      splitNumber: 3,
-      axisLabel: { formatter: tick },
-    }),
+    yAxis: axis({ type: "value", ...evenly(low - room * 0.15, high + room, 3) }),
     tooltip: {
       ...base().tooltip,
       formatter: (/** @type {any} */ { value }) =>
