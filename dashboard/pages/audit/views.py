@@ -20,6 +20,16 @@ from trainyard.contract.base import JsonObject
 
 LIMIT = 100
 TEXTS = ("q", "actor", "action", "project", "result")
+WORDS = {
+    "refused: 400": "refused: not understood",
+    "refused: 401": "refused: not signed in",
+    "refused: 403": "refused: not permitted",
+    "refused: 404": "refused: not there",
+    "refused: 409": "refused: not in this state",
+    "refused: 413": "refused: too large",
+    "refused: 422": "refused: a value does not fit",
+    "refused: 429": "refused: too often",
+}
 RESULTS = (("", "Any result"), ("ok", "Done"), ("refused", "Refused"), ("failed", "Failed"))
 MAX_CHARACTERS = 2_000
 
@@ -68,7 +78,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 
 def _line(row: ShownEntry) -> Line:
     colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
-    word = "done" if row.result == "ok" else row.result
+    word = "done" if row.result == "ok" else WORDS.get(row.result, row.result)
     return Line(row, colour, word, _text(row.before), _text(row.after))
 
 

@@ -37,6 +37,7 @@ from runs.models import (
     Role,
     Run,
     Secret,
+    StoredData,
     User,
 )
 from runs.privacy.quota import Usage, in_words, usage_of
@@ -143,6 +144,7 @@ class StorageUsage(TypedDict):
     usage: Usage
     used: str
     quota: str  # empty: there is none
+    is_measured: bool
 
 
 class Around(Rights, StorageUsage):
@@ -217,7 +219,8 @@ def usage_context(project: Project) -> StorageUsage:
     """What a bar of the project's storage shows."""
     usage = usage_of(project)
     quota = in_words(project.quota_bytes) if project.quota_bytes else ""
-    return {"usage": usage, "used": in_words(usage.used_bytes), "quota": quota}
+    is_measured = StoredData.objects.filter(project=project).exists()
+    return {"usage": usage, "used": in_words(usage.used_bytes), "quota": quota, "is_measured": is_measured}
 
 
 def _added(held: Membership | GroupRole) -> list[str] | None:

@@ -33,13 +33,14 @@ log = structlog.get_logger(__name__)
 View = Callable[Concatenate[HttpRequest, ...], HttpResponse]
 SIGNED_OUT = "You are signed out. Sign in again."
 THEMES = ("light", "dark")
-# The bar of a phone has no room for People; the menu has.
+# The bar of a phone has no room for People and Admin; the menu has.
 ME_LINKS = (
     {"url_name": "account", "icon": "key", "label": "Your account"},
     {"url_name": "people", "icon": "people", "label": "People"},
     {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
 )
 AUDIT_LINK = {"url_name": "audit", "icon": "admin", "label": "Audit"}
+ADMIN_LINK = {"url_name": "admin:index", "icon": "admin", "label": "Admin"}
 
 
 def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callable[[View], View]:
@@ -106,7 +107,8 @@ def show(
 
 
 def _me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:
-    return (*ME_LINKS, AUDIT_LINK) if can_read_audit(request.user) else ME_LINKS
+    links = (*ME_LINKS, AUDIT_LINK) if can_read_audit(request.user) else ME_LINKS
+    return (*links, ADMIN_LINK) if getattr(request.user, "is_staff", False) else links
 
 
 def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "", home: str = "runs") -> HttpResponse:

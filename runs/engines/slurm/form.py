@@ -12,7 +12,7 @@ FIELDS = (
         "An absolute path that all machines of the cluster share and the jobs' user may write: checkpoints, output of "
         "jobs, and the nodes' own files while they are there.",
         is_needed=True,
-        heading="Machines",
+        heading="Resources",
     ),
     SettingField("machines", "Machines", "How many all runs may have at once.", NUMBER),
     SettingField("slots", "Ranks on a machine", "At most; a run may ask for fewer.", NUMBER),
@@ -20,8 +20,8 @@ FIELDS = (
     SettingField("gres", "Generic resource", "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs."),
     SettingField("memory", "Memory of a machine", "Such as 16G; empty for the partition's default."),
     SettingField("partition", "Partition", "Empty for Slurm's default.", heading="Queue"),
-    SettingField("account", "Account", ""),
-    SettingField("qos", "QOS", ""),
+    SettingField("account", "Account", "Which Slurm charges; empty for the user's default."),
+    SettingField("qos", "QOS", "The quality of service of its jobs; empty for the account's default."),
     SettingField(
         "time_limit",
         "Time limit of a job",

@@ -39,3 +39,8 @@ def test_a_template_that_is_refused_stays_in_the_form_with_its_path_and_value(ow
     page = answer.content.decode()
     assert answer.status_code == 422 and "- command: [sh]" in page
     assert "containers[0].command: [&#x27;sh&#x27;] cannot be set here: the pod runs Trainyard&#x27;s node." in page
+
+
+def test_a_sentence_under_its_field_does_not_repeat_the_fields_name(owner: Client) -> None:
+    page = owner.post("/nodes/clusters/new/?engine=kubernetes", {**FORM, "settings.image": "a b"}).content.decode()
+    assert "An image such as trainyard:1, not &#x27;a b&#x27;." in page and "image: an image" not in page
