@@ -49,6 +49,8 @@ def test_a_cell_is_run_and_whoever_loses_the_role_is_cut_off(
     )
     print(f"\n{page.evaluate('performance.getEntriesByType(`resource`).length')} requests of the page")
     assert not page.evaluate("document.cookie.includes('trainyard')"), "scripts of the app see our cookie"
+    assert page.get_by_text("Would you like to receive official Jupyter news?").count() == 0
+    assert page.evaluate("fetch('/lab/api/news').then((one) => one.json())").get("news") == [], "it asks nobody"
     page.close()
     cut_off(running_trainyard, yard, browser, run_id)
     yard.post(f"/runs/{run_id}/stop")
