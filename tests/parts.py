@@ -54,6 +54,7 @@ ALONE = (
     "--ignore=tests/whole/test_tls.py",
     "--ignore=tests/workers/containers/test_podman.py",
     "--ignore=tests/workers/containers/test_registry.py",
+    "--ignore=tests/workers/containers/test_sessions.py",
     "--ignore=tests/whole/test_notebook.py",
 )
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")

@@ -85,6 +85,7 @@ ALONE = {
     "tests/whole/slurm",
     "tests/workers/containers/test_podman.py",
     "tests/workers/containers/test_registry.py",
+    "tests/workers/containers/test_sessions.py",
     "tests/whole/ssh",
     "tests/whole/test_sweeps.py",
     "tests/whole/test_population.py",

@@ -18,6 +18,7 @@ from celery import Celery
 
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.keys import (
+    ATTACH,
     EPOCH_KEY,
     INSPECT,
     NUDGE,
@@ -38,6 +39,7 @@ from trainyard.contract.seals import (
     question_scope,
     report_scope,
     seal,
+    session_scope,
     unseal,
 )
 from trainyard.spooling.frames import Frame, frames
@@ -48,7 +50,7 @@ from workers.transport.control_socket import socket_path
 from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
 
 LIMIT_S = 120.0
-LOCKED = {INSPECT: question_scope}
+LOCKED = {INSPECT: question_scope, ATTACH: session_scope}
 
 
 def until(what: Callable[[], Any], limit_s: float = LIMIT_S, about: Callable[[], object] = str) -> Any:

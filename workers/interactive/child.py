@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 from workers.containers.arguments import exec_words
 from workers.containers.documents import ContainerPlan
 from workers.containers.variables import variables_file
-from workers.interactive.request import RelayRequest
+from workers.interactive.request import SESSION, RelayRequest
 from workers.machine.processes import die_with_parent, open_descriptors
 from workers.sandbox.namespaces import inside_of
 from workers.sandbox.process import enter
@@ -105,7 +105,7 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
         die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
         os.umask(0o077)
         os.chdir(request.folder)
-        environment = dict(request.environment)
+        environment = {**request.environment, SESSION: request.order.session}
         if request.order.terminal:
             environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] \\W\\$ "}
         words = words_of(request.order.command, environment)
@@ -126,7 +126,7 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
 
 def _become_podman(request: RelayRequest, container: ContainerPlan) -> NoReturn:
     """Become Podman, which runs the command beside the rank in its container."""
-    environment = dict(request.environment)
+    environment = {**request.environment, SESSION: request.order.session}
     if request.order.terminal:
         environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] \\W\\$ "}
     command = [_replaced(word, environment) for word in request.order.command] or [CONTAINER_SHELL]

@@ -34,7 +34,7 @@ from trainyard.contract.sessions.frames import Frame
 from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import CHANNEL, Forwarding
 from workers.interactive.link import Link, SessionGone
-from workers.interactive.request import RelayRequest
+from workers.interactive.request import SESSION, RelayRequest
 from workers.machine.processes import (
     Exit,
     adopt_orphans,
@@ -42,6 +42,8 @@ from workers.machine.processes import (
     die_with_parent,
     kill_children,
     name_process,
+    send,
+    with_environment,
 )
 from workers.transport.node_config import load_config
 
@@ -49,6 +51,7 @@ log = structlog.get_logger(__name__)
 
 TERM_S = 0.5  # between the signals that ask the command to end and SIGKILL
 CHECK_S = 0.5
+KILL_S = 10.0  # a process that the kernel does not end keeps no session open
 OUT, ERR = 1, 2
 NUMBER = struct.Struct(">Q")
 SIZE = struct.Struct(">HH")
@@ -67,8 +70,23 @@ def main() -> int:
     try:
         asyncio.run(Relay(request.order, Link(config, request.order.session), child).run())
     finally:
-        kill_children()
+        kill_all(request.order.session)
     return 0
+
+
+def kill_all(session: str) -> None:
+    """End all that the session has started. In a container an orphan is handed to process 1 of its namespaces, not to
+    us: it is known by the variable that it was started with."""
+    deadline = time.monotonic() + KILL_S
+    kill_children()
+    while left := with_environment(**{SESSION: session}):
+        if time.monotonic() > deadline:
+            log.warning("session.left", session=session, pids=[one.pid for one in left])
+            return
+        for one in left:
+            send(one.pid, signal.SIGKILL)
+        time.sleep(0.01)
+        kill_children()
 
 
 class Relay:
@@ -227,7 +245,7 @@ class Relay:
             _, status = await asyncio.to_thread(os.waitpid, child.pid, 0)
         except ChildProcessError:  # the session ended before it
             return
-        await asyncio.to_thread(kill_children)
+        await asyncio.to_thread(kill_all, self._order.session)
         await asyncio.wait(outputs)
         how = Exit.of(status)
         words = f"exit code {how.code}" if how.signal is None else f"signal {how.signal}"
@@ -241,7 +259,7 @@ class Relay:
                     os.killpg(self._child.pid, number)
             if children_of(os.getpid()):
                 await asyncio.sleep(TERM_S)
-        await asyncio.to_thread(kill_children)
+        await asyncio.to_thread(kill_all, self._order.session)
 
     async def _count_in(self, number: int) -> None:
         """So many bytes have reached the command: the person may send as many more."""

@@ -7,6 +7,8 @@ from trainyard.contract.sessions.documents import SessionOrder
 from workers.containers.documents import ContainerPlan
 from workers.sandbox.process import Sandbox
 
+SESSION = "TRAINYARD_SESSION"  # the variable in which a session's processes have its id
+
 
 class RelayRequest(WireStruct, kw_only=True):
     """Holds no key: the command is forked from the process that reads it."""

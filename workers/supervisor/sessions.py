@@ -40,10 +40,13 @@ class Sessions:
         """Start a session. Return why that is not possible, empty where it is."""
         if order.session in self._begun:  # the command came twice
             return ""
+        self._find_inner(ranks)
         living: Mapping[int, int] = {rank.rank: rank.main_pid for rank in ranks if rank.ended_at is None}
         self._relays = [relay for relay in self._relays if relay.poll() is None]
         if phase != Phase.RUNNING or order.rank not in living or order.rank not in self._plans:
             return f"Rank {order.rank} does not run here now."
+        if self._plans[order.rank].container is not None and not self._is_inside(order.rank, ranks):
+            return f"The container of rank {order.rank} is starting. Try again in a moment."
         if len(self._relays) >= MAX_SESSIONS:
             return f"{MAX_SESSIONS} sessions are open beside the ranks of this node. End one of them first."
         self._begun.add(order.session)
@@ -54,6 +57,14 @@ class Sessions:
             return f"The session cannot be started: {error.strerror or error}."
         log.info("session.started", session=order.session, rank=order.rank, relay=self._relays[-1].pid)
         return ""
+
+    def _find_inner(self, ranks: Sequence[RankState]) -> None:
+        for rank in ranks:
+            if (plan := self._plans.get(rank.rank)) is not None and plan.container is not None:
+                rank.find_inner(plan.folder.pid_path(rank.rank))
+
+    def _is_inside(self, number: int, ranks: Sequence[RankState]) -> bool:
+        return any(rank.inner_pid for rank in ranks if rank.rank == number)
 
     def _start(self, order: SessionOrder, pid: int) -> subprocess.Popen[bytes]:
         plan = self._plans[order.rank]

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 
+from trainyard.contract.sessions.documents import SessionOrder
+from trainyard.contract.statuses import Phase
+from workers.containers.documents import ContainerPlan, ContainerRuntime
 from workers.interactive.child import words_of
 from workers.interactive.link import Sizes
 from workers.interactive.ports import why_not_forwarded
+from workers.rank_process.run import RankPlan
+from workers.supervisor.ranks.state import RankState
+from workers.supervisor.sessions import Sessions
 
 
 def test_a_word_that_is_a_variable_is_replaced_and_no_other() -> None:
@@ -36,3 +43,17 @@ def test_sizes_are_summed() -> None:
     assert (sizes.first, sizes.total) == (1, 60)
     assert sizes.pop() == (1, 10)
     assert (sizes.first, sizes.total) == (2, 50)
+
+
+def test_a_session_waits_for_its_container(tmp_path: Path) -> None:
+    """Podman's own pid would be no process inside."""
+    container = ContainerPlan(
+        runtime=ContainerRuntime(), name="c", image="i", attempt="a", folder="", home="", workdir="/"
+    )
+    plan = RankPlan(rank=3, path=str(tmp_path), spec={}, environment={}, threads=1, container=container)
+    sessions = Sessions(str(tmp_path))
+    sessions.know([plan])
+    order = SessionOrder(session="s", attempt="a", run="r", fence=1, rank=3)
+    rank = RankState(rank=3, pid=os.getpid(), started_at=0.0)
+    answer = sessions.begin(order, Phase.RUNNING, [rank])
+    assert answer == "The container of rank 3 is starting. Try again in a moment."

@@ -1,0 +1,54 @@
+"""All that a session started ends with it, also beside a rank whose attempt has namespaces of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers import Valkey, short_folder
+from tests.workers.attached import LEAVES, STAYS, Attached, processes_with
+from tests.workers.control import ControlledNode, until
+from trainyard.contract.base import JsonObject
+from trainyard.contract.sessions.documents import FrameKind
+
+RANK = "import time\nprint('waits', flush=True)\ntime.sleep(600)\n"
+
+
+@pytest.fixture(scope="module")
+def node(own_valkey: Valkey, python_without_torch: Path) -> Iterator[ControlledNode]:
+    with short_folder("ty-node-") as folder:
+        found = ControlledNode(folder, own_valkey.url, name="yard", python=python_without_torch)
+        found.start()
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def live(node: ControlledNode) -> Iterator[JsonObject]:
+    order = node.order(RANK)
+    node.launch(order)
+    until(lambda: node.lines(order) == ["waits"], about=lambda: [node.lines(order, "stderr"), node.report(order)])
+    yield order
+    node.say(order, wanted="stop", grace_s=0.5)
+    node.wait_for(order, "ended")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_session_that_is_ended_leaves_nothing(node: ControlledNode, live: JsonObject, terminal: bool) -> None:
+    mark = f"stays-outside-{terminal}"
+    session = Attached(node, live, "python3", "-c", STAYS, mark, terminal=terminal)
+    session.wait_for("on")
+    until(lambda: len(processes_with(mark)) == 2, about=lambda: processes_with(mark))
+    session.send(FrameKind.END, b"The person left.")
+    assert session.end().code == "ended"
+    assert not processes_with(mark)
+    assert node.report(live)["phase"] == "running"  # type: ignore[index]
+
+
+def test_what_a_command_leaves_behind_ends_with_it(node: ControlledNode, live: JsonObject) -> None:
+    session = Attached(node, live, "python3", "-c", LEAVES, "left-outside")
+    assert session.end().exit_code == 3
+    assert session.output() == "on\n"
+    assert not processes_with("left-outside")
