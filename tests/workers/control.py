@@ -42,6 +42,7 @@ from trainyard.contract.seals import (
     session_scope,
     unseal,
 )
+from trainyard.contract.statuses import OVER
 from trainyard.spooling.frames import Frame, frames
 from workers.attempt.folder import AttemptFolder
 from workers.sandbox.namespaces import inside_pid
@@ -241,10 +242,17 @@ class ControlledNode:
         return None if text is None else unseal(self.key, scope, text, JsonObject)
 
     def wait_for(self, order: JsonObject, *phases: str) -> JsonObject:
+        """Return the report of the first of these phases; fail at once when the attempt is over in another."""
+
         def reached() -> JsonObject | None:
             self.tick()
             report = self.report(order)
-            return report if report is not None and report["phase"] in phases else None
+            if report is None or report["phase"] in phases:
+                return report
+            assert report["phase"] not in OVER, (
+                f"it is over before it is {' or '.join(phases)}: {self._state_of(order)}"
+            )
+            return None
 
         report: JsonObject = until(reached, about=lambda: self._state_of(order))
         return report

@@ -51,6 +51,12 @@ def test_a_script_runs_to_its_end_and_all_that_it_said_is_shipped(calm_node: Con
     )
 
 
+def test_who_waits_for_what_cannot_come_any_more_is_told_at_once(calm_node: ControlledNode) -> None:
+    order, _ = run(calm_node, "raise SystemExit(3)")
+    with pytest.raises(AssertionError, match=r"it is over before it is ready: .*ended with exit code 3"):
+        calm_node.wait_for(order, "ready")
+
+
 @pytest.mark.parametrize(
     ("script", "code", "sentence"),
     [
