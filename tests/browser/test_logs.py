@@ -250,6 +250,7 @@ def test_the_list_is_walked_by_keys_and_keeps_the_focus(seat: Seat, loud: str) -
         page.keyboard.press("PageDown")
     page.keyboard.press("ArrowDown")
     expect(lines(page)).to_be_focused()
+    expect(lines(page)).to_have_attribute("aria-activedescendant", re.compile("."))
     active = lines(page).get_attribute("aria-activedescendant")
     expect(page.locator(f"#{active}")).to_be_in_viewport()
     page.keyboard.press("t")
