@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.albums import HOSTILE, LIVE, NUM_ROWS, STEPS, album
 from tests.browser.conftest import Seat, Sit, packed
@@ -143,6 +143,22 @@ def test_histograms_over_steps_are_read_by_keyboard(media: Page) -> None:
         plot.press("ArrowRight")
     assert len(read) == 32, "each bin"
     assert sum(float(words.split(": ")[-1].split(" value")[0]) for words in read) == 2_000
+
+
+def test_a_step_picked_before_the_card_knows_its_steps_is_gone_to(seat: Seat, logged: str) -> None:
+    held: list[Route] = []
+    seat.page.route(re.compile(r"/steps\?name=weights"), lambda route: held.append(route))
+    head = seen(seat.go(f"/runs/{logged}/media/"), "weights/head")
+    plot = head.locator("canvas")
+    expect(plot).not_to_have_attribute("aria-busy", "true")
+    plot.press("Home")
+    plot.press("ArrowRight")
+    expect(head).to_contain_text("step 10:")
+    plot.press("Enter")
+    for route in held:
+        route.continue_()
+    expect(head.locator(".media-at")).to_contain_text("step 10,")
+    expect(head).to_have_attribute("data-shown", "10")
 
 
 def test_full_screen_is_left_as_it_was_entered_by_keyboard(media: Page) -> None:

@@ -17,6 +17,7 @@ export class Card {
     this.entries = [];
     this.index = -1;
     this.chosen = null;
+    this.picked = null;
     this.view = null;
     this.asked = 0;
     this.timer = 0;
@@ -51,7 +52,7 @@ export class Card {
       switches: this.element.querySelector("[data-views]"),
       onOpen: () => this.context.onOpen(this),
       onRead: (text) => this.caption.read(text),
-      onPick: (step) => this.choose(standingAt(this.entries, step)),
+      onPick: (step) => this.pick(step),
     });
     this.load();
   }
@@ -60,6 +61,7 @@ export class Card {
     if (!this.view || this.element.closest("dialog")) return;
     clearTimeout(this.timer);
     this.asked += 1;
+    this.picked = null;
     this.view.close();
     this.view = null;
   }
@@ -81,7 +83,8 @@ export class Card {
       this.entries = arranged(items.filter(({ kind }) => kind === this.item.kind));
       this.foot.setEntries(this.entries);
       this.context.onSteps();
-      this.follow();
+      if (this.picked === null || !this.entries.length) this.follow();
+      else this.pick(this.picked);
     } catch (error) {
       if (mine === this.asked) this.fail(error, () => this.load());
     }
@@ -94,6 +97,12 @@ export class Card {
     if (typeof all === "number") return this.place(standingAt(this.entries, all));
     const own = this.entries.findIndex(({ id }) => id === this.chosen);
     return this.place(own < 0 ? this.entries.length - 1 : own);
+  }
+
+  // A drawing may show its steps before the card knows them: what is picked there then is gone to once it does.
+  pick(step) {
+    this.picked = this.entries.length ? null : step;
+    this.choose(standingAt(this.entries, step));
   }
 
   choose(index) {
