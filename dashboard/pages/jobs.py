@@ -22,7 +22,6 @@ from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from dashboard.pages.shared.numbers import age_element
 from dashboard.pages.shared.run_rows import rows, run_url
 from dashboard.pages.shared.stencil import stencil
-from dashboard.templatetags.ui import status
 from runs import actions
 from runs.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from runs.models import Job, Run
@@ -38,7 +37,7 @@ NUM_RUNS = 10
 # What a row of the table shows of a job, and the values that fill in its markup.
 COLUMNS = ("pk", "project_id", "name", "version", "project__name", "created_at", "spec__task",
            "created_by__username", "created_by__first_name", "created_by__last_name")  # fmt: skip
-VALUES = ("key", "name", "version", "what", "project", "run_url", "badge", "ran", "saved", "author", "csrf_token")
+VALUES = ("key", "name", "version", "what", "project", "run_url", "ran", "saved", "author", "csrf_token")
 
 
 @page()
@@ -105,13 +104,12 @@ def _lines(request: HttpRequest, found: QuerySet[Job]) -> list[SafeString]:
     token, now, lines = get_token(request), timezone.now(), []
     for pk, project_id, name, version, project, saved, task, username, *names in jobs:
         author, last = " ".join(one for one in names if one) or username, runs.get(pk)
-        row = stencil("jobs/_row.html", VALUES, is_run=last is not None, has_author=bool(author),
+        row = stencil("jobs/_row.html", VALUES, badge=badge(last.status) if last else None, has_author=bool(author),
                       may_act=project_id in may_act_in)  # fmt: skip
         values = {"key": pk, "name": name, "version": version, "what": _what(task or {}), "project": project,
                   "saved": age_element(saved, now), "author": author or "", "csrf_token": token}  # fmt: skip
         if last is not None:
-            ran = age_element(last.created_at, now)
-            values |= {"run_url": run_url(last.pk), "badge": status(badge(last.status)), "ran": ran}
+            values |= {"run_url": run_url(last.pk), "ran": age_element(last.created_at, now)}
         lines.append(row.fill(**values))
     return lines
 
