@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize
 
 from tests.browser.conftest import DESK, Seat, forget_storage, new_context, scripted
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
@@ -32,6 +34,7 @@ RUN_AXE = """(options) => {
 # By axe in `make test-all`: thousands of elements, of a package; and what has the templates of a page that is measured.
 MEASURED_LATER = ("api-docs", "runs-filtered-to-none", "compare-nothing", "run-live", "run-failed", "run-media-none",
                   "launch-benchmark", "launch-script", "admin-runs")  # fmt: skip
+NUM_PATHS = 6  # of the API, which its page shows of hundreds in `make test`: it draws each
 TOO_WIDE = """() => {
     const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
     if (wide <= 0) return [];
@@ -64,21 +67,24 @@ def contexts(browser: Browser, desk: BrowserContext) -> Iterator[dict[bool, Brow
     both[True].close()
 
 
-Visit = Callable[[str], Seat]
+Visit = Callable[..., Seat]
 
 
 @pytest.fixture
 def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_trainyard: Up) -> Iterator[Visit]:
-    """``visit(name)``: a seat at the place of that name, at a desk and in light colours."""
+    """``visit(name)``: a seat at the place of that name, at a desk and in light colours. The page of the API shows the
+    first paths alone, unless it ``is_whole``."""
     with ExitStack() as stack:
 
-        def visit(name: str) -> Seat:
+        def visit(name: str, *, is_whole: bool = True) -> Seat:
             page = contexts[name in FOR_STRANGERS].new_page()
             stack.callback(page.close)
             seat = Seat(page, Watch(page), running_trainyard.url)
             forget_storage(seat)
             if name == "not-found":
                 seat.watch.expect("404")
+            if name == "api-docs" and not is_whole:
+                page.route("**/api/v1/openapi.json", shorten)
             seat.go(PLACES[name].format(**things))
             page.wait_for_load_state("networkidle" if name.startswith("api") else "load")
             if page.locator(".connection").count():
@@ -90,14 +96,42 @@ def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_
 
 @pytest.mark.parametrize("name", PLACES)
 def test_a_page_fits_a_phone_and_shuts_nobody_out(name: str, visit: Visit) -> None:
-    seat = visit(name)
+    seat = visit(name, is_whole=False)
+    check_that_it_fits_a_phone(seat)
+    if name not in MEASURED_LATER:
+        begin_axe(name, seat)
+        assert barriers(seat.page) == []
+
+
+@pytest.mark.extended
+def test_the_page_of_the_whole_api_fits_a_phone(visit: Visit) -> None:
+    seat = visit("api-docs")
+    assert seat.page.locator(".opblock").count() > 10 * NUM_PATHS
+    check_that_it_fits_a_phone(seat)
+
+
+def check_that_it_fits_a_phone(seat: Seat) -> None:
     seat.page.set_viewport_size(PHONE)
     assert seat.page.evaluate(TOO_WIDE) == []
     seat.page.set_viewport_size(DESK)
     assert seat.watch.unexpected() == []
-    if name not in MEASURED_LATER:
-        begin_axe(name, seat)
-        assert barriers(seat.page) == []
+
+
+def shorten(route: Route) -> None:
+    """Answer with the first paths of the API, and what they refer to."""
+    answer = route.fetch()
+    schema = answer.json()
+    paths = dict(list(schema["paths"].items())[:NUM_PATHS])
+    assert len(schema["paths"]) > NUM_PATHS
+    models, wanted = schema["components"]["schemas"], referred(paths)
+    while more := referred({name: models[name] for name in wanted}) - wanted:
+        wanted |= more
+    components = {**schema["components"], "schemas": {name: models[name] for name in sorted(wanted)}}
+    route.fulfill(response=answer, json={**schema, "paths": paths, "components": components})
+
+
+def referred(part: object) -> set[str]:
+    return set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(part)))
 
 
 @pytest.mark.extended
