@@ -109,7 +109,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def refuse_where_no_part_looks(item: pytest.Item) -> None:
     """A test that shares the running Trainyard, or the browser, and lies where `make test` does not look for such."""
-    folders = (*SHARING, "tests/browser", "tests/runs", "tests/workers")
+    folders = (*SHARING, "tests/browser", "tests/runs", "tests/workers", "tests/security")  # the last: `make security`
     if not any((ROOT / folder) in item.path.parents for folder in folders):
         raise pytest.UsageError(f"{item.nodeid} shares a Trainyard or the browser: it belongs in {', '.join(SHARING)}.")
 
