@@ -18,6 +18,8 @@ from dashboard.up.parent_death import tethered
 from tests.saml_answers import pair
 
 ROOT = Path(__file__).resolve().parents[1]
+# For the settings: who has the group `ml` is a viewer.
+ROLE = '\n[[providers.roles]]\ngroup = "ml"\nproject = "default"\nrole = "viewer"\n'
 CLIENT_ID, CLIENT_SECRET = "trainyard", "a-secret-of-the-client"
 
 

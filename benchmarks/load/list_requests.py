@@ -178,7 +178,8 @@ def open_site() -> None:
 
 
 def tidy() -> None:
-    """Do what a database does by itself in time: PostgreSQL's autovacuum, and what housekeeping does for SQLite."""
+    """Give the planner statistics of the rows: PostgreSQL's autovacuum does so in time; for SQLite nothing of Trainyard
+    does, so a home without them may be planned otherwise."""
     from django.db import connections
 
     for connection in connections.all():

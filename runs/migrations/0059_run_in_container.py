@@ -1,5 +1,5 @@
-"""A run has beside its spec whether its ranks run in containers: placing passes over nodes that have no Podman. The column may be
-empty: SQLite then adds it in place. Runs that are to be placed yet get it from their specs."""
+"""A run has beside its spec whether its ranks run in containers: placing passes over nodes that have no Podman. The
+column may be empty: SQLite then adds it in place. Runs that are to be placed yet get it from their specs."""
 
 from __future__ import annotations
 

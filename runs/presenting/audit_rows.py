@@ -28,6 +28,17 @@ from runs.models import AuditEntry, User
 from runs.ordered import one_of
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+RESULT_WORDS = {
+    "ok": "done",
+    "refused: 400": "refused: not understood",
+    "refused: 401": "refused: not signed in",
+    "refused: 403": "refused: not permitted",
+    "refused: 404": "refused: not there",
+    "refused: 409": "refused: not in this state",
+    "refused: 413": "refused: too large",
+    "refused: 422": "refused: a value does not fit",
+    "refused: 429": "refused: too often",
+}
 
 
 class AuditFilters(NamedTuple):
@@ -128,3 +139,8 @@ def _cell(value: object) -> object:
     if isinstance(value, str) and value.startswith(FORMULA):
         return f"'{value}"
     return value
+
+
+def result_words(result: str) -> str:
+    """Return what came of it in words, for what a row has as a status of HTTP."""
+    return RESULT_WORDS.get(result, result)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PATIENCE_MS, new_context, sign_in_link
-from tests.identity_providers import CLIENT_SECRET, IdentityProvider, free_port, identity_provider
+from tests.identity_providers import CLIENT_SECRET, ROLE, IdentityProvider, free_port, identity_provider
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 
@@ -34,9 +34,7 @@ def site() -> Iterator[Site]:
     with short_folder("ty-sign-in-") as folder, identity_provider(f"{url}/sign-in/with/corp/back/") as corp:
         home = new_home(folder)
         home.mkdir(mode=0o700, exist_ok=True)
-        (home / "sign_in.toml").write_text(
-            corp.settings() + '\n[[providers.roles]]\ngroup = "ml"\nproject = "default"\nrole = "viewer"\n'
-        )
+        (home / "sign_in.toml").write_text(corp.settings() + ROLE)
         up = Up(home, PORT=str(port), PUBLIC_URL=url, CORP_SECRET=CLIENT_SECRET)
         try:
             up.wait_until_ready()

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import PATIENCE_MS, new_context
-from tests.identity_providers import SamlProvider, free_port, saml_identity_provider
+from tests.identity_providers import ROLE, SamlProvider, free_port, saml_identity_provider
 from tests.saml_answers import signed
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
@@ -20,7 +20,6 @@ from tests.up_process import Up, new_home
 pytestmark = [pytest.mark.browser, pytest.mark.extended]
 ASSERTION = re.compile(r"<saml:Assertion.*</saml:Assertion>", re.DOTALL)
 SIGNATURE = re.compile(r"<ds:Signature.*</ds:Signature>", re.DOTALL)
-ROLE = '\n[[providers.roles]]\ngroup = "ml"\nproject = "default"\nrole = "viewer"\n'
 
 
 class Site(NamedTuple):

@@ -93,3 +93,21 @@ class Attached:
             self.send(FrameKind.KEEP)
         entries: Any = self._node.valkey.xrange(self._up_key)
         return [self._up.unlock(entry[b"d"]) for _, entry in entries if entry[b"d"]]
+
+
+def check_that_ending_it_leaves_nothing(node: ControlledNode, order: JsonObject, mark: str, *, terminal: bool) -> None:
+    """What a session started ignores polite signals; a person ends it, and the ranks go on."""
+    session = Attached(node, order, "python3", "-c", STAYS, mark, terminal=terminal)
+    session.wait_for("on")
+    until(lambda: len(processes_with(mark)) == 2, about=lambda: processes_with(mark))
+    session.send(FrameKind.END, b"The person left.")
+    assert session.end().code == "ended"
+    assert not processes_with(mark)
+    assert node.report(order)["phase"] == "running"  # type: ignore[index]
+
+
+def check_that_its_command_leaves_nothing(node: ControlledNode, order: JsonObject, mark: str) -> None:
+    session = Attached(node, order, "python3", "-c", LEAVES, mark)
+    assert session.end().exit_code == 3
+    assert session.output() == "on\n"
+    assert not processes_with(mark)

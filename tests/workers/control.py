@@ -287,6 +287,13 @@ class ControlledNode:
             for _, text in frame.payload["lines"]
         ]
 
+    def run(self, order: JsonObject) -> JsonObject:
+        """Launch the order; return the last report once the ranks have ended and all their records have arrived."""
+        self.launch(order)
+        report = self.wait_for(order, "ended")
+        self.wait_until_shipped(order)
+        return report
+
     def wait_until_shipped(self, order: JsonObject) -> None:
         """Return when the stream has every frame that the final report promises."""
 

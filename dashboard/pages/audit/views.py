@@ -15,21 +15,11 @@ from runs.access import Forbidden
 from runs.audit import chain
 from runs.audit.facts import ShownEntry
 from runs.audit.pseudonyms import shown
-from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, visible_entries
+from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, result_words, visible_entries
 from trainyard.contract.base import JsonObject
 
 LIMIT = 100
 TEXTS = ("q", "actor", "action", "project", "result")
-WORDS = {
-    "refused: 400": "refused: not understood",
-    "refused: 401": "refused: not signed in",
-    "refused: 403": "refused: not permitted",
-    "refused: 404": "refused: not there",
-    "refused: 409": "refused: not in this state",
-    "refused: 413": "refused: too large",
-    "refused: 422": "refused: a value does not fit",
-    "refused: 429": "refused: too often",
-}
 RESULTS = (("", "Any result"), ("ok", "Done"), ("refused", "Refused"), ("failed", "Failed"))
 MAX_CHARACTERS = 2_000
 
@@ -78,8 +68,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 
 def _line(row: ShownEntry) -> Line:
     colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
-    word = "done" if row.result == "ok" else WORDS.get(row.result, row.result)
-    return Line(row, colour, word, _text(row.before), _text(row.after))
+    return Line(row, colour, result_words(row.result), _text(row.before), _text(row.after))
 
 
 def _text(values: JsonObject | None) -> str:

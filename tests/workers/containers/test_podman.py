@@ -66,13 +66,6 @@ def order_with(node: ControlledNode, script: str, container: Any = "localhost/py
     return node.order(script, spec=spec, ranks=ranks, **changes)
 
 
-def run(node: ControlledNode, order: JsonObject) -> JsonObject:
-    node.launch(order)
-    report = node.wait_for(order, "ended")
-    node.wait_until_shipped(order)
-    return report
-
-
 def asleep(node: ControlledNode, order: JsonObject) -> None:
     node.launch(order)
     until(lambda: "asleep" in node.lines(order), about=lambda: [node.lines(order, "stderr"), node.report(order)])
@@ -80,7 +73,7 @@ def asleep(node: ControlledNode, order: JsonObject) -> None:
 
 def test_two_ranks_run_in_the_image_as_nobody_in_particular(machine: Machine, node: ControlledNode) -> None:
     order = order_with(node, WHO, ranks=2, task={"environment": {"DATA": str(PACKAGES)}})
-    report = run(node, order)
+    report = node.run(order)
     lines = node.lines(order)
     assert report["reason"] is None, (report["reason"], node.lines(order, "build"))
     assert "image 1" in lines[0], lines
@@ -97,16 +90,16 @@ def test_two_ranks_run_in_the_image_as_nobody_in_particular(machine: Machine, no
 
 def test_ranks_of_torch_find_each_other(node: ControlledNode) -> None:
     order = order_with(node, GATHERED, ranks=2, task={"environment": {"PYTHONPATH": str(PACKAGES)}})
-    report = run(node, order)
+    report = node.run(order)
     assert report["reason"] is None, (report["reason"], node.lines(order, "stderr")[-20:])
     assert node.lines(order).count("sum 3.0 of 2") == 2
 
 
 def test_an_exit_code_and_a_signal_are_the_programs(node: ControlledNode) -> None:
     order = order_with(node, "import sys; sys.exit(9)")
-    assert run(node, order)["ranks"][0]["exit_code"] == 9
+    assert node.run(order)["ranks"][0]["exit_code"] == 9
     order = order_with(node, "import os; os.kill(os.getpid(), 11)")
-    rank = run(node, order)["ranks"][0]
+    rank = node.run(order)["ranks"][0]
     assert (rank.get("exit_code"), rank["signal"]) == (None, 11)
 
 
@@ -131,7 +124,7 @@ def test_an_image_is_built_of_the_code_once(node: ControlledNode) -> None:
     for _ in range(2):
         order = order_with(node, WHO, {"file": "train.py"}, task={"command": ["/bin/cat", "/etc/marker"]})
         order["code"] = node.store_code(text)
-        assert run(node, order)["reason"] is None, node.lines(order, "build")
+        assert node.run(order)["reason"] is None, node.lines(order, "build")
         assert node.lines(order) == ["built"]
         logs.append(node.lines(order, "build"))
     assert any(line.startswith("STEP 2/") for line in logs[0])
@@ -152,7 +145,7 @@ def test_an_archive_below_the_data_roots_needs_no_registry(machine: Machine, nod
         outside.chmod(0o644)
         shutil.move(outside, inside)
         order = order_with(node, WHO, f"oci-archive:{inside}", task={"environment": {"DATA": "/etc"}})
-        assert run(node, order)["reason"] is None, node.lines(order, "build")
+        assert node.run(order)["reason"] is None, node.lines(order, "build")
         assert "image 1" in node.lines(order)[0]
     finally:
         inside.unlink(missing_ok=True)

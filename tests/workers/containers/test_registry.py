@@ -101,13 +101,6 @@ def order_with(node: ControlledNode, site: Site, image: str, password: str, **ch
     return order
 
 
-def run(node: ControlledNode, order: JsonObject) -> JsonObject:
-    node.launch(order)
-    report = node.wait_for(order, "ended")
-    node.wait_until_shipped(order)
-    return report
-
-
 def ended(node: ControlledNode, order: JsonObject) -> JsonObject:
     node.nudge(order)
     node.say(order)
@@ -125,12 +118,12 @@ def test_an_image_is_pulled_by_tag_and_by_digest_with_a_password_that_nobody_see
     name = f"{registry.host}/team/train"
     with Watch(node.home.parent) as watch:
         order = order_with(node, site, f"{name}:1", PASSWORD)
-        report = run(node, order)
+        report = node.run(order)
         assert report["reason"] is None, (report["reason"], node.lines(order, "build"))
         assert node.lines(order) == ["image 1"]
         assert report["image"].startswith(f"{name}@sha256:")
         again = order_with(node, site, report["image"], PASSWORD)
-        assert run(node, again)["image"] == report["image"]
+        assert node.run(again)["image"] == report["image"]
         assert node.lines(again) == ["image 1"]
     pulls = [words for words in watch.words if "\0pull\0" in words]
     assert pulls and all("--authfile" in words for words in pulls)
@@ -172,7 +165,7 @@ def test_an_image_of_two_tags_leaves_the_node_and_comes_again(
 ) -> None:
     name = f"{registry.host}/team/train"
     before = set(machine.call("images", "--quiet", "--no-trunc").split())
-    reports = [run(node, order_with(node, site, f"{name}:{tag}", PASSWORD)) for tag in (1, 2)]
+    reports = [node.run(order_with(node, site, f"{name}:{tag}", PASSWORD)) for tag in (1, 2)]
     assert reports[0]["image"] == reports[1]["image"]
     store = EnvironmentStore(node.home)
     records = {place.digest: record for place in store.places() if (record := place.record)}

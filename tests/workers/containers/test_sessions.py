@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Valkey, short_folder
-from tests.workers.attached import LEAVES, STAYS, Attached, processes_with
+from tests.workers.attached import Attached, check_that_ending_it_leaves_nothing, check_that_its_command_leaves_nothing
 from tests.workers.containers.podman_machine import Machine
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
@@ -101,18 +101,8 @@ def test_a_terminal_knows_its_size_and_takes_keys(node: ControlledNode, live: Js
 def test_all_that_it_started_ends_with_it_and_the_ranks_go_on(
     node: ControlledNode, live: JsonObject, terminal: bool
 ) -> None:
-    mark = f"stays-{terminal}"
-    session = Attached(node, live, "python3", "-c", STAYS, mark, terminal=terminal)
-    session.wait_for("on")
-    until(lambda: len(processes_with(mark)) == 2, about=lambda: processes_with(mark))
-    session.send(FrameKind.END, b"The person left.")
-    assert session.end().code == "ended"
-    assert not processes_with(mark)
-    assert node.report(live)["phase"] == "running"  # type: ignore[index]
+    check_that_ending_it_leaves_nothing(node, live, f"stays-{terminal}", terminal=terminal)
 
 
 def test_what_a_command_leaves_behind_ends_with_it(node: ControlledNode, live: JsonObject) -> None:
-    session = Attached(node, live, "python3", "-c", LEAVES, "left-inside")
-    assert session.end().exit_code == 3
-    assert session.output() == "on\n"
-    assert not processes_with("left-inside")
+    check_that_its_command_leaves_nothing(node, live, "left-inside")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Valkey, short_folder
-from tests.workers.attached import LEAVES, STAYS, Attached, processes_with
+from tests.workers.attached import check_that_ending_it_leaves_nothing, check_that_its_command_leaves_nothing
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import JsonObject
-from trainyard.contract.sessions.documents import FrameKind
 
 RANK = "import time\nprint('waits', flush=True)\ntime.sleep(600)\n"
 
@@ -37,18 +36,8 @@ def live(node: ControlledNode) -> Iterator[JsonObject]:
 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_session_that_is_ended_leaves_nothing(node: ControlledNode, live: JsonObject, terminal: bool) -> None:
-    mark = f"stays-outside-{terminal}"
-    session = Attached(node, live, "python3", "-c", STAYS, mark, terminal=terminal)
-    session.wait_for("on")
-    until(lambda: len(processes_with(mark)) == 2, about=lambda: processes_with(mark))
-    session.send(FrameKind.END, b"The person left.")
-    assert session.end().code == "ended"
-    assert not processes_with(mark)
-    assert node.report(live)["phase"] == "running"  # type: ignore[index]
+    check_that_ending_it_leaves_nothing(node, live, f"stays-outside-{terminal}", terminal=terminal)
 
 
 def test_what_a_command_leaves_behind_ends_with_it(node: ControlledNode, live: JsonObject) -> None:
-    session = Attached(node, live, "python3", "-c", LEAVES, "left-outside")
-    assert session.end().exit_code == 3
-    assert session.output() == "on\n"
-    assert not processes_with("left-outside")
+    check_that_its_command_leaves_nothing(node, live, "left-outside")

@@ -98,13 +98,6 @@ def order_with(node: ControlledNode, environment: JsonObject, script: str = SCRI
     return node.order(script, spec={"project": "p", "task": task, "environment": environment}, **changes)
 
 
-def run(node: ControlledNode, order: JsonObject) -> JsonObject:
-    node.launch(order)
-    report = node.wait_for(order, "ended")
-    node.wait_until_shipped(order)
-    return report
-
-
 def begin(node: ControlledNode, order: JsonObject) -> None:
     node.nudge(order)
     node.say(order)
@@ -118,13 +111,13 @@ def test_a_script_finds_its_packages_and_the_next_run_starts_with_what_is_there(
     environment = {"requirements": ["line>=2"]}
     first, second = (order_with(builder, environment, ranks=2) for _ in range(2))
     before = built(builder)
-    assert run(builder, first)["reason"] is None
+    assert builder.run(first)["reason"] is None
     (place,) = (one for digest, one in built(builder).items() if digest not in before)
     assert builder.lines(first) == [f"2.0 {place.path}"] * 2
     log = builder.lines(first, "build")
     assert any(" + line==2.0" in line for line in log), log
     assert log[-1] == f"Environment {place.digest}, 2 packages: built"
-    assert run(builder, second)["reason"] is None
+    assert builder.run(second)["reason"] is None
     assert [line.split(": built")[0] for line in builder.lines(second, "build")] == [
         f"Environment {place.digest}, 2 packages"
     ]
@@ -229,5 +222,5 @@ def test_a_lock_is_installed_by_its_hashes(builder: ControlledNode, wheels: Path
 def test_the_nodes_packages_are_there_too_where_the_spec_wants_them(builder: ControlledNode) -> None:
     script = "import line, msgspec; print(line.__version__)"
     order = order_with(builder, {"requirements": ["line==1.0"], "inherit": True}, script)
-    assert run(builder, order)["reason"] is None
+    assert builder.run(order)["reason"] is None
     assert builder.lines(order) == ["1.0"]
