@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 from typing import Any
@@ -24,6 +25,8 @@ def configure() -> dict[str, Any]:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    if not faulthandler.is_enabled():  # a process that a fault of native code ends says where it was
+        faulthandler.enable(2)
     structlog.configure(
         processors=[
             *shared,

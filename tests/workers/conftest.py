@@ -81,6 +81,7 @@ def second_shared_node(own_valkey: Valkey) -> Iterator[ControlledNode]:
 @pytest.fixture
 def calm_node(shared_node: ControlledNode) -> Iterator[ControlledNode]:
     """A node worker that all tests share which do it no harm: to start one with torch takes seconds of CPU time."""
+    shared_node.check_alive()
     yield shared_node
     shared_node.forget()
 
@@ -88,6 +89,7 @@ def calm_node(shared_node: ControlledNode) -> Iterator[ControlledNode]:
 @pytest.fixture
 def two_nodes(calm_node: ControlledNode, second_shared_node: ControlledNode) -> Iterator[list[ControlledNode]]:
     """As ``calm_node``, and another."""
+    second_shared_node.check_alive()
     yield [calm_node, second_shared_node]
     second_shared_node.forget()
 

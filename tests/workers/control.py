@@ -141,6 +141,11 @@ class ControlledNode:
         self.app.close()
         self.valkey.close()
 
+    def check_alive(self) -> None:
+        """Fail at once for a node worker that an earlier test shared and that has ended since."""
+        code = None if self.process is None else self.process.poll()
+        assert code is None, f"the node worker ended with {code}; its log's end: {self.log()[-1500:]}"
+
     def log(self) -> str:
         return (self.base / f"{self.name}.log").read_text()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import threading
 from collections.abc import Mapping
 from typing import Annotated, Any, NewType, TypeVar
 
@@ -28,6 +30,22 @@ SpecDocument = NewType("SpecDocument", JsonObject)
 T = TypeVar("T")
 PLACE = re.compile(r"(?P<problem>.*) - at (?P<inside>`key(?: in|\[\.\.\.\] in)?` in )?`(?P<path>\$[^`]*)`", re.DOTALL)
 STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
+
+
+# msgspec 0.22 works out how a type is read when it is first read, and stores what it has so far: a second thread that
+# reads the type in that moment ends the process by SIGSEGV. So one thread at a time does it, and no process forks then.
+_preparing = threading.Lock()
+_prepared: set[Any] = set()
+os.register_at_fork(before=_preparing.acquire, after_in_parent=_preparing.release, after_in_child=_preparing.release)
+
+
+def prepared(kind: T) -> T:
+    """Return the type, which every thread may read from now on. Whoever has msgspec read a type asks this first."""
+    if kind not in _prepared:
+        with _preparing:
+            msgspec.json.Decoder(kind)
+            _prepared.add(kind)
+    return kind
 
 
 class BadMessage(ValueError):
@@ -61,7 +79,7 @@ def convert(value: object, kind: type[T], *, is_secret: bool = False) -> T:
     value unless it ``is_secret``."""
     cleaned = clean(value)
     try:
-        return msgspec.convert(cleaned, kind, strict=True)
+        return msgspec.convert(cleaned, prepared(kind), strict=True)
     except msgspec.ValidationError as error:
         raise BadDocument(problem_in(str(error), cleaned, kind, is_secret=is_secret)) from error
 
@@ -111,7 +129,7 @@ def _wrong_entry(message: str, value: Any, names: list[str], kind: Any) -> str:
     if isinstance(entries, Mapping):
         for key, one in list(entries.items())[:MAX_TRIES]:
             try:
-                msgspec.convert(_with_value(value, names, {key: one}), kind, strict=True)
+                msgspec.convert(_with_value(value, names, {key: one}), prepared(kind), strict=True)
             except msgspec.ValidationError as error:
                 if str(error) == message:
                     return str(key)

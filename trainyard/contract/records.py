@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from trainyard.contract.base import JsonObject, Whole, WireStruct, problem_in
+from trainyard.contract.base import JsonObject, Whole, WireStruct, prepared, problem_in
 
 MAX_SEQUENCE = 2**62
 MAX_STEP = 2**63 - 1
@@ -229,7 +229,7 @@ KINDS = frozenset(
 )
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[AnyRecord] = msgspec.msgpack.Decoder(AnyRecord)
+_decoder: msgspec.msgpack.Decoder[AnyRecord] = msgspec.msgpack.Decoder(prepared(AnyRecord))
 
 
 def encode_record(record: AnyRecord) -> bytes:
@@ -258,7 +258,7 @@ def decode_record(body: bytes | memoryview) -> AnyRecord:
 def decode_part(data: bytes | msgspec.Raw, kind: Any, what: str) -> Any:
     """Return a part of a record that is encoded on its own, such as a medium's ``meta``. Raises BadRecord."""
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return msgspec.msgpack.decode(data, type=prepared(kind))
     except msgspec.ValidationError as error:
         raise BadRecord(f"{what}: {_reason(bytes(data), str(error), kind)}") from error
     except Exception as error:  # as in decode_record
@@ -268,7 +268,7 @@ def decode_part(data: bytes | msgspec.Raw, kind: Any, what: str) -> Any:
 def record_of(kind: str, values: JsonObject) -> AnyRecord:
     """Return the record of that kind with these fields, as a script gives them. Raises BadRecord."""
     try:
-        found: AnyRecord = msgspec.convert({**values, "t": kind}, AnyRecord)
+        found: AnyRecord = msgspec.convert({**values, "t": kind}, prepared(AnyRecord))
         return found
     except msgspec.ValidationError as error:
         raise BadRecord(problem_in(str(error), {**values, "t": kind}, AnyRecord)) from error

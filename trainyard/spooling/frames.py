@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from trainyard.contract.base import prepared
 from trainyard.contract.records import AnyRecord, Producer, decode_record, encode_record
 
 HEADER = struct.Struct("<II")
@@ -72,7 +73,7 @@ class Frame(NamedTuple):
         return decode_record(memoryview(self.raw)[HEADER.size :])
 
 
-_heads = msgspec.msgpack.Decoder(Head)
+_heads = msgspec.msgpack.Decoder(prepared(Head))
 
 
 def pack(producer: str, sequence: int, record: AnyRecord) -> bytes:

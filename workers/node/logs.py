@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 
 import structlog
@@ -10,6 +11,7 @@ from workers.machine.safe_output import SafeOutput
 
 
 def configure_logs() -> None:
+    faulthandler.enable(2)  # a process that a fault of native code ends says where it was
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         processors=[

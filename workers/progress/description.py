@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trainyard.contract.base import prepared
 from trainyard.contract.reports import MAX_STACK_CHARACTERS, PendingCollective
 
 
@@ -20,7 +21,7 @@ class Description(msgspec.Struct):
 def described(text: bytes) -> Description:
     """Return what the rank's sampler wrote. The rank may be a user's: what is no description is an empty one."""
     try:
-        found = msgspec.json.decode(text, type=Description) if text else Description()
+        found = msgspec.json.decode(text, type=prepared(Description)) if text else Description()
     except msgspec.DecodeError:
         return Description()
     found.stack = found.stack[:MAX_STACK_CHARACTERS]

@@ -22,7 +22,7 @@ from runs.engines.kubernetes.documents import (
 )
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import SystemAway
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, prepared
 
 LIMIT_S = (3.0, 8.0)  # to connect, and for the answer
 CLIENT_LIFE_S = 300.0  # a kubeconfig that was changed counts after it
@@ -173,7 +173,7 @@ class Api:
 
     def _read(self, text: bytes, kind: type[T]) -> T:
         try:
-            return msgspec.json.decode(text, type=kind)
+            return msgspec.json.decode(text, type=prepared(kind))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise SystemAway(f"Kubernetes' answer cannot be read: {error}.") from error
 
@@ -237,7 +237,7 @@ def _is_in_pod() -> bool:
 
 def _problem_in(text: bytes) -> Problem:
     try:
-        return msgspec.json.decode(text, type=Problem)
+        return msgspec.json.decode(text, type=prepared(Problem))
     except (msgspec.MsgspecError, UnicodeDecodeError):  # of a proxy before the API server
         return Problem(message=" ".join(text.decode(errors="replace").split())[:MAX_QUOTED])
 

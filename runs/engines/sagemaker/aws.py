@@ -11,7 +11,7 @@ import msgspec
 from runs.engines.machine_system import SystemAway
 from runs.engines.sagemaker.documents import Caller, JobPage, JobSummary, Role, RoleAnswer, SecretPage, TrainingJob
 from runs.engines.sagemaker.settings import SageMakerSettings
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, prepared
 
 CONNECT_S, ANSWER_S = 3.0, 8.0
 ROUND_S = 15.0  # for all calls of one question: the lock on the cluster must not run out
@@ -208,7 +208,7 @@ def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> 
 
 def _read(answer: JsonObject, kind: type[T]) -> T:
     try:
-        return msgspec.convert(answer, kind)
+        return msgspec.convert(answer, prepared(kind))
     except msgspec.ValidationError as error:
         raise SystemAway(f"AWS' answer cannot be read: {error}.") from error
 

@@ -78,13 +78,14 @@ def test_a_refresh_that_is_granted_keeps_the_session_and_its_new_tokens(
 ) -> None:
     row = session_of(cast, corp, ProviderTokens("a", "r"))
     answers["/token"] = lambda request: httpx.Response(
-        200 if b"refresh_token=r" in request.content else 500, json={"access_token": "a2", "refresh_token": "r2"}
+        200 if b"refresh_token=r" in request.content else 500,
+        json={"access_token": "a2", "refresh_token": "second-refresh"},
     )
     assert check_due(timezone.now() + LATER) == 1 and is_there(row)
     stored = ProviderSession.objects.get()
     tokens = open_tokens("corp", "7", stored.locked)
-    assert tokens is not None and (tokens.access, tokens.refresh) == ("a2", "r2")
-    assert "r2" not in stored.locked and check_due(timezone.now() + LATER) == 0
+    assert tokens is not None and (tokens.access, tokens.refresh) == ("a2", "second-refresh")
+    assert "second-refresh" not in stored.locked and check_due(timezone.now() + LATER) == 0
 
 
 @pytest.mark.parametrize(

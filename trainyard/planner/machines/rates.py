@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, prepared
 from trainyard.spec.strategies.costs.sections import PRODUCTS
 
 VERSION = 2  # of attention on a CPU, the sizes are those of a head of a row
@@ -92,7 +92,7 @@ class Rates(msgspec.Struct, frozen=True):
         if isinstance(document, Mapping) and document.get("version") != VERSION:
             raise ValueError(f"version is {document.get('version')!r:.20}; this planner reads {VERSION}")
         try:
-            return msgspec.convert(document, cls)
+            return msgspec.convert(document, prepared(cls))
         except msgspec.ValidationError as error:
             raise ValueError(f"these are no rates: {error}") from None
 

@@ -18,7 +18,7 @@ import msgspec
 
 from trainyard.at_rest.chunks import encrypted_bytes, encrypted_pieces
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
-from trainyard.contract.base import WireStruct, encode
+from trainyard.contract.base import WireStruct, encode, prepared
 from workers.training.checkpoints.encryption import decrypted
 from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor
 from workers.training.checkpoints.random_state import RandomState
@@ -46,7 +46,7 @@ class PartNote:
     @classmethod
     def of(cls, text: str) -> PartNote:
         """Return the note that ``to_json`` has written."""
-        return msgspec.json.decode(text, type=cls)
+        return msgspec.json.decode(text, type=prepared(cls))
 
 
 class PartRefusal(WireStruct):
@@ -115,7 +115,7 @@ def wait_for_parts(
         for rank in sorted(missing):
             if (path := _note_path(folder, rank)).name in names:
                 text = decrypted(path.read_bytes(), encryption.keyring, encryption.context(path.name)).decode()
-                if why := msgspec.json.decode(text, type=PartRefusal).why:
+                if why := msgspec.json.decode(text, type=prepared(PartRefusal)).why:
                     raise PartMissing(f"rank {rank}: {why}")
                 notes[rank] = PartNote.of(text)
         missing -= notes.keys()
