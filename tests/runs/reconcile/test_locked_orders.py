@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import binascii
+import contextlib
 import re
 import threading
 from typing import Any
@@ -44,5 +46,6 @@ def _until_the_end(monitor: Any) -> list[str]:
     while "the-end" not in (command := str(monitor.next_command()["command"])):
         found.append(command)
         for body in re.findall(r"[A-Za-z0-9+/]{40,}={0,2}", command):
-            found.append(base64.b64decode(body + "==", validate=False).decode("utf-8", "replace"))
+            with contextlib.suppress(binascii.Error):  # a long word that is no Base64
+                found.append(base64.b64decode(body + "==", validate=False).decode("utf-8", "replace"))
     return found
