@@ -139,7 +139,7 @@ def _set(cluster: Cluster, document: JsonObject) -> None:
     for name in sorted(secrets.intersection(document)):
         value = document[name]
         if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
-            problem = f"{name}: a text of at most {MAX_CHARACTERS:,} characters."
+            problem = f"A text of at most {MAX_CHARACTERS:,} characters."
         else:
             problem = allocating.secret_problem(name, value) if allocating and value else ""
         if problem:

@@ -20,7 +20,7 @@ from runs.engines.waking import wake
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Room
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, WireStruct, to_builtins
 from trainyard.contract.desired import DesiredAttempt
 
 
@@ -38,6 +38,7 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     about = "It brings machines for each run, which leave with it."
     fields: Sequence[SettingField]  # of its clusters' settings
+    settings_type: type[WireStruct]
 
     @abstractmethod
     def checked(self, document: JsonObject) -> JsonObject:
@@ -47,9 +48,10 @@ class AllocatingEngine(CeleryEngine, ABC):
         """Return what is wrong with a secret among the settings, as a sentence that does not show it."""
         return ""
 
-    @abstractmethod
     def defaults(self) -> JsonObject:
         """Return the settings of a new cluster."""
+        document: JsonObject = to_builtins(self.settings_type())
+        return document
 
     @abstractmethod
     def offers(self, cluster: Cluster) -> Sequence[Offer]:

@@ -74,20 +74,12 @@ class ClusterForm(NamedTuple):
 
     def _line(self, field: SettingField, problems: Mapping[str, str]) -> FieldView:
         shown = "" if field.kind == SECRET else self.values.settings.get(field.name, "")
-        problem = _below(field.name, problems.get(f"settings.{field.name}", ""))
-        return FieldView(field, shown, field.name in self.kept, problem)
+        return FieldView(field, shown, field.name in self.kept, problems.get(f"settings.{field.name}", ""))
 
     @property
     def document(self) -> JsonObject:
         engine = allocating_engine(self.engine)
         return document_of(engine.fields, self.values.settings) if engine else {}
-
-
-def _below(name: str, sentence: str) -> str:
-    """Return the sentence for below the field: without the field's name, which stands above it."""
-    rest = sentence.removeprefix(f"{name}: ")
-    is_plain = rest.partition(" ")[0].isalpha()  # and no path within the value
-    return rest[:1].upper() + rest[1:] if is_plain else rest
 
 
 @page(methods=("GET", "POST"))

@@ -16,19 +16,16 @@ from runs.engines.kubernetes.settings import KubernetesSettings, checked_setting
 from runs.engines.kubernetes.system import KubernetesSystem
 from runs.engines.machine_system import mark_of
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject
 
 
 class KubernetesEngine(AllocatingEngine):
     label = "Kubernetes"
     fields = FIELDS
+    settings_type = KubernetesSettings
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
-
-    def defaults(self) -> JsonObject:
-        document: JsonObject = to_builtins(KubernetesSettings())
-        return document
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

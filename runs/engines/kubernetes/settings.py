@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from runs.engines.cluster_settings.checks import Check, SettingsError, number, path, read_settings, server, text
+from runs.engines.cluster_settings.checks import Check, checked, duration, number, path, program, server, text
 from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
 from runs.models.clusters import MAX_SLOTS
-from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
+from trainyard.contract.base import JsonObject, WireStruct, convert
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 512
@@ -61,27 +60,23 @@ def settings_of(document: JsonObject) -> KubernetesSettings:
 
 
 def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
-    settings = read_settings(KubernetesSettings, document, CHECKS, "Kubernetes")
-    if problems := _problems_between(settings):
-        raise SettingsError(problems)
-    kept: JsonObject = to_builtins(settings)
-    return kept
+    """Return the settings with their defaults. Raises SettingsError."""
+    return checked(KubernetesSettings, document, CHECKS, "Kubernetes", _problems_between)
 
 
 def _problems_between(settings: KubernetesSettings) -> dict[str, str]:
     """Return what is wrong with values that are fine by themselves."""
     found = {}
     if settings.notice_s * 2 > (settings.time_limit_s or settings.notice_s * 2):
-        found["notice"] = f"notice: at most half of the time limit {settings.time_limit}, not {settings.notice!r}."
+        found["notice"] = f"at most half of the time limit {settings.time_limit}, not {settings.notice!r}"
     is_mounted = settings.folder in mount_paths(read_template(settings.pod))
     if not settings.claim and not is_mounted:
         found["claim"] = (
-            f"claim: checkpoints need a volume at {settings.folder}: name a claim that pods of all machines may "
-            "write, or mount one there in the pod template."
+            f"checkpoints need a volume at {settings.folder}: name a claim that pods of all machines may "
+            "write, or mount one there in the pod template"
         )
     if settings.claim and is_mounted:
-        found["claim"] = f"claim: the pod template mounts another volume at {settings.folder} already."
+        found["claim"] = f"the pod template mounts another volume at {settings.folder} already"
     return found
 
 
@@ -89,24 +84,6 @@ def _folder(value: str) -> str:
     if value.endswith("/") or ".." in value.split("/"):
         return f"the plain path of a folder, without a slash at its end, not {value!r}"
     return path(value) if value else "where the shared volume is mounted in the pods"
-
-
-def _interpreter(value: str) -> str:
-    is_plain = re.fullmatch(r"[A-Za-z0-9/][A-Za-z0-9._/+-]{0,199}", value)
-    return "" if is_plain else f"a program's name or path in the image, not {value[:100]!r}"
-
-
-def _duration(least_s: float, most_s: float = float("inf"), *, is_needed: bool = False) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        if not value and not is_needed:
-            return ""
-        try:
-            seconds = seconds_of(value)
-        except ValueError as error:
-            return str(error)
-        return "" if least_s <= seconds <= most_s else f"from {least_s:g} s to {most_s:g} s, not {value!r}"
-
-    return check
 
 
 def _pod(value: str) -> str:
@@ -142,9 +119,9 @@ CHECKS: dict[str, Check] = {
     "queue": text(NAME, "the name of a LocalQueue"),
     "spread": text(QUALIFIED, "a label of machines such as kubernetes.io/hostname"),
     "together": text(QUALIFIED, "a label of machines such as topology.kubernetes.io/zone"),
-    "time_limit": _duration(LEAST_LIMIT_S),
-    "notice": _duration(LEAST_NOTICE_S, MAX_NOTICE_S, is_needed=True),
+    "time_limit": duration(LEAST_LIMIT_S),
+    "notice": duration(LEAST_NOTICE_S, MAX_NOTICE_S, is_needed=True),
     "pod": _pod,
-    "python": _interpreter,
+    "python": program,
     "server": _server_of_pods,
 }

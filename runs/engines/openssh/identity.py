@@ -36,7 +36,7 @@ def key_problem(text: str) -> str:
     """Return what is wrong with an uploaded key, without showing it."""
     lines = text.strip().splitlines()
     is_key = len(lines) > 2 and lines[0].startswith(BEGIN) and lines[0].endswith(END) and lines[-1].endswith(END)
-    return "" if is_key else f"{SECRET_NAME}: a private key as ssh-keygen writes it, from its BEGIN to its END line."
+    return "" if is_key else "A private key as ssh-keygen writes it, from its BEGIN to its END line."
 
 
 def key_file_problem(value: str) -> str:

@@ -18,7 +18,7 @@ from runs.engines.ray.reasons import system_job
 from runs.engines.ray.settings import RaySettings, checked_settings, settings_of
 from runs.engines.ray.trainyard_ray.documents import Answer, Call, Request
 from runs.models import Cluster
-from trainyard.contract.base import BadDocument, JsonObject, decode, to_builtins
+from trainyard.contract.base import BadDocument, JsonObject, decode
 
 MAX_TOKEN = 1_000
 
@@ -27,17 +27,14 @@ class RayEngine(AllocatingEngine):
     label = "Ray"
     about = "A placement group of a Ray cluster brings machines for each run, which leave with it."
     fields = FIELDS
+    settings_type = RaySettings
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
 
     def secret_problem(self, name: str, text: str) -> str:
         is_fine = text.isascii() and text.isprintable() and len(text) <= MAX_TOKEN
-        return "" if is_fine else f"token: at most {MAX_TOKEN} letters, digits and signs in one line."
-
-    def defaults(self) -> JsonObject:
-        document: JsonObject = to_builtins(RaySettings())
-        return document
+        return "" if is_fine else f"At most {MAX_TOKEN} letters, digits and signs in one line."
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

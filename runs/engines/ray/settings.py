@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from runs.engines.cluster_settings.checks import Check, SettingsError, number, path, read_settings, server, text
+from runs.engines.cluster_settings.checks import Check, checked, number, path, server, text
 from runs.engines.cluster_settings.checks import shared_folder as folder
 from runs.engines.ray.trainyard_ray.documents import Demand
 from runs.models.clusters import MAX_SLOTS
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, decode, to_builtins
+from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, decode
 
 MAX_MACHINES = 512
 MAX_CPUS = 1_024
@@ -63,12 +63,13 @@ def settings_of(document: JsonObject) -> RaySettings:
 
 
 def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
-    settings = read_settings(RaySettings, document, CHECKS, "Ray")
-    if settings.gpu_kind and not settings.gpus:
-        raise SettingsError({"gpu_kind": f"gpu_kind: {settings.gpu_kind!r} is for ranks that get a GPU; check gpus."})
-    kept: JsonObject = to_builtins(settings)
-    return kept
+    """Return the settings with their defaults. Raises SettingsError."""
+    return checked(RaySettings, document, CHECKS, "Ray", _problems_between)
+
+
+def _problems_between(settings: RaySettings) -> dict[str, str]:
+    is_fine = settings.gpus or not settings.gpu_kind
+    return {} if is_fine else {"gpu_kind": f"{settings.gpu_kind!r} is for ranks that get a GPU; check gpus"}
 
 
 def _address(value: str) -> str:

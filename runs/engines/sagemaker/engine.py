@@ -17,7 +17,7 @@ from runs.engines.sagemaker.request import Origin
 from runs.engines.sagemaker.settings import SageMakerSettings, checked_settings, settings_of
 from runs.engines.sagemaker.system import SageMakerSystem
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject
 
 MAX_SECRET = 200
 
@@ -26,17 +26,14 @@ class SageMakerEngine(AllocatingEngine):
     label = "SageMaker"
     about = "Each run is a training job, which AWS bills while it lasts. Tried against moto's server, never on AWS."
     fields = FIELDS
+    settings_type = SageMakerSettings
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
 
     def secret_problem(self, name: str, text: str) -> str:
         is_fine = name != SECRET_NAME or (0 < len(text) <= MAX_SECRET and text.isascii() and text.isprintable())
-        return "" if is_fine else f"{SECRET_NAME}: the secret of an access key, as AWS shows it once."
-
-    def defaults(self) -> JsonObject:
-        document: JsonObject = to_builtins(SageMakerSettings())
-        return document
+        return "" if is_fine else "The secret of an access key, as AWS shows it once."
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

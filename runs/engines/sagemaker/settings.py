@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import msgspec
 
-from runs.engines.cluster_settings.checks import Check, SettingsError, number, read_settings, server, text
+from runs.engines.cluster_settings.checks import Check, checked, duration, lines, number, program, server, text
 from runs.models.clusters import MAX_SLOTS
-from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
+from trainyard.contract.base import JsonObject, WireStruct, convert
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 200  # their join tokens fit into one secret
@@ -77,46 +76,21 @@ def settings_of(document: JsonObject) -> SageMakerSettings:
 
 
 def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
-    settings = read_settings(SageMakerSettings, document, CHECKS, "SageMaker")
+    """Return the settings with their defaults. Raises SettingsError."""
+    return checked(SageMakerSettings, document, CHECKS, "SageMaker", _problems_between)
+
+
+def _problems_between(settings: SageMakerSettings) -> dict[str, str]:
     names = [one.partition("=")[0] for one in settings.tags]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise SettingsError({"tags": f"tags: each name once, and {twice!r} stands there twice."})
-    kept: JsonObject = to_builtins(settings)
-    return kept
+    twice = next((name for name in names if names.count(name) > 1), "")
+    return {"tags": f"each name once, and {twice!r} stands there twice"} if twice else {}
 
 
-def _lines(pattern: re.Pattern[str], least: int, most: int, words: str) -> Callable[[list[str]], str]:
-    def check(lines: list[str]) -> str:
-        if not least <= len(lines) <= most:
-            return f"from {least} to {most} lines, each {words}; not {len(lines)}"
-        wrong = next((line for line in lines if not pattern.fullmatch(line)), None)
-        return "" if wrong is None else f"{words} in each line, not {wrong[:100]!r}"
-
-    return check
-
-
-def _duration(least_s: float, most_s: float) -> Callable[[str], str]:
-    def check(value: str) -> str:
-        try:
-            seconds = seconds_of(value)
-        except ValueError as error:
-            return str(error)
-        return "" if least_s <= seconds <= most_s else f"from {least_s:g} s to {most_s:g} s, not {value!r}"
-
-    return check
-
-
-def _tags(lines: list[str]) -> str:
-    if problem := _lines(TAG, 0, MAX_TAGS, "name=value")(lines):
+def _tags(values: list[str]) -> str:
+    if problem := lines(TAG, "name=value", most=MAX_TAGS)(values):
         return problem
-    ours = next((line for line in lines if line.lower().startswith(("aws:", "trainyard:"))), None)
+    ours = next((value for value in values if value.lower().startswith(("aws:", "trainyard:"))), None)
     return "" if ours is None else f"names that are neither AWS' nor ours, not {ours[:100]!r}"
-
-
-def _interpreter(value: str) -> str:
-    is_plain = re.fullmatch(r"[A-Za-z0-9/][A-Za-z0-9._/+-]{0,199}", value)
-    return "" if is_plain else f"a program's name or path in the image, not {value[:100]!r}"
 
 
 def _file_system_type(value: str) -> str:
@@ -127,21 +101,21 @@ CHECKS: dict[str, Check] = {
     "region": text(REGION, "a region such as eu-central-1", is_needed=True),
     "role": text(ROLE, "the ARN of a role such as arn:aws:iam::123456789012:role/training", is_needed=True),
     "image": text(IMAGE, "an image of a registry that the role may read", is_needed=True),
-    "python": _interpreter,
+    "python": program,
     "instance_type": text(INSTANCE, "an instance type such as ml.p4d.24xlarge", is_needed=True),
     "machines": number(1, MAX_MACHINES),
     "slots": number(1, MAX_SLOTS),
     "gpu": text(GPU, "a kind of GPU such as A100"),
     "cpus_per_slot": number(0, MAX_CPUS),
     "volume_gb": number(1, MAX_VOLUME_GB),
-    "subnets": _lines(SUBNET, 1, MAX_SUBNETS, "a subnet such as subnet-0123456789abcdef0"),
-    "security_groups": _lines(GROUP, 1, MAX_GROUPS, "a security group such as sg-0123456789abcdef0"),
+    "subnets": lines(SUBNET, "a subnet such as subnet-0123456789abcdef0", least=1, most=MAX_SUBNETS),
+    "security_groups": lines(GROUP, "a security group such as sg-0123456789abcdef0", least=1, most=MAX_GROUPS),
     "file_system": text(FILE_SYSTEM, "a file system such as fs-0123456789abcdef0", is_needed=True),
     "file_system_type": _file_system_type,
     "file_system_path": text(FOLDER, "a folder of the file system such as /trainyard", is_needed=True),
     "output": text(BUCKET, "an S3 address such as s3://bucket/trainyard", is_needed=True),
-    "time_limit": _duration(LEAST_LIMIT_S, MAX_LIMIT_S),
-    "spot_wait": _duration(0, MAX_LIMIT_S),
+    "time_limit": duration(LEAST_LIMIT_S, MAX_LIMIT_S, is_needed=True),
+    "spot_wait": duration(0, MAX_LIMIT_S, is_needed=True),
     "tags": _tags,
     "server": server,
     "access_key_id": text(ACCESS_KEY, "the id of an access key"),

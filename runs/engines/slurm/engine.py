@@ -19,7 +19,7 @@ from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings, checked_settings, settings_of
 from runs.engines.slurm.template import BadField
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject
 
 # What sbatch says where trying again later may help; anything else it would say again.
 PASSING = (
@@ -52,16 +52,13 @@ class SlurmEngine(AllocatingEngine):
     label = "Slurm"
     about = "Each run is a job of its queue; the machines come with it and leave with it."
     fields = FIELDS
+    settings_type = SlurmSettings
 
     def secret_problem(self, name: str, text: str) -> str:
         return key_problem(text) if name == SECRET_NAME else ""
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
-
-    def defaults(self) -> JsonObject:
-        document: JsonObject = to_builtins(SlurmSettings())
-        return document
 
     def offers(self, cluster: Cluster) -> list[Offer]:
         settings = settings_of(cluster.settings)

@@ -9,7 +9,7 @@ import sys
 import msgspec
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.checks import Check, SettingsError
+from runs.engines.cluster_settings.checks import Check
 from runs.engines.openssh.identity import key_file_problem
 from runs.engines.openssh.target import (
     DEFAULT_PORT,
@@ -21,7 +21,7 @@ from runs.engines.openssh.target import (
 )
 from runs.engines.slurm.template import template_problem, without_fields
 from runs.models.clusters import MAX_SLOTS
-from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
+from trainyard.contract.base import JsonObject, WireStruct, convert
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 512
@@ -98,15 +98,14 @@ def settings_of(document: JsonObject) -> SlurmSettings:
 
 
 def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
-    settings = checks.read_settings(SlurmSettings, document, CHECKS, "Slurm")
+    """Return the settings with their defaults. Raises SettingsError."""
+    return checks.checked(SlurmSettings, document, CHECKS, "Slurm", _problems_between)
+
+
+def _problems_between(settings: SlurmSettings) -> dict[str, str]:
     if settings.time_limit and settings.notice_s * 2 > (settings.time_limit_s or 0):
-        words = f"notice: at most half of the time limit {settings.time_limit}, not {settings.notice!r}."
-        raise SettingsError({"notice": words})
-    if problems := _login_problems(settings):
-        raise SettingsError(problems)
-    kept: JsonObject = to_builtins(settings)
-    return kept
+        return {"notice": f"at most half of the time limit {settings.time_limit}, not {settings.notice!r}"}
+    return _login_problems(settings)
 
 
 def _login_problems(settings: SlurmSettings) -> dict[str, str]:
@@ -118,7 +117,7 @@ def _login_problems(settings: SlurmSettings) -> dict[str, str]:
         "ssh_host_key": "the host key is needed, as `ssh-keyscan` prints it",
         "python": "the interpreter on the machines is needed where another one submits the jobs",
     }
-    return {name: f"{name}: {words}." for name, words in needed.items() if not getattr(settings, name)}
+    return {name: words for name, words in needed.items() if not getattr(settings, name)}
 
 
 def _options(lines: list[str]) -> str:
@@ -133,19 +132,12 @@ def _options(lines: list[str]) -> str:
         if problem := template_problem(line):
             return problem
         if not OPTION.fullmatch(without_fields(value)):
-            return f"{name} needs a plain value in one line, not {value[:100]!r}"
+            return f"{name!r} needs a plain value in one line, not {value[:100]!r}"
     return ""
 
 
 def _with_fields(check: Check) -> Check:
     return lambda value: template_problem(value) or check(without_fields(value))
-
-
-def _modules(names: list[str]) -> str:
-    if len(names) > MAX_MODULES:
-        return f"at most {MAX_MODULES} lines, not {len(names)}"
-    wrong = next((name for name in names if not MODULE.fullmatch(name)), None)
-    return "" if wrong is None else f"one module a line, such as cuda/12.4, not {wrong[:100]!r}"
 
 
 CHECKS: dict[str, Check] = {
@@ -161,7 +153,7 @@ CHECKS: dict[str, Check] = {
     "time_limit": checks.duration(LEAST_LIMIT_S),
     "notice": checks.duration(0.0),
     "options": _options,
-    "modules": _modules,
+    "modules": checks.lines(MODULE, "a module such as cuda/12.4", most=MAX_MODULES),
     "python": checks.path,
     "server": checks.server,
     "slurm_conf": checks.path,

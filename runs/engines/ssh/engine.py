@@ -17,20 +17,17 @@ from runs.engines.ssh.hosts import Hosts
 from runs.engines.ssh.settings import SshSettings, checked_settings, hosts_of, settings_of
 from runs.engines.ssh.system import SshSystem
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject
 
 
 class SshEngine(AllocatingEngine):
     label = "SSH"
     about = "It starts nodes on hosts of a list for each run, and ends them with it."
     fields = FIELDS
+    settings_type = SshSettings
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
-
-    def defaults(self) -> JsonObject:
-        document: JsonObject = to_builtins(SshSettings())
-        return document
 
     def secret_problem(self, name: str, text: str) -> str:
         return key_problem(text) if name == SECRET_NAME else ""

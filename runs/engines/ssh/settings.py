@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import msgspec
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.checks import Check, SettingsError
+from runs.engines.cluster_settings.checks import Check
 from runs.engines.openssh.identity import key_file_problem
 from runs.engines.openssh.target import Target, read_address, read_host_key
 from runs.models.clusters import MAX_SLOTS
-from trainyard.contract.base import JsonObject, WireStruct, convert, to_builtins
+from trainyard.contract.base import JsonObject, WireStruct, convert
 
 MAX_HOSTS = 128
 MAX_CORES = 4096
@@ -62,14 +62,14 @@ def hosts_of(settings: SshSettings) -> list[Host]:
 
 
 def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError, whose sentences name field and value."""
-    settings = checks.read_settings(SshSettings, document, CHECKS, "SSH")
+    """Return the settings with their defaults. Raises SettingsError."""
+    return checks.checked(SshSettings, document, CHECKS, "SSH", _problems_between)
+
+
+def _problems_between(settings: SshSettings) -> dict[str, str]:
     labels = [host.label for host in hosts_of(settings)]
     twice = next((label for label in labels if labels.count(label) > 1), "")
-    if twice:
-        raise SettingsError({"hosts": f"hosts: each host once, and {twice} stands there twice."})
-    kept: JsonObject = to_builtins(settings)
-    return kept
+    return {"hosts": f"each host once, and {twice} stands there twice"} if twice else {}
 
 
 def read_host(line: str) -> Host:

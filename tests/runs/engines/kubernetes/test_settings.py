@@ -90,11 +90,11 @@ def test_a_notice_is_at_most_half_of_the_limit() -> None:
         ("volumes: [{name: trainyard-join}]", "volumes[0].name: 'trainyard-join' is ours"),
         ("tolerations: yes\nvolumes: 3", "volumes: a list, not 3"),
         ("- a\n- b", "spec: fields and their values"),
-        ("a: [b", "no YAML:"),
+        ("a: [b", "No YAML:"),
         ("a: &x [1]\nb: *x", "aliases"),
         ("nodeSelector: {since: 2026-01-01}", "texts, numbers, lists and fields only"),
-        ("!!python/object/apply:os.system [id]", "no YAML"),
-        (f"nodeSelector: {{a: {'x' * 60_000}}}", "at most 50,000 characters"),
+        ("!!python/object/apply:os.system [id]", "No YAML"),
+        (f"nodeSelector: {{a: {'x' * 60_000}}}", "At most 50,000 characters"),
     ],
 )
 def test_a_template_that_sets_what_is_ours_is_refused_with_its_path(pod: str, words: str) -> None:
