@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import models
 
 from runs.ids import new_id
+from runs.models.indexes import ListIndex
 from runs.models.people import Project, User
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Job(models.Model):
     class Meta:
         ordering = ("name", "-version")
         constraints = (models.UniqueConstraint(fields=("project", "name", "version"), name="one_version_per_job"),)
+        indexes = (ListIndex(fields=("name", "-version"), beside=("project", "id"), name="job_by_name"),)
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import OuterRef, Q, QuerySet, Subquery, TextField, Value
-from django.db.models.functions import Cast, Lower, StrIndex
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, TextField, Value, Window
+from django.db.models.functions import Cast, Lower, RowNumber, StrIndex
 from django.db.models.lookups import GreaterThan
 
 from runs.access import Someone, visible_runs
@@ -69,14 +69,16 @@ def last_runs(user: Someone, jobs: Mapping[str, tuple[str, str]]) -> dict[str, L
     keys = {named: pk for pk, named in jobs.items()}
     newest = visible_runs(user).filter(job=OuterRef("pk")).order_by("-created_at", "-pk").values("pk")[:1]
     versions = Job.objects.filter(name__in={name for _, name in keys}, project__in={project for project, _ in keys})
-    rows = versions.order_by().annotate(last=Subquery(newest)).values_list("last", "project_id", "name")
-    job_of = {last: keys.get((project, name)) for last, project, name in rows if last is not None}
-    found: dict[str, LastRun] = {}
-    for run in map(LastRun._make, Run.objects.filter(pk__in=list(job_of)).values_list("pk", "status", "created_at")):
-        job = job_of[run.pk]
-        if job is not None and (job not in found or found[job].created_at < run.created_at):
-            found[job] = run
-    return found
+    of_versions = Run.objects.filter(pk__in=versions.order_by().annotate(last=Subquery(newest)).values("last"))
+    same_job = (F("job__project_id"), F("job__name"))
+    place = Window(RowNumber(), partition_by=same_job, order_by=(F("created_at").desc(), F("pk").desc()))
+    rows = of_versions.order_by().annotate(place=place).filter(place=1)
+    columns = ("job__project_id", "job__name", *LastRun._fields)
+    return {
+        keys[project, name]: LastRun(*run)
+        for project, name, *run in rows.values_list(*columns)
+        if (project, name) in keys
+    }
 
 
 def statuses_of(word: str) -> frozenset[Status]:

@@ -41,12 +41,9 @@ def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeStrin
 
 def _sizes_from_specs(ids: Sequence[str]) -> dict[str, str]:
     """What runs need that were submitted before runs had these columns."""
-    specs = Run.objects.filter(pk__in=ids).order_by().values_list("pk", "spec") if ids else ()
-    resources = {pk: spec.get("resources", {}) for pk, spec in specs}
-    return {
-        pk: _needs(1, int(one.get("processes_per_node", 1)), str(one.get("accelerator", "")))
-        for pk, one in resources.items()
-    }
+    resources = ("spec__resources__processes_per_node", "spec__resources__accelerator")
+    rows = Run.objects.filter(pk__in=ids).order_by().values_list("pk", *resources) if ids else ()
+    return {pk: _needs(1, int(per_node or 1), str(accelerator or "")) for pk, per_node, accelerator in rows}
 
 
 def _needs(num_nodes: int, per_node: int, accelerator: str) -> str:

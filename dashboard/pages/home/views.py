@@ -82,7 +82,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: datetime) -> list[list[Row]]:
     """Return the rows of each query's first runs. A run may be in several, and all are read together."""
-    lists = first_rows_together(visible_runs(user), parts)
+    lists = first_rows_together(visible_runs(user).select_related(None), parts)
     runs = {run.pk: run for part in lists for run in part}
     made = {row.run.pk: row for row in coloured(user, rows(list(runs.values()), now=now))}
     return [[made[run.pk] for run in part] for part in lists]

@@ -12,7 +12,7 @@ from django.conf import settings
 from runs.access import NotFound, Someone, get_dataset, get_job, get_run, get_sweep, visible_jobs, visible_runs
 from runs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Node, Run
-from runs.ordered import first_rows, is_none
+from runs.ordered import is_none
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec import SpecError, is_own_code, load_spec_file, merge, parse_spec
@@ -114,11 +114,12 @@ def _steps_behind(step: str, document: JsonObject) -> int:
 def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
     """Keys and labels of what to start from: examples, jobs, the last runs."""
     started_here = visible_runs(user).filter(is_none("local_id"))
+    jobs = visible_jobs(user).newest().values_list("pk", "name", "version")[:NUM_LISTED]
     return {
         "Sweeps": [(f"example:{name}", name) for name in sweep_examples()],
         "Examples": [(f"example:{name}", name) for name in examples()],
-        "Jobs": [(f"job:{job.pk}", str(job)) for job in visible_jobs(user).newest()[:NUM_LISTED]],
-        "Runs": [(f"run:{run.pk}", run.name) for run in first_rows(started_here, NUM_LISTED)],
+        "Jobs": [(f"job:{pk}", f"{name} v{version}") for pk, name, version in jobs],
+        "Runs": [(f"run:{pk}", name) for pk, name in started_here.values_list("pk", "name")[:NUM_LISTED]],
     }
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from dashboard.pages.shared.field_text import WORDS, as_text
@@ -238,6 +239,7 @@ def is_of_another_kind(info: FieldInfo, text: str) -> bool:
     return info.kind == "choice" and text not in info.choices and text in _info(info.path).choices
 
 
+@cache
 def _info(path: str) -> FieldInfo:
     return next(info for info in form_fields() if info.path == path)
 
@@ -301,31 +303,41 @@ def look(document: Any, path: str) -> Any:
 
 
 def _control(info: FieldInfo, typed: Typed, by_path: Mapping[str, str], options: list[Option] | None) -> Control:
-    value = typed.get(info.path, "")
-    widget = {"number": "number", "choice": "select", "map": "lines", "lines": "lines", "bool": "checkbox"}.get(
-        info.kind, "text"
-    )
-    if options is not None:
-        widget = "select"
-    elif info.kind == "choice" or _is_checks(info):
-        options = [Option(choice, choice, _tasks_with(info, choice)) for choice in info.choices]
-        options.sort(key=lambda option: option.tasks.count(" "))  # what several kinds have stands behind their own
+    value, empty = typed.get(info.path, ""), empty_control(info.path)
+    widget, options = ("select", options) if options is not None else (empty.widget, empty.options)
     own = fields_of(typed["task"]).get(info.path, info)
     if is_of_another_kind(own, value):
         value = as_text(info, own.default)
-    if _is_checks(info):
-        widget = "checks"
     if widget == "select" and options and value not in [option.value for option in options] and not git_of(value):
         options = [*options, Option(value, value)]  # what was asked for stays to be seen, with its problem
-    return Control(
-        info=info,
-        id="field-" + info.path.replace(".", "-"),
+    return empty._replace(
         widget=widget,
         value=value,
-        options=options or [],
+        options=options,
         problem=by_path.get(info.path, ""),
-        only=_only(info.tasks),
         is_hidden=not is_read(info, typed),
+    )
+
+
+@cache
+def empty_control(path: str) -> Control:
+    """The field with nothing typed, and nothing to choose from but what the spec itself has."""
+    info, options = _info(path), []
+    widget = {"number": "number", "choice": "select", "map": "lines", "lines": "lines", "bool": "checkbox"}.get(
+        info.kind, "text"
+    )
+    if info.kind == "choice" or _is_checks(info):
+        options = [Option(choice, choice, _tasks_with(info, choice)) for choice in info.choices]
+        options.sort(key=lambda option: option.tasks.count(" "))  # what several kinds have stands behind their own
+    return Control(
+        info=info,
+        id="field-" + path.replace(".", "-"),
+        widget="checks" if _is_checks(info) else widget,
+        value="",
+        options=options,
+        problem="",
+        only=_only(info.tasks),
+        is_hidden=False,
         needed_values=" ".join(info.needs.values) if info.needs else "",
         needed_default=str(_info(info.needs.path).default) if info.needs else "",
         needing=" ".join(info.needing),

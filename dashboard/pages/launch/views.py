@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from django.conf import settings
@@ -29,11 +30,13 @@ from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.access import Forbidden, NotFound, Permission, get_project, projects_with, visible_datasets, visible_projects
 from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
-from runs.models import CodeBundle, Dataset, Run
+from runs.models import Cluster, CodeBundle, Run
 from runs.sweeps.actions import start_sweep
 from trainyard.bundle import BundleError
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
+
+Choices = dict[str, list[Option]]  # what there is to choose from, of what a spec takes as text, by its path
 
 NUM_BUNDLES = 20
 NUM_DATASETS = 200
@@ -55,7 +58,8 @@ def launch(request: HttpRequest) -> HttpResponse:
     """
     source = _source(request)
     if request.method != "POST":
-        return _show(request, source, _at_home(request, source), _sweep_of(request, source), [])
+        places = _places(request)
+        return _show(request, source, _at_home(source, places), _sweep_of(request, source), [], places=places)
     typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
     try:
         document = _with_code(request, typed)
@@ -108,11 +112,11 @@ def _sweep_of(request: HttpRequest, source: Source) -> SweepTyped:
     return sweep_form.nothing(is_open=bool(request.GET.get("sweep")))
 
 
-def _at_home(request: HttpRequest, source: Source) -> Typed:
+def _at_home(source: Source, places: Choices) -> Typed:
     """What the source says; of what is shipped, in a project and on a cluster that this person has."""
     typed = typed_of(source.document)
     if source.job is None and source.run is None:
-        for path, options in (("project", _projects(request)), ("cluster", _clusters(request))):
+        for path, options in places.items():
             names = [one.value for one in options if not one.projects or typed["project"] in one.projects.split()]
             if names and typed[path] not in names:
                 typed[path] = names[0]
@@ -151,8 +155,10 @@ def _show(
     *,
     status: int = 200,
     must_confirm: bool = False,
+    places: Choices | None = None,
 ) -> HttpResponse:
-    choices = _choices(request, typed)
+    bundles = _bundles(request)
+    choices = {**(places or _places(request)), **_data_and_code(request, typed, bundles)}
     is_sweep = request.POST.get("do") == "sweep"
     problems, of_sweep = (sweep_form.base_problems(problems), problems) if is_sweep else (problems, [])
     context = {
@@ -168,7 +174,7 @@ def _show(
         "must_confirm": must_confirm,
         "is_saving": request.POST.get("do") == "save",
         "problem": problems_by_path(problems).get("", ""),
-        "scripts": _scripts(request, typed["task.code"]),
+        "scripts": _scripts(bundles, typed["task.code"]),
     }
     return show(request, "launch/launch.html", context, status=status)
 
@@ -186,57 +192,54 @@ def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped | None = Non
     return Prospect(plan=found, sweep_plan=sweep_plan, found_problems=by_path)
 
 
-def _choices(request: HttpRequest, typed: Typed) -> dict[str, list[Option]]:
-    """What there is to choose from, of what a spec takes as text."""
-    bundles = [Option(one.sha256, _label(one)) for one in _bundles(request)]
-    code = typed["task.code"]
-    if code.startswith(OWN):
-        bundles = [Option(code, "the example's own folder"), *bundles]
+def _places(request: HttpRequest) -> Choices:
+    """The projects in which the person may launch, and what these may use: each cluster with the names of those that
+    may."""
+    projects = dict(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", "name"))
+    lets = Cluster.projects.through.objects.filter(project__in=list(projects))
+    found: dict[str, list[str]] = {}
+    for cluster, project in lets.values_list("cluster__name", "project_id"):
+        found.setdefault(cluster, []).append(projects[project])
     return {
-        "project": _projects(request),
-        "cluster": _clusters(request),
-        "task.code": [Option("", "none yet"), *bundles],
+        "project": [Option(name, name) for name in projects.values()],
+        "cluster": [Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)],
+    }
+
+
+def _data_and_code(request: HttpRequest, typed: Typed, bundles: Sequence[CodeBundle]) -> Choices:
+    code = typed["task.code"]
+    own = [Option(code, "the example's own folder")] if code.startswith(OWN) else []
+    return {
+        "task.code": [Option("", "none yet"), *own, *(Option(one.sha256, _label(one)) for one in bundles)],
         "task.data.dataset": [Option("", "none"), *_datasets(request)],
     }
 
 
-def _projects(request: HttpRequest) -> list[Option]:
-    return [Option(one.name, one.name) for one in projects_with(request.user, Permission.RUNS_LAUNCH)]
-
-
-def _clusters(request: HttpRequest) -> list[Option]:
-    """What the person's projects may use, each with the names of those that may."""
-    projects = projects_with(request.user, Permission.RUNS_LAUNCH)
-    found: dict[str, list[str]] = {}
-    for cluster, project in projects.filter(clusters__isnull=False).values_list("clusters__name", "name"):
-        found.setdefault(cluster, []).append(project)
-    return [Option(name, name, projects=" ".join(sorted(found[name]))) for name in sorted(found)]
-
-
 def _datasets(request: HttpRequest) -> list[Option]:
     """What the projects named, each name once and for the recipes that read what any of them calls so."""
-    found: dict[str, list[Dataset]] = {}
-    for one in visible_datasets(request.user).defer("facts")[:NUM_DATASETS]:
-        found.setdefault(one.name, []).append(one)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, source, state in visible_datasets(request.user).values_list("name", "source", "state")[:NUM_DATASETS]:
+        found.setdefault(name, []).append((source, state))
+    readers = {source: recipes_with(source) for same in found.values() for source, _ in same}
     made = []
     for name, same in found.items():
-        readers = {recipe for one in same for recipe in recipes_with(one.source)}
-        words = " or ".join(dict.fromkeys(f"{one.source}, {one.state}" for one in same))
-        made.append(Option(name, f"{name} ({words})", " ".join(task for task in TASKS if task in readers)))
+        read_by = {recipe for source, _ in same for recipe in readers[source]}
+        words = " or ".join(dict.fromkeys(f"{source}, {state}" for source, state in same))
+        made.append(Option(name, f"{name} ({words})", " ".join(task for task in TASKS if task in read_by)))
     return made
 
 
 def _bundles(request: HttpRequest) -> list[CodeBundle]:
-    found = CodeBundle.objects.filter(project__in=visible_projects(request.user)).select_related("created_by")
+    found = CodeBundle.objects.filter(project__in=visible_projects(request.user))
     return list(found.order_by("-created_at")[:NUM_BUNDLES])
 
 
-def _scripts(request: HttpRequest, code: str) -> list[str]:
+def _scripts(bundles: Sequence[CodeBundle], code: str) -> list[str]:
     """The Python files that the chosen code has."""
     if code.startswith(OWN):
         files = launch_sources.own_code(code.removeprefix(OWN))[2]
     else:
-        files = next((one.files for one in _bundles(request) if one.sha256 == code), [])
+        files = next((one.files for one in bundles if one.sha256 == code), [])
     return [name for name in files if name.endswith(".py")][:500]
 
 

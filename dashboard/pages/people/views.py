@@ -11,7 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
+from dashboard.pages.people.member_rows import member_rows
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs import actions
@@ -62,7 +64,7 @@ def people(request: HttpRequest) -> HttpResponse:
     project = get_project(request.user, asked) if asked else (projects[0] if projects else None)
     if project is None:
         return show(request, "people/none.html", {"may_create": can_create_projects(request.user)})
-    return show(request, "people/people.html", around(request, project), fragments=FRAGMENTS)
+    return show(request, "people/people.html", {**around(request, project), "projects": projects}, fragments=FRAGMENTS)
 
 
 @page(methods=("POST",))
@@ -153,7 +155,7 @@ class Around(Rights, StorageUsage):
     project: Project
     time: TimeView | None
     projects: Iterable[Project]
-    members: list[tuple[Membership, bool, Role]]
+    members: list[SafeString]
     git_keys: Iterable[GitKey]
     invitations: Iterable[Invitation]
     secrets: Iterable[Secret]
@@ -171,18 +173,14 @@ class Around(Rights, StorageUsage):
 def around(request: HttpRequest, project: Project) -> Around:
     held = permissions_in(request.user, project)
     may_manage = Permission.MEMBERS_MANAGE in held
-    members = Membership.objects.filter(project=project).select_related("user", "custom_role")
     invitations = open_invitations().filter(project=project)
-    roles = [role for role in Role if permissions_of(role) <= held]
+    roles = [(role.value, role.label, MEANINGS[role]) for role in Role if permissions_of(role) <= held]
     time = time_of_all(Run.objects.filter(project=project), timezone.now())
     return {
         "project": project,
         "time": time_view(time, "All runs"),
         "projects": visible_projects(request.user),
-        "members": [
-            (one, may_manage and permissions_of(one.role, _added(one)) <= held, Role(one.role))
-            for one in members.order_by("user__username")
-        ],
+        "members": member_rows(request, project, held, roles),
         "git_keys": project.git_keys.all() if Permission.GIT_KEYS_READ in held else [],
         "invitations": invitations.select_related("created_by") if Permission.INVITATIONS_READ in held else [],
         "secrets": project.secrets.all() if Permission.SECRETS_READ in held else [],
@@ -191,7 +189,7 @@ def around(request: HttpRequest, project: Project) -> Around:
         "may_manage": may_manage,
         "may_see_keys": Permission.GIT_KEYS_READ in held,
         "may_manage_keys": Permission.GIT_KEYS_MANAGE in held,
-        "roles": [(role.value, role.label, MEANINGS[role]) for role in roles],
+        "roles": roles,
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
         "may_create": can_create_projects(request.user),
         **_rights(request, project, held),
@@ -223,7 +221,7 @@ def usage_context(project: Project) -> StorageUsage:
     return {"usage": usage, "used": in_words(usage.used_bytes), "quota": quota, "is_measured": is_measured}
 
 
-def _added(held: Membership | GroupRole) -> list[str] | None:
+def _added(held: GroupRole) -> list[str] | None:
     return held.custom_role.permissions if held.custom_role else None
 
 

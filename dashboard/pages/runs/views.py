@@ -54,7 +54,8 @@ def table(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
     try:
         sort = check_sort(asked["sort"] or NEWEST_FIRST)
-        found = paging.page(_runs(request, asked), rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
+        wanted = _runs(request, asked).select_related(None).select_related("created_by")
+        found = paging.page(wanted, rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
     except (BadQuery, paging.BadCursor) as error:
         return refusal(request, 400, str(error))
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))

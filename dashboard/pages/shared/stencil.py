@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain, zip_longest
 
 from django.template.loader import render_to_string
-from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 MARK = "\x00"  # no text of ours holds it
@@ -26,7 +26,7 @@ class Stencil:
     def fill(self, **values: str | int) -> SafeString:
         """Return the row's markup; what is not marked as safe is escaped."""
         escaped = {
-            name: conditional_escape(value if isinstance(value, str) else str(value)) for name, value in values.items()
+            name: value if isinstance(value, SafeString) else html.escape(str(value)) for name, value in values.items()
         }
         shown = (escaped[name] for name in self._names)
         return mark_safe("".join(chain.from_iterable(zip_longest(self._texts, shown, fillvalue=""))))

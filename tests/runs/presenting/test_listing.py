@@ -10,7 +10,9 @@ import pytest
 from django.db import connection
 from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from runs.access import visible_jobs
 from runs.api.paging import page
 from runs.models import Job, Membership, Project, Role, Run
 from runs.ordered import first_rows, is_none, one_of
@@ -45,10 +47,10 @@ def test_no_list_of_runs_is_sorted(cast: Cast, make_run: MakeRun, sort: str, fil
 
 
 def sorted_scans(asked: CaptureQueriesContext) -> list[str]:
-    """The plans of queries that sort runs, as SQLite would carry them out; PostgreSQL decides by how many there are."""
+    """The plans of queries that sort runs or jobs, in SQLite; PostgreSQL decides by how many there are."""
     if connection.vendor != "sqlite":
         return []
-    keys = [query["sql"] for query in asked if re.match(r'SELECT "runs_run"\."\w+" AS', query["sql"])]
+    keys = [query["sql"] for query in asked if re.match(r'SELECT "runs_(run|job)"\."\w+" AS', query["sql"])]
     assert keys
     with connection.cursor() as cursor:
         plans = [cursor.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall() for sql in keys]
@@ -138,3 +140,23 @@ def test_the_last_run_of_a_job_may_be_of_an_older_version(cast: Cast, make_run: 
     asked = {job.pk: (job.project_id, job.name) for job in (second, never)}
     assert {key: run.pk for key, run in last_runs(cast.mate, asked).items()} == {second.pk: last.pk}
     assert last_runs(cast.outsider, asked) == {}
+
+
+def test_of_runs_that_began_together_and_of_jobs_that_share_a_name_each_job_has_its_own_last(
+    cast: Cast, make_run: MakeRun
+) -> None:
+    second = Project.objects.create(name="second")
+    Membership.objects.create(project=second, user=cast.mate, role=Role.VIEWER)
+    jobs = [Job.objects.create(project=one, name="same", spec=spec()) for one in (cast.project, second)]
+    runs = [make_run(project=job.project, job=job) for job in jobs for _ in range(2)]
+    Run.objects.update(created_at=timezone.now())
+    asked = {job.pk: (job.project_id, job.name) for job in jobs}
+    last = {job.pk: max(run.pk for run in runs if run.job_id == job.pk) for job in jobs}
+    assert {key: run.pk for key, run in last_runs(cast.mate, asked).items()} == last
+
+
+def test_the_list_of_jobs_is_not_sorted(cast: Cast) -> None:
+    Job.objects.create(project=cast.project, name="one", spec=spec())
+    with CaptureQueriesContext(connection) as asked:
+        first_rows(visible_jobs(cast.mate).newest(), 5)
+    assert not sorted_scans(asked)
