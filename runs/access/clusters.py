@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.db.models import Exists, Q, QuerySet
 
 from runs.access.permissions import PERMISSIONS_ON_CLUSTERS, Permission
 from runs.access.refusals import Forbidden, NotFound
-from runs.access.roles import Someone, has_scope, projects_with, require_scope, visible_projects
+from runs.access.roles import Someone, has_scope, projects_with, require_scope, visible_project_ids
 from runs.models import Cluster, ClusterRole, Node, Project, User
 
 MANAGERS = "Only staff may change clusters and nodes."
@@ -21,6 +23,11 @@ def visible_clusters(user: Someone) -> QuerySet[Cluster]:
 def visible_nodes(user: Someone) -> QuerySet[Node]:
     require_scope(user, Permission.CLUSTERS_READ)
     return _nodes(user)
+
+
+def nodes_of(clusters: Collection[Cluster]) -> QuerySet[Node]:
+    """The visible nodes of clusters that visible_clusters() gave: who sees a cluster sees its nodes."""
+    return Node.objects.present().filter(cluster__in=clusters)
 
 
 def get_cluster(user: Someone, cluster_id: str, *, manage: bool = False) -> Cluster:
@@ -125,8 +132,9 @@ def _clusters(user: Someone) -> QuerySet[Cluster]:
     is_for_projects = user.token is not None and user.token.project_ids is not None
     if _is_staff(user) and not is_for_projects:
         return Cluster.objects.all()
-    lets = Cluster.projects.through.objects.filter(project__in=visible_projects(user))
-    found = Q(pk__in=lets.values("cluster"))
+    ids = visible_project_ids(user)
+    lets = Cluster.projects.through.objects.all()
+    found = Q(pk__in=(lets if ids is None else lets.filter(project__in=ids)).values("cluster"))
     return Cluster.objects.filter(found if is_for_projects else found | _by_groups(user, Permission.CLUSTERS_READ))
 
 

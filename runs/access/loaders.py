@@ -13,7 +13,7 @@ from django.db.models import Model, QuerySet
 from runs.access.clusters import require_use
 from runs.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
 from runs.access.refusals import Forbidden, NotFound
-from runs.access.roles import Someone, has_scope, require, require_scope, visible_projects
+from runs.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
 from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
 from runs.models.jobs import JobQuerySet
 from runs.ordered import one_of
@@ -76,9 +76,8 @@ def _within(user: Someone, rows: Rows) -> Rows:
     every list of rows would be found project by project, and then sorted."""
     if not isinstance(user, User) or not user.is_active:
         return rows.none()
-    if user.is_superuser and (user.token is None or user.token.project_ids is None):
-        return rows
-    return rows.filter(one_of("project_id", list(visible_projects(user).values_list("pk", flat=True))))
+    ids = visible_project_ids(user)
+    return rows if ids is None else rows.filter(one_of("project_id", ids))
 
 
 def get_project(user: Someone, project_id: str, wanted: Wanted = Permission.PROJECTS_READ) -> Project:

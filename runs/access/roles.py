@@ -152,6 +152,21 @@ def visible_projects(user: Someone) -> QuerySet[Project]:
     return found.filter(Exists(Membership.objects.filter(project=OuterRef("pk"), user=user)) | Exists(groups))
 
 
+def visible_project_ids(user: Someone) -> list[str] | None:
+    """The ids of visible_projects(), for filters: one question without a subquery. None: every project there is."""
+    if not isinstance(user, User) or not user.is_active:
+        return []
+    of_token = None if user.token is None else user.token.project_ids
+    if user.is_superuser:
+        return of_token
+    own = Membership.objects.filter(user=user).values_list("project_id")
+    by_group = GroupRole.objects.filter(group__user=user).values_list("project_id")
+    ids = {project_id for (project_id,) in own.union(by_group)}
+    if None in ids:  # a group's role in every project
+        return of_token
+    return sorted(ids if of_token is None else ids & set(of_token))
+
+
 def projects_with(user: Someone, wanted: Wanted) -> QuerySet[Project]:
     """The projects in which the person may do this."""
     projects = visible_projects(user)

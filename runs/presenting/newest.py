@@ -19,6 +19,18 @@ def newest_of(run: Run) -> Newest:
     return newest_of_all([run])[run.pk]
 
 
+def ranks_of_all(run_ids: Sequence[str]) -> dict[str, list[int]]:
+    """Return how many ranks each node has in the newest attempt of each run, by the run's id: where nothing else of
+    the attempt is shown."""
+    attempts = Attempt.objects.filter(run__in=list(run_ids)).order_by("number").values_list("run_id", "pk")
+    run_of = {attempt: run_id for run_id, attempt in dict(attempts).items()}
+    found: dict[str, list[int]] = {run_id: [] for run_id in run_ids}
+    placements = Placement.objects.filter(attempt__in=list(run_of)) if run_of else Placement.objects.none()
+    for attempt, num_ranks in placements.values_list("attempt_id", "num_ranks"):
+        found[run_of[attempt]].append(num_ranks)
+    return found
+
+
 def newest_of_all(runs: Sequence[Run]) -> dict[str, Newest]:
     """Return the newest attempt of each run by the run's id."""
     by_run = {run.pk: run for run in runs}

@@ -16,6 +16,7 @@ from django.utils import timezone
 from dashboard.rules.render import roles_document
 from runs import access, actions
 from runs.access import Forbidden, NotFound, Permission, user_of_token
+from runs.access.roles import visible_project_ids
 from runs.models import Cluster, ClusterRole, GroupRole, Membership, Project, Role, Run, Token, User
 from runs.refused import Refused
 from tests.cast import Cast, make_user
@@ -203,3 +204,23 @@ def test_a_group_may_run_on_a_cluster_that_its_projects_may_not_use(cast: Cast) 
 
 def test_the_document_of_roles_is_the_table() -> None:
     assert (ROOT / "docs" / "roles.md").read_text() == roles_document()
+
+
+def test_the_ids_that_lists_are_filtered_by_are_those_of_the_projects_that_one_sees(cast: Cast) -> None:
+    other, group = Project.objects.create(name="other"), Group.objects.create(name="of one")
+    everywhere = Group.objects.create(name="of all")
+    GroupRole.objects.create(group=group, project=other, role=Role.VIEWER)
+    GroupRole.objects.create(group=everywhere, project=None, role=Role.VIEWER)
+    by_group, of_all, gone = make_user("by-group"), make_user("of-all"), make_user("gone", is_active=False)
+    by_group.groups.add(group)
+    of_all.groups.add(everywhere)
+    Membership.objects.create(project=other, user=gone, role=Role.OWNER)
+    root = make_user("root", is_staff=True, is_superuser=True)
+    people = [cast.owner, cast.mate, cast.outsider, by_group, of_all, gone, root]
+    people += [by_token(user, projects=["default"]) for user in (root, of_all, cast.mate)]
+    sizes = []
+    for user in people:
+        seen, ids = {one.pk for one in access.visible_projects(user)}, visible_project_ids(user)
+        assert seen == {one.pk for one in Project.objects.all() if ids is None or one.pk in ids}, user
+        sizes.append(len(seen))
+    assert sizes == [1, 1, 0, 1, 2, 0, 2, 1, 1, 1]

@@ -19,7 +19,7 @@ from dashboard.pages.clusters.queue import MAX_QUEUE, queue_rows
 from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.time_bar import TimeView, time_view
-from runs.access import Someone, can_manage_clusters, can_run_on, visible_clusters, visible_nodes, visible_runs
+from runs.access import Someone, can_manage_clusters, can_run_on, nodes_of, visible_clusters, visible_runs
 from runs.models import Cluster, Preflight
 from runs.placing.queue import waiting_runs
 from runs.preflight.nodes import checked_nodes
@@ -56,7 +56,7 @@ class ClusterView:
 def clusters(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     shown = list(visible_clusters(request.user))
-    nodes = list(visible_nodes(request.user).select_related(None).filter(cluster__in=shown))
+    nodes = list(nodes_of(shown))
     boxes: defaultdict[str, list[NodeBox]] = defaultdict(list)
     for box in boxes_of(request.user, nodes, now):
         boxes[box.node.cluster_id].append(box)

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db.models import Count
 
-from runs.access import Someone, visible_clusters, visible_nodes, visible_runs
+from runs.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.models import Cluster, HeldSlot, Node
 from runs.presenting.server_state import contact_time
 from runs.status import Status
@@ -42,7 +42,7 @@ class ClusterLine:
 def machines_of(user: Someone) -> list[Machines]:
     clusters = list(visible_clusters(user).defer("settings", "secrets", "labels", "log_rules"))
     nodes: dict[str, list[Node]] = defaultdict(list)
-    for node in visible_nodes(user).select_related(None).filter(cluster__in=clusters).defer(*UNREAD):
+    for node in nodes_of(clusters).defer(*UNREAD):
         nodes[node.cluster_id].append(node)
     return [Machines(cluster, nodes[cluster.pk]) for cluster in clusters]
 

@@ -16,10 +16,10 @@ from dashboard.pages.shared.run_colours import colour_of, colours_for
 from runs.access import Someone
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
-from runs.models import Placement, Run
+from runs.models import Run
 from runs.points import read
 from runs.presenting import runs as presenters
-from runs.presenting.newest import Newest, newest_of_all
+from runs.presenting.newest import Newest, newest_of_all, ranks_of_all
 from runs.presenting.throughput import SPEEDS, throughput_of
 from runs.status import Status
 from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument
@@ -54,38 +54,42 @@ class Row(NamedTuple):
 class Known(NamedTuple):
     """What is read of runs, by their ids."""
 
-    newest: dict[str, Newest]
+    newest: dict[str, Newest]  # of those that live
+    ranks: dict[str, list[int]]  # on each node
     telemetry: dict[str, Telemetry]
     figures: dict[str, read.RowFigures]
 
 
 def rows(runs: Sequence[Run], *, now: datetime | None = None) -> list[Row]:
-    now, known = now or timezone.now(), _known(runs)
+    now = now or timezone.now()
+    known = _known(runs, newest_of_all([run for run in runs if run.is_live]))
     return [_row(run, known, now) for run in runs]
 
 
 def row_with_document(run: Run, now: datetime) -> tuple[Row, RunDocument]:
     """The run's row, and its REST document without where its time went."""
-    known, summary = _known([run]), read.summaries([run.pk])[run.pk]
+    newest = newest_of_all([run])
+    known, summary = _known([run], newest), read.summaries([run.pk])[run.pk]
     speed = throughput_of(known.figures[run.pk].medians)
     doc = presenters.run_document(
-        run, known.telemetry[run.pk], summary, now, speed, newest=known.newest[run.pk]
+        run, known.telemetry[run.pk], summary, now, speed, newest=newest[run.pk]
     )  # fmt: skip
     return _row(run, known, now), doc
 
 
-def _known(runs: Sequence[Run]) -> Known:
+def _known(runs: Sequence[Run], newest: dict[str, Newest]) -> Known:
     ids = [run.pk for run in runs]
-    return Known(
-        newest_of_all(runs), progress.telemetry(ids), read.row_figures(ids, LOSS, SPARK_POINTS, medians=SPEEDS)
-    )
+    ranks = ranks_of_all([run_id for run_id in ids if run_id not in newest])
+    ranks |= {run_id: [one.num_ranks for one in found.placements] for run_id, found in newest.items()}
+    figures = read.row_figures(ids, LOSS, SPARK_POINTS, medians=SPEEDS)
+    return Known(newest, ranks, progress.telemetry(ids), figures)
 
 
 def _row(run: Run, known: Known, now: datetime) -> Row:
-    newest, telemetry, figures = known.newest[run.pk], known.telemetry[run.pk], known.figures[run.pk]
-    speed, (nodes, processes) = throughput_of(figures.medians), shape(run, newest.placements)
+    telemetry, figures = known.telemetry[run.pk], known.figures[run.pk]
+    speed, (nodes, processes) = throughput_of(figures.medians), shape(run, known.ranks[run.pk])
     step, steps = presenters.step_of(run, telemetry), run.steps
-    lamps = _lamps(run, newest, telemetry, now) if run.is_live else None
+    lamps = _lamps(run, known.newest[run.pk], telemetry, now) if run.is_live else None
     is_stepping = lamps is not None and lamps["progress"]["colour"] == presenters.GREEN
     return Row(
         run=run,
@@ -127,13 +131,13 @@ def run_url(run_id: str) -> str:
     return _url_of_any().replace("RUN-ID", run_id)
 
 
-def shape(run: Run, placements: Sequence[Placement]) -> tuple[int, int]:
-    """Nodes, and ranks on each, as the newest attempt's placements have them, else as the spec asks; none of what runs
+def shape(run: Run, ranks: Sequence[int]) -> tuple[int, int]:
+    """Nodes, and ranks on each, as the nodes of the newest attempt have them, else as the spec asks; none of what runs
     elsewhere."""
     if run.is_local:
         return 0, 0
-    if placements:
-        return len(placements), max(placement.num_ranks for placement in placements)
+    if ranks:
+        return len(ranks), max(ranks)
     resources = run.spec.get("resources", {})
     nodes = resources.get("nodes", 1)
     return int(nodes.get("max", 1) if isinstance(nodes, dict) else nodes), int(resources.get("processes_per_node") or 1)

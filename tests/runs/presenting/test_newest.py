@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from runs.models import Attempt, HeldSlot, Run
-from runs.presenting.newest import Newest, newest_of, newest_of_all
+from runs.presenting.newest import Newest, newest_of, newest_of_all, ranks_of_all
 from tests.cast import Cast, make_attempt, make_node
 
 pytestmark = pytest.mark.django_db
@@ -31,3 +31,7 @@ def test_each_run_has_its_newest_attempt_with_its_placements(
     assert names == {never.pk: [], once.pk: ["a"], twice.pk: ["a", "b"]}
     assert found[never.pk] == Newest() and found[twice.pk].attempt == second == newest_of(twice).attempt
     assert all(one.attempt is found[twice.pk].attempt for one in found[twice.pk].placements)
+    with django_assert_num_queries(2):
+        ranks = ranks_of_all([never.pk, once.pk, twice.pk])
+    assert ranks == {pk: [one.num_ranks for one in newest.placements] for pk, newest in found.items()}
+    assert ranks_of_all([]) == {}
