@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from django.db.models import Exists, Q, QuerySet
 
@@ -25,8 +26,8 @@ def visible_nodes(user: Someone) -> QuerySet[Node]:
     return _nodes(user)
 
 
-def nodes_of(clusters: Collection[Cluster]) -> QuerySet[Node]:
-    """The visible nodes of clusters that visible_clusters() gave: who sees a cluster sees its nodes."""
+def nodes_of(clusters: Collection[Cluster] | QuerySet[Cluster, Any]) -> QuerySet[Node]:
+    """Return the nodes of clusters that visible_clusters() gave: who sees a cluster sees its nodes."""
     return Node.objects.present().filter(cluster__in=clusters)
 
 
@@ -139,8 +140,7 @@ def _clusters(user: Someone) -> QuerySet[Cluster]:
 
 
 def _nodes(user: Someone) -> QuerySet[Node]:
-    nodes = Node.objects.present().select_related("cluster")
-    return nodes.filter(cluster__in=_clusters(user).values("pk"))
+    return nodes_of(_clusters(user).values("pk")).select_related("cluster")
 
 
 def _may(user: Someone, permission: Permission) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from runs.access.permissions import (
     EVERYTHING,
@@ -141,19 +141,12 @@ def require_account(user: User, wanted: Permission) -> None:
 
 def visible_projects(user: Someone) -> QuerySet[Project]:
     """Those in which the person has any role, and that the token they act by is for."""
-    if not isinstance(user, User) or not user.is_active:
-        return Project.objects.none()
-    found = Project.objects.all()
-    if user.token is not None and user.token.project_ids is not None:
-        found = found.filter(pk__in=user.token.project_ids)
-    if user.is_superuser:
-        return found
-    groups = GroupRole.objects.filter(Q(project=OuterRef("pk")) | Q(project=None), group__user=user)
-    return found.filter(Exists(Membership.objects.filter(project=OuterRef("pk"), user=user)) | Exists(groups))
+    ids = visible_project_ids(user)
+    return Project.objects.all() if ids is None else Project.objects.filter(pk__in=ids)
 
 
 def visible_project_ids(user: Someone) -> list[str] | None:
-    """The ids of visible_projects(), for filters: one question without a subquery. None: every project there is."""
+    """Return the ids of visible_projects(), asked for at once. None: every project there is."""
     if not isinstance(user, User) or not user.is_active:
         return []
     of_token = None if user.token is None else user.token.project_ids

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-READS = re.compile(r"msgspec\.(?:convert\(|(?:json|msgpack)\.(?:Decoder\(|decode\([^\n]*\btype=))[^\n]*")
+READS = re.compile(r"msgspec\.(?:convert\(|(?:json|msgpack)\.(?:Decoder\(|decode\([^()]*\btype=))[^\n]*")
 
 
 def test_every_type_is_prepared_before_it_is_read() -> None:

@@ -1,5 +1,5 @@
-"""The markup of the form's fields. There are some two hundred, and but for what is typed most look alike to everybody:
-those are drawn once."""
+"""The markup of the form's fields. There are some two hundred, and most look alike for everybody but for what is
+typed: these are drawn once, and what is typed is filled in."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dashboard.pages.shared.stencil import Stencil
 
 TEMPLATE = "launch/_control.html"
 FILLED = ("text", "number", "lines")  # widgets whose value is a text in their markup
-OWN = ("task.code", "task.script")  # fields with what was uploaded beside them
+WITH_UPLOADS = ("task.code", "task.script")  # fields that show what was uploaded
 
 
 def field_markup(control: Control, scripts: Sequence[str]) -> SafeString:
     """``scripts`` are the Python files of the chosen code."""
     path = control.info.path
-    if control.problem or path in OWN:
+    if control.problem or path in WITH_UPLOADS:
         return _draw(control, scripts)
     if control.widget in FILLED:
         return _stencil(path, control.is_hidden).fill(value=control.value)

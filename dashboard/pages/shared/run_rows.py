@@ -54,7 +54,7 @@ class Row(NamedTuple):
 class Known(NamedTuple):
     """What is read of runs, by their ids."""
 
-    newest: dict[str, Newest]  # of those that live
+    newest: dict[str, Newest]  # of those that live, at least
     ranks: dict[str, list[int]]  # on each node
     telemetry: dict[str, Telemetry]
     figures: dict[str, read.RowFigures]

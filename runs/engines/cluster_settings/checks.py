@@ -45,7 +45,8 @@ def checked(
     try:
         settings = convert({**document}, kind)
     except BadDocument as error:
-        place, _, words = str(error).partition(": ")
+        place, has_place, words = str(error).partition(": ")
+        place, words = (place, words) if has_place else ("the document", place)
         field, _, inside = place.partition(".")
         raise SettingsError({**problems, field: f"{inside}: {words}" if inside else words}) from error
     problems |= {field: words for field, check in checks.items() if (words := check(getattr(settings, field)))}

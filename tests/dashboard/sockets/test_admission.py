@@ -21,6 +21,9 @@ from runs.access import Sight
 from runs.models import Membership, Role, Run, User
 from tests.cast import Cast, make_user
 
+# Those that ask no database need it, too: a thread of the pool may look at the connection of an earlier test.
+pytestmark = pytest.mark.django_db
+
 NOTHING = Credential("", is_token=False)
 
 

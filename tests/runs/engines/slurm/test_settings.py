@@ -67,3 +67,10 @@ def test_options_of_the_list_are_kept() -> None:
 
 def test_the_notice_leaves_time_to_train() -> None:
     assert "half" in problems(time_limit="2m", notice="90s")["notice"]
+
+
+def test_settings_that_are_nested_too_deeply_are_refused_with_words() -> None:
+    deep: list[Any] = []
+    for _ in range(60):
+        deep = [deep]
+    assert problems(options=deep) == {"the document": "It is nested deeper than 50."}
