@@ -2,6 +2,9 @@
 
 The trainings are of a small net and happen here, without a run for each: ten searches of sixty trials each, three ways,
 would be 1,800 runs. What a search spends are the steps that it trained.
+
+Each search begins with as many steps. Those that are not near the best that any of them knows go on, until they are or
+have spent the most that is allowed; where one of them finds better, it counts for all.
 """
 
 from __future__ import annotations
@@ -80,19 +83,18 @@ class Search:
     """One search; ``found`` has the steps spent by the end of each trial that completed, and its accuracy."""
 
     spec: SweepSpec
-    budget_steps: int
     trials: list[PastTrial] = field(default_factory=list)
     rungs: list[dict[int, float]] = field(default_factory=list)
     found: list[tuple[int, float]] = field(default_factory=list)
     spent: int = 0
 
-    def run(self) -> Search:
-        while self.spent < self.budget_steps:
+    def go_on_to(self, steps: int) -> None:
+        """Begin trials until so many steps are spent."""
+        while self.spent < steps:
             number = len(self.trials)
             suggestion = suggest(Question(self.spec, number, number, self.trials, {}))
             assert suggestion is not None, "no grid"
             self._train(number, suggestion.parameters)
-        return self
 
     def _train(self, number: int, parameters: Mapping[str, Any]) -> None:
         training = Training({name: parameters[f"task.arguments.--{name}"] for name in SPACE})
@@ -124,8 +126,22 @@ class Search:
         return next((spent for spent, value in self.found if value >= goal), self.spent)
 
 
-def searches(seeds: Sequence[int], sampler: str, pruner: str, num_trials: int) -> list[Search]:
-    """Return a search for each seed, each with the steps of so many whole trials."""
+def search_until_near(searches: Sequence[Search], least: int, most: int) -> float:
+    """Have each search spend ``least`` steps, and on, until it is near the best known or has spent ``most``. Return the
+    accuracy that is near enough."""
+    for one in searches:
+        one.go_on_to(least)
+    while True:
+        goal = max(one.best for one in searches) - WITHIN
+        far = [one for one in searches if one.best < goal and one.spent < most]
+        if not far:
+            return goal
+        for one in far:
+            one.go_on_to(min(most, one.spent + STEPS))
+
+
+def searches(seeds: Sequence[int], sampler: str, pruner: str) -> list[Search]:
+    """Return a search for each seed, which has not begun."""
     found = []
     for seed in seeds:
         spec = parse_sweep(
@@ -140,5 +156,5 @@ def searches(seeds: Sequence[int], sampler: str, pruner: str, num_trials: int) -
                 "seed": seed,
             }
         )
-        found.append(Search(spec, num_trials * STEPS).run())
+        found.append(Search(spec))
     return found
