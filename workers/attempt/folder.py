@@ -188,6 +188,10 @@ class AttemptFolder:
         """To which a cold rank copies how far its collectives are."""
         return self.logs / f"rank-{rank}.marks"
 
+    def imported_path(self, module: str) -> Path:
+        """Made by a rank that ends and had imported the module, which the warm process imports then too."""
+        return self.logs / f"imported.{module}"
+
     def pid_path(self, rank: int) -> Path:
         """Where Podman writes the pid of a rank in a container. The rank cannot write there."""
         return self.path / f"rank-{rank}.pid"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import sys
@@ -18,6 +19,7 @@ from trainyard.contract.base import BadDocument, decode, encode
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 
 # What supervisors and ranks need is imported here, once, and shared by all of them.
+from workers.forking.later_imports import LaterImports
 from workers.forking.reaper import become_reaper
 from workers.machine.processes import name_process, num_threads
 from workers.training.startup.warm import warm
@@ -35,7 +37,13 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     send(channel, Ready(os.getpid(), num_threads()))
-    while (received := receive(channel)) is not None:
+    later = LaterImports()
+    while True:
+        if not select.select([channel], [], [], later.pause_s)[0]:
+            later.look()
+            continue
+        if (received := receive(channel)) is None:
+            return 0
         data, descriptor = received
         try:
             request = decode(data, StartRequest, is_secret=True)
@@ -52,7 +60,7 @@ def main() -> int:
             become_reaper(request, notify=descriptor, lifeline=lifeline)
         os.close(descriptor)
         send(channel, Forked(pid))
-    return 0
+        later.add(request.folder)
 
 
 def warm_up() -> None:

@@ -12,7 +12,21 @@ from trainyard.contract.base import JsonObject
 # What Python, its libraries or the linker read once, before the first line of a script: too late after a fork.
 READ_AT_START = (
     *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_"),
-    *("NPY_", "NUMPY_", "SYMPY_", "TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "PYTORCH_", "ATEN_", "C10_"),
+    *(
+        "NPY_",
+        "NUMPY_",
+        "SCIPY_",
+        "SKLEARN_",
+        "JOBLIB_",
+        "LOKY_",
+        "SYMPY_",
+        "TORCH_",
+        "TORCHDYNAMO_",
+        "TORCHINDUCTOR_",
+        "PYTORCH_",
+        "ATEN_",
+        "C10_",
+    ),
 )
 READ_AT_START_TOO = frozenset(("LANG", "LANGUAGE"))
 # These are read when they are used, or put right after the fork.

@@ -54,6 +54,7 @@ from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
 from workers.secrets.giving import variables_of
 from workers.secrets.masking import masked_text
+from workers.training.startup.warm import LATER_MODULES
 
 MAX_TRACEBACK_CHARACTERS = 20_000
 INTERRUPTED = 130
@@ -141,6 +142,7 @@ def become_rank(plan: RankPlan, parent: int, output: tuple[int, ...] = ()) -> No
             threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
         if os.getpid() == own_pid:  # a script's own fork comes here too
             _record_exit(plan, code)
+            _record_imports(plan)
         atexit._run_exitfuncs()
         flush_files()
     except BaseException as error:
@@ -221,6 +223,14 @@ def _report_error(error: BaseException, plan: RankPlan) -> None:
 def _record_exit(plan: RankPlan, code: int) -> None:
     with contextlib.suppress(OSError):
         plan.folder.exit_path(plan.rank).write_text(encode(RankExit(code)))
+
+
+def _record_imports(plan: RankPlan) -> None:
+    """Mark what the warm process shall import for the ranks to come."""
+    for name in LATER_MODULES:
+        if name in sys.modules:
+            with contextlib.suppress(OSError):
+                plan.folder.imported_path(name).touch()
 
 
 def _reset_signals() -> None:

@@ -18,6 +18,7 @@ from workers.rank_process.cold_start import why_cold
         ({"PYTHONHASHSEED": "0"}, "PYTHONHASHSEED"),
         ({"OMP_NUM_THREADS": "4"}, "OMP_NUM_THREADS"),
         ({"TORCH_LOGS": "+dynamo"}, "TORCH_LOGS"),
+        ({"SKLEARN_ASSUME_FINITE": "1"}, "SKLEARN_ASSUME_FINITE"),
         ({"LD_PRELOAD": "/x.so"}, "LD_PRELOAD"),
     ],
 )
