@@ -55,11 +55,11 @@ class ValkeyThread(threading.Thread):
                     exchange_at = time.monotonic() + EXCHANGE_EVERY_S
                 is_sent = self._shipper.step()
                 if self._shipper.is_blocked:
-                    self._over.wait(BLOCKED_S)
+                    self._is_report_due.wait(BLOCKED_S)
                 elif not is_sent:
                     self._watch.wait(exchange_at - time.monotonic())
                 elif not self._shipper.has_more:
-                    self._over.wait(GATHER_S)
+                    self._is_report_due.wait(GATHER_S)  # a report of news does not wait: a restart may wait for it
                 pause_s = FIRST_PAUSE_S
             except redis.RedisError as error:
                 log.warning("valkey.away", error=str(error), pause_s=pause_s)
