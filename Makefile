@@ -59,7 +59,7 @@ slurm: ## run on a Slurm that the tests start, with several machines (Debian: sl
 
 containers: ## run ranks in containers of this machine's Podman, in images that the tests make (Debian: podman, docker-registry; root)
 	@$(PYTHON) -m dashboard.setup --for tests
-	@$(BIN)/python -m pytest -s tests/workers/containers/test_podman.py tests/workers/containers/test_registry.py tests/workers/containers/test_sessions.py $(ARGS)
+	@$(BIN)/python -m pytest -s tests/workers/containers/test_podman.py tests/workers/containers/test_registry.py tests/workers/containers/test_sessions.py tests/workers/containers/test_terminal_tab.py $(ARGS)
 
 ray: ## run on a Ray that the tests start, with several machines; installs Ray itself
 	@$(PYTHON) -m dashboard.setup --for ray

@@ -55,6 +55,7 @@ ALONE = (
     "--ignore=tests/workers/containers/test_podman.py",
     "--ignore=tests/workers/containers/test_registry.py",
     "--ignore=tests/workers/containers/test_sessions.py",
+    "--ignore=tests/workers/containers/test_terminal_tab.py",
     "--ignore=tests/whole/test_notebook.py",
 )
 APART = ("--ignore=tests/browser", "--ignore=tests/runs", "--ignore=tests/workers")
