@@ -105,9 +105,7 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
         die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
         os.umask(0o077)
         os.chdir(request.folder)
-        environment = {**request.environment, SESSION: request.order.session}
-        if request.order.terminal:
-            environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] \\W\\$ "}
+        environment = _environment_of(request)
         words = words_of(request.order.command, environment)
         problem = words[0]
         os.execvpe(words[0], words, environment)
@@ -124,11 +122,16 @@ def _become(request: RelayRequest, parent: int, streams: tuple[int, int, int]) -
         os._exit(code)
 
 
+def _environment_of(request: RelayRequest) -> dict[str, str]:
+    environment = {**request.environment, SESSION: request.order.session}
+    if request.order.terminal:  # the shell of an image is often a plain sh, which knows no \W in its prompt
+        environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] ${{PWD##*/}}\\$ "}
+    return environment
+
+
 def _become_podman(request: RelayRequest, container: ContainerPlan) -> NoReturn:
     """Become Podman, which runs the command beside the rank in its container."""
-    environment = {**request.environment, SESSION: request.order.session}
-    if request.order.terminal:
-        environment |= {"TERM": "xterm-256color", "PS1": f"[rank {request.order.rank}] \\W\\$ "}
+    environment = _environment_of(request)
     command = [_replaced(word, environment) for word in request.order.command] or [CONTAINER_SHELL]
     words = exec_words(container, command, variables=variables_file(environment), is_terminal=request.order.terminal)
     os.chdir("/")

@@ -82,7 +82,7 @@ def test_its_end_is_the_commands(node: ControlledNode, live: JsonObject) -> None
 
 def test_a_terminal_knows_its_size_and_takes_keys(node: ControlledNode, live: JsonObject) -> None:
     session = Attached(node, live, terminal=True, rows=30, columns=90)
-    session.wait_for("[rank 0]")
+    session.wait_for("[rank 0] code$ ")
     session.type("python3 -c 'import os; print(*os.get_terminal_size(), os.ttyname(0))'\r")
     session.wait_for("90 30 /dev/pts/")
     session.send(FrameKind.SIZE, struct.pack(">HH", 40, 100))

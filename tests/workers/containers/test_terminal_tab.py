@@ -50,7 +50,7 @@ def test_what_is_typed_is_run_in_the_ranks_container(trainyard: Yard, browser: B
         page = seat.go(f"/runs/{run_id}/terminal/")
         page.get_by_role("button", name="Open terminal").click()
         screen = page.locator(".xterm-rows")
-        expect(screen).to_contain_text("[rank 0]", timeout=60_000)
+        expect(screen).to_contain_text("[rank 0] code$", timeout=60_000)
         page.keyboard.type("cat /etc/marker; echo; cat /tmp/of-the-rank; echo\n")
         expect(screen).to_contain_text("image 1")
         expect(screen).to_contain_text("left by the rank")
