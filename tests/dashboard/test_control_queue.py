@@ -78,3 +78,10 @@ def test_a_task_that_is_called_without_a_seal_does_nothing(monkeypatch: pytest.M
     monkeypatch.setattr("runs.reconcile.reconcile_run", lambda run, now: looked.append(run))
     tasks.reconcile_run(sealed="x.{}")
     assert looked == []
+
+
+def test_a_worker_that_is_busy_reads_on() -> None:
+    """At a limit kombu sleeps for up to a second, and what follows a report waits for the tick."""
+    from dashboard.celery import app
+
+    assert (app.conf.worker_disable_prefetch, app.conf.worker_prefetch_multiplier) == (False, 0)

@@ -164,5 +164,5 @@ def test_celery_on_a_node_takes_json_only_and_no_remote_control() -> None:
     app = make_app("unix:///x.sock", "one")
     assert list(app.conf.accept_content) == ["json"]
     assert not app.conf.worker_enable_remote_control
-    assert app.conf.worker_disable_prefetch
+    assert (app.conf.worker_disable_prefetch, app.conf.worker_prefetch_multiplier) == (False, 0), "it never pauses"
     assert app.conf.task_ignore_result
