@@ -86,6 +86,7 @@ ALONE = {
     "tests/workers/containers/test_podman.py",
     "tests/workers/containers/test_registry.py",
     "tests/workers/containers/test_sessions.py",
+    "tests/workers/containers/test_terminal_tab.py",
     "tests/whole/ssh",
     "tests/whole/test_sweeps.py",
     "tests/whole/test_population.py",
