@@ -14,6 +14,9 @@ from dashboard.http import hosts
 from runs.audit.collectors import collector, syslog_place
 from runs.identity.providers import read_settings
 from trainyard.contract.keys import CONTROL_QUEUE, broker_url
+from trainyard.rest.http_clients import spare_loopback
+
+spare_loopback(os.environ)  # before any client is made, of a library or of ours
 
 BASE_DIR = places.ROOT
 HOME = home_path()

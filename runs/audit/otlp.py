@@ -24,6 +24,7 @@ from runs.audit.pseudonyms import shown
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.serving.transport import redis
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
+from trainyard.rest.http_clients import outside_client, why_not
 
 log = structlog.get_logger(__name__)
 
@@ -101,7 +102,7 @@ def _post(collector: Collector, client: httpx.Client, rows: JsonObject) -> None:
     try:
         answer = client.post(collector.url, content=encode(rows), headers=headers)
     except httpx.HTTPError as error:
-        raise NotTaken(f"The collector does not answer: {type(error).__name__}.") from error
+        raise NotTaken(f"The collector does not answer: {why_not(error)}.") from error
     if answer.status_code != 200:
         raise NotTaken(f"The collector answered {answer.status_code}.")
     try:
@@ -126,7 +127,7 @@ class OtlpClock(threading.Thread):
 
     def run(self) -> None:
         wait_s = EVERY_S
-        with httpx.Client(timeout=TIMEOUT_S, follow_redirects=False) as client:
+        with outside_client(timeout=TIMEOUT_S, follow_redirects=False) as client:
             while not self._over.wait(wait_s):
                 close_old_connections()
                 try:

@@ -12,6 +12,7 @@ import structlog
 from runs.identity.providers import Provider
 from runs.secrets.sealed import NotSealed, open_text, provider_place, seal_text
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.rest.http_clients import outside_client, why_not
 
 log = structlog.get_logger(__name__)
 
@@ -69,13 +70,13 @@ _places: dict[str, tuple[float, Places]] = {}
 def ask(provider: Provider, subject: str, tokens: ProviderTokens) -> Answer:
     """Return whether the person may stay signed in: by their refresh token, without one by the user info."""
     try:
-        with httpx.Client(timeout=TIMEOUT_S, follow_redirects=False) as client:
+        with outside_client(timeout=TIMEOUT_S, follow_redirects=False) as client:
             places = places_of(provider, client)
             if tokens.refresh:
                 return _refresh(provider, places, tokens, client)
             return _look_up(places, subject, tokens, client)
     except (httpx.HTTPError, httpx.InvalidURL, BadDocument, OSError) as error:
-        log.warning("provider.away", provider=provider.id, error=type(error).__name__)
+        log.warning("provider.away", provider=provider.id, error=why_not(error))
         return Answer(Verdict.UNKNOWN, "The provider does not answer.")
 
 

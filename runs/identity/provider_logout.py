@@ -14,6 +14,7 @@ from runs.identity.providers import Provider
 from runs.identity.sessions import end_rows
 from runs.models import BrowserSession
 from trainyard.contract.base import BadDocument, JsonObject, decode
+from trainyard.rest.http_clients import outside_client
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +69,7 @@ def _verified(provider: Provider, token: str) -> JsonObject:
 def _keys_of(provider: Provider) -> JsonObject:
     """Return the provider's public keys. Raises BadLogout where it does not answer."""
     try:
-        with httpx.Client(timeout=TIMEOUT_S, follow_redirects=False) as client:
+        with outside_client(timeout=TIMEOUT_S, follow_redirects=False) as client:
             answer = client.get(places_of(provider, client).jwks_uri).raise_for_status()
             found: JsonObject = decode(answer.content[:MAX_ANSWER_BYTES], dict)
             return found

@@ -24,12 +24,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 POLL_S = 0.05
 # Of the server's own environment: how it reaches the internet.
 PASSED = (
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
+    *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )

@@ -23,6 +23,7 @@ from runs.repositories.keys import authorization, key_for
 from runs.repositories.problems import RepositoryProblem
 from trainyard.contract.base import BadDocument, WireStruct, decode
 from trainyard.formats.names import visible
+from trainyard.rest.http_clients import direct_client
 from trainyard.spec.values.code import Place, place_of
 
 POINTER = re.compile(
@@ -167,7 +168,7 @@ class _Fetching:
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
             with (
-                httpx.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
+                direct_client(timeout=timeout) as client,
                 client.stream(
                     method, to, headers=given, json=body, extensions={"sni_hostname": place.host}
                 ) as response,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from runs.secrets.key_stores import KeyProblem
+from trainyard.rest.http_clients import outside_client, why_not
 
 TIMEOUT = httpx.Timeout(5.0)
 SERVICE = "kms"
@@ -64,13 +65,14 @@ class AwsKeys:
             region=self._region, service=SERVICE, credentials=self._credentials(), now=datetime.now(UTC),
         )  # fmt: skip
         try:
-            answer = httpx.post(f"{self._endpoint}/", headers=signed, content=content, timeout=TIMEOUT)
+            with outside_client(timeout=TIMEOUT) as client:
+                answer = client.post(f"{self._endpoint}/", headers=signed, content=content)
             answer.raise_for_status()
             found = answer.json() if answer.content else {}
         except httpx.HTTPStatusError as error:
             raise KeyProblem(f"AWS KMS answered {error.response.status_code} to {operation}.") from error
         except (httpx.HTTPError, ValueError) as error:
-            raise KeyProblem(f"AWS KMS cannot be reached: {type(error).__name__}.") from error
+            raise KeyProblem(f"AWS KMS cannot be reached: {why_not(error)}.") from error
         return found if isinstance(found, dict) else {}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import httpx
 
 from runs.secrets.key_stores import KeyProblem
+from trainyard.rest.http_clients import outside_client, why_not
 
 TIMEOUT = httpx.Timeout(5.0)
 VERSION = re.compile(r"vault:v(\d+):")
@@ -54,13 +55,14 @@ class TransitKeys:
         if self._namespace:
             headers["X-Vault-Namespace"] = self._namespace
         try:
-            answer = httpx.request(method, f"{self._engine}/{path}", headers=headers, json=body, timeout=TIMEOUT)
+            with outside_client(timeout=TIMEOUT) as client:
+                answer = client.request(method, f"{self._engine}/{path}", headers=headers, json=body)
             answer.raise_for_status()
             data = answer.json().get("data") if answer.content else {}
         except httpx.HTTPStatusError as error:  # its text would quote the address; the body may quote what was sent
             raise KeyProblem(f"The transit engine answered {error.response.status_code} to {path}.") from error
         except (httpx.HTTPError, ValueError) as error:
-            raise KeyProblem(f"The transit engine cannot be reached: {type(error).__name__}.") from error
+            raise KeyProblem(f"The transit engine cannot be reached: {why_not(error)}.") from error
         return data if isinstance(data, dict) else {}
 
 

@@ -12,6 +12,7 @@ import httpx
 
 from trainyard.contract.base import BadDocument, convert
 from trainyard.rest import answers
+from trainyard.rest.http_clients import server_client
 from trainyard.rest.trust import authorities_file, context_of, sentence_of
 from trainyard.spec.problems import Problem
 
@@ -61,7 +62,7 @@ class Connection:
         """``renew`` returns the token as it is now: asked once where the server does not take ours any more."""
         self.url = url.rstrip("/")
         try:
-            self._http = httpx.Client(
+            self._http = server_client(
                 verify=context_of(authorities_file(self.url)),
                 base_url=f"{self.url}/api/v1/",
                 headers={"Accept": "application/json"},

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from trainyard import __version__
+from trainyard.rest.http_clients import server_client
 
 LIMIT_S = 10.0
 
@@ -46,7 +47,8 @@ def _problem_of(check: Callable[[], None]) -> str:
 
 def _reach_server(server: str) -> None:
     # Any answer is one: whom to trust the node learns with its join token.
-    httpx.get(f"{server.rstrip('/')}/api/v1/health", timeout=LIMIT_S, verify=False)
+    with server_client(timeout=LIMIT_S, verify=False) as client:
+        client.get(f"{server.rstrip('/')}/api/v1/health")
 
 
 def _reach_valkey(valkey: str) -> None:

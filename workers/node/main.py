@@ -19,6 +19,7 @@ from celery.signals import worker_shutting_down
 
 from trainyard import __version__, lifeline
 from trainyard.contract.calls.joining import JoinRequest, unpinned
+from trainyard.rest.http_clients import spare_loopback
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
 from workers.node.brought.departure import GRACE_S, NOTICE, Departure
@@ -51,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     # With it Celery would look for a Django project, and a node has none.
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
     configure_logs()
+    spare_loopback(os.environ)
     # From here on: joining may wait for a server that does not answer yet.
     is_tethered = lifeline.watch(grace_s=LAST_REPORTS_S + 1)
     options = parse(argv)

@@ -20,6 +20,7 @@ from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, U
 from trainyard.contract.inspections import Answer
 from trainyard.contract.orders import Locked
 from trainyard.contract.seals import http_scope, mac
+from trainyard.rest.http_clients import server_client
 from trainyard.rest.trust import sentence_of
 from trainyard.spooling.plain_files import open_plain
 from workers.node.server_clock import ServerClock
@@ -45,7 +46,8 @@ def join(server: str, body: JoinRequest, trust: Trust, *, wants_tls: bool = Fals
     """Trade the join token for the node's id and key, and learn whom to trust. Raises CannotStart."""
     url = f"{server}/api/v1/nodes/join"
     try:
-        response = httpx.post(url, content=encode(body), headers=JSON, timeout=TIMEOUT, verify=trust.verify())
+        with server_client(timeout=TIMEOUT, verify=trust.verify()) as client:
+            response = client.post(url, content=encode(body), headers=JSON)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         why = sentence_of(error, server) or f"The server {server} cannot be reached: {error}."
         raise CannotStart(why) from error
@@ -199,9 +201,8 @@ class ServerClient:
     ) -> httpx.Response:
         content = None if body is None else body()
         verify = True if self._trust is None else self._trust.verify()
-        return httpx.request(
-            method, server + quote(path), headers=headers, content=content, timeout=TIMEOUT, verify=verify
-        )
+        with server_client(timeout=TIMEOUT, verify=verify) as client:
+            return client.request(method, server + quote(path), headers=headers, content=content)
 
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
         at, nonce = int(self._clock.now()), secrets.token_hex(16)

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import httpx
 
+from trainyard.rest.http_clients import server_client
 from trainyard.rest.trust import AUTHORITIES, VARIABLE, certificates_in, context_of, fingerprint_of, sentence_of
 from workers.transport.node_config import CannotStart
 
@@ -75,7 +76,7 @@ class Trust:
                 f"The join token is for a server with TLS: its address begins with https://, not {server}."
             )
         try:  # Nothing is trusted yet, and nothing secret is sent.
-            with httpx.Client(verify=False, timeout=TIMEOUT) as client:
+            with server_client(verify=False, timeout=TIMEOUT) as client:
                 offered = certificates_in(client.get(server + ADDRESS).text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             why = sentence_of(error, server) or f"The server {server} cannot be reached: {error}."

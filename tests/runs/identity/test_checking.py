@@ -44,7 +44,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
         return known[request.url.path](request)
 
     real = httpx.Client
-    monkeypatch.setattr(httpx, "Client", lambda **options: real(transport=httpx.MockTransport(answer), **options))
+    monkeypatch.setattr(httpx, "Client", lambda **options: real(**options | {"transport": httpx.MockTransport(answer)}))
     monkeypatch.setattr(provider_calls, "_places", {})
     return known
 
