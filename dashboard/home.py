@@ -15,6 +15,7 @@ from trainyard.rest.trust import AUTHORITIES, SERVER
 
 # A socket's path ends at 108 characters on Linux and at 104 on macOS, the closing NUL among them.
 LONGEST_SOCKET_PATH = 100
+SHORT_TEMPORARY = "/tmp"  # where the folders of this user have long names
 
 
 class UnsafeFolder(RuntimeError):
@@ -43,8 +44,9 @@ def socket_path(home: Path) -> Path:
     path = home / "valkey" / "valkey.sock"
     if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
         return path
-    digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
-    return runtime_folder() / f"{digest}.sock"
+    name = f"{hashlib.sha256(os.fsencode(home)).hexdigest()[:12]}.sock"
+    path = _runtime_folder() / name
+    return path if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH else _own_folder(SHORT_TEMPORARY) / name
 
 
 def tls_folder(home: Path) -> Path:
@@ -74,12 +76,16 @@ def embedded_valkey_url(home: Path) -> str:
     return f"unix://{login}{socket_path(home)}"
 
 
-def runtime_folder() -> Path:
+def _runtime_folder() -> Path:
     """Return this user's folder for sockets: $XDG_RUNTIME_DIR, else one under the folder for temporary files."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     if given and Path(given).is_dir() and os.access(given, os.W_OK):
         return Path(given)
-    return Path(tempfile.gettempdir()) / f"trainyard-{os.getuid()}"
+    return _own_folder(tempfile.gettempdir())
+
+
+def _own_folder(temporary: str) -> Path:
+    return Path(temporary) / f"trainyard-{os.getuid()}"
 
 
 def make_private(folder: Path) -> None:

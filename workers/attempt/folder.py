@@ -68,7 +68,8 @@ class AttemptFolder:
 
     @property
     def temporary(self) -> Path:
-        """The temporary folder of its ranks: $TMPDIR, and /tmp where they have one of their own."""
+        """The temporary folder of its ranks, and their /tmp where they have one of their own. They know it by the short
+        name that ``workers.attempt.temporary`` gives it."""
         return self.path / "tmp"
 
     @property

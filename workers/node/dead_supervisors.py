@@ -14,6 +14,7 @@ from trainyard.contract.statuses import Phase
 from trainyard.failures.node_endings import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
+from workers.attempt.temporary import take_name
 from workers.machine.processes import Process, descendants_of, identify, is_alive, send, with_environment
 from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
@@ -54,6 +55,7 @@ def finish_dead(folder: AttemptFolder) -> AttemptReport:
     )
     folder.write_report(report)
     socket_path(folder.path).unlink(missing_ok=True)
+    take_name(folder)
     log.warning("attempt.finished_for_dead", attempt=folder.attempt, swept=len(ended))
     return report
 

@@ -23,6 +23,7 @@ from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import NodeStatus
 from trainyard.contract.seals import question_scope, seal, session_scope
 from trainyard.contract.sessions.documents import Attach, SessionOrder
+from workers.attempt.temporary import take_lost_names
 from workers.machine.gpu_faults import GpuFaultReader
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
@@ -125,6 +126,7 @@ class NodeWorker:
         self._inventory.memory_port = self._memory.receive(home, self._address, self._attempts.known)
 
     def start(self) -> None:
+        take_lost_names()
         self._attempts.adopt()
         threading.Thread(target=self._zygote.keep, name="zygote", daemon=True).start()
         self._loop("health", HEALTH_EVERY_S, self._sample_health)

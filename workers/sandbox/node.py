@@ -17,7 +17,7 @@ import msgspec
 from trainyard.contract.base import BadDocument, decode
 from trainyard.contract.machines import NodeSandbox, SandboxLevel, sandbox_level
 from workers.sandbox import cgroups
-from workers.sandbox.process import ROOT, Mechanism, Sandbox, our_programs
+from workers.sandbox.process import ROOT, TEMPORARY, Mechanism, Sandbox, our_programs
 
 SETTING = "TRAINYARD_ISOLATION"
 OFF, AUTO = "off", "auto"
@@ -271,7 +271,8 @@ def _open_folders_to(place: Path, hidden: Iterable[str]) -> None:
 def _socket_folders() -> list[Path]:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     user = os.getuid()
-    places = [Path(tempfile.gettempdir()) / f"trainyard-{user}", Path(f"/run/user/{user}")]
+    temporary = dict.fromkeys((tempfile.gettempdir(), *TEMPORARY))
+    places = [*(Path(one) / f"trainyard-{user}" for one in temporary), Path(f"/run/user/{user}")]
     return [*places, *([Path(runtime)] if runtime else [])]
 
 

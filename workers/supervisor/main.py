@@ -19,6 +19,7 @@ from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
+from workers.attempt.temporary import take_name
 from workers.attempt.zygote_messages import StartRequest
 from workers.machine.processes import identify, kill_children, send
 from workers.rank_process.cold_rank import marks_files
@@ -66,7 +67,7 @@ def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
     with lock:
         order = folder.order()
         assert order is not None
-        confinement = Confinement(request.isolation, order, request.address)
+        confinement = Confinement(request.isolation, order, folder, request.address)
         confinement.fork_waiting(has_pipes=request.secrets is not None)  # before anything here knows a key
         supervisor = Supervisor(request, folder, lifeline, confinement)
         os.write(notify, b"locked\n")
@@ -169,6 +170,7 @@ class Supervisor:
         if self._start.is_cold:
             self._hangs = HangWatch(self.order, self.folder, marks_files(self.folder, self.order))
         replicas = replica_plan(self._request, self.order, self.go)
+        temporary = self.confinement.name_temporary()
         plans = [
             plan_rank(
                 local_rank,
@@ -177,6 +179,7 @@ class Supervisor:
                 folder=self.folder,
                 cache=Path(self._request.cache),
                 checkpoints=Path(self._request.checkpoints),
+                temporary=temporary,
                 address=self.confinement.address,
                 isolation=self.confinement.isolation,
                 start=self._start,
@@ -211,6 +214,7 @@ class Supervisor:
                 kill_children(self._record_exit)
             end_hung_exits(self.ranks, self.folder)
             self._update_groups()
+            self.confinement.name_temporary()
             has_news = self._activity.update(self.ranks)
             if self._hangs.update(self.ranks) or has_news or self._rules.has_news:
                 self._publish()
@@ -313,6 +317,7 @@ class Supervisor:
     def _finish(self) -> None:
         """End whoever is left of the tree, write the final report, and ship until the server has it all."""
         kill_children(self._record_exit)
+        take_name(self.folder)
         if self._environment is not None:  # sending what is left may take long
             self._environment.close()
         self._output.finish()

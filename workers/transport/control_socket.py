@@ -20,6 +20,8 @@ from trainyard.contract.sessions.documents import SessionOrder
 log = structlog.get_logger(__name__)
 
 MAX_LINE_BYTES = 1 << 20
+LONGEST_PATH = 100  # as macOS takes it
+SHORT_TEMPORARY = "/tmp"  # where the folders of this user have long names
 
 
 class Request(WireStruct, kw_only=True):
@@ -42,8 +44,10 @@ class Answer(WireStruct, kw_only=True):
 def socket_path(folder: Path) -> Path:
     """Return where the supervisor of ``folder`` listens: short, since socket paths end at 104 to 108 characters."""
     base = os.environ.get("XDG_RUNTIME_DIR")
-    runtime = Path(base) / "trainyard" if base else Path(tempfile.gettempdir()) / f"trainyard-{os.getuid()}"
-    return runtime / f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}.sock"
+    own = f"trainyard-{os.getuid()}"
+    runtime = Path(base) / "trainyard" if base else Path(tempfile.gettempdir()) / own
+    name = f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]}.sock"
+    return runtime / name if len(os.fsencode(runtime / name)) <= LONGEST_PATH else Path(SHORT_TEMPORARY) / own / name
 
 
 def listen(path: Path) -> socket.socket:

@@ -6,12 +6,15 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from dashboard.home import socket_path as valkey_socket_path
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.base import decode, encode, to_builtins
 from trainyard.contract.keys import broker_url, stream_key
@@ -21,6 +24,7 @@ from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.machine.health import GpuReader, HealthReader
 from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
 from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
+from workers.sandbox.node import SETTING, find_isolation
 from workers.transport.celery_app import make_app
 from workers.transport.control_socket import Answer, Request, listen, send_request, serve_one, socket_path
 
@@ -152,6 +156,25 @@ def test_a_client_that_stalls_does_not_hold_up_the_control_socket(home: Path) ->
         serve_one(server, lambda request: Answer())  # returns: the silent one was dropped
     assert send_request(path, Request(do="anything")) is None
     path.unlink()
+
+
+def test_a_supervisor_listens_where_the_folders_of_its_user_have_long_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = home / ("t" * 90)
+    long.mkdir()
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    path = socket_path(home)
+    with listen(path):
+        assert stat.S_ISSOCK(path.stat().st_mode)
+    path.unlink()
+    assert str(path.parent) in find_isolation(home, environ={SETTING: "off"}).hidden
+    valkey = valkey_socket_path(home / ("h" * 90))
+    with socket.socket(socket.AF_UNIX) as server:
+        valkey.parent.mkdir(mode=0o700, exist_ok=True)
+        server.bind(str(valkey))
+    valkey.unlink()
 
 
 def test_the_broker_gets_kombus_spelling_of_a_unix_socket() -> None:

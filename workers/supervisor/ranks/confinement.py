@@ -17,6 +17,8 @@ import structlog
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.environment import has_container
+from workers.attempt.folder import AttemptFolder
+from workers.attempt.temporary import give_name
 from workers.containers.documents import ContainerPlan
 from workers.containers.naming import SHARED, SHARED_MEMORY
 from workers.machine.memory_kills import count_memory_kills
@@ -24,6 +26,7 @@ from workers.rank_process.run import RankPlan
 from workers.sandbox import cgroups
 from workers.sandbox.namespaces import Holder
 from workers.sandbox.node import Isolation, user_of
+from workers.sandbox.process import TEMPORARY
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.waiting import WaitingProcesses
 
@@ -35,9 +38,10 @@ log = structlog.get_logger(__name__)
 class Confinement:
     """``address``: the node's, which the ranks find in a network of their own, too. Raises OSError."""
 
-    def __init__(self, isolation: Isolation, order: Order, address: str) -> None:
+    def __init__(self, isolation: Isolation, order: Order, folder: AttemptFolder, address: str) -> None:
         self.isolation = isolation
         self._order = order
+        self._folder = folder
         self._address = address
         self._has_own_network = isolation.has_own_network and order.num_nodes == 1
         self._holder = Holder()
@@ -52,6 +56,12 @@ class Confinement:
     def address(self) -> str:
         """Where the ranks find each other: its interface is theirs."""
         return LOOPBACK if self._has_own_network else self._address
+
+    def name_temporary(self) -> Path:
+        """Return TMPDIR of the ranks. Call it now and then: what clears /tmp of old files takes the name away."""
+        if self.isolation.has_own_tmp and not self._has_containers:
+            return Path(TEMPORARY[0])
+        return give_name(self._folder)
 
     @property
     def sockets(self) -> Path:

@@ -42,6 +42,7 @@ def environment_of(
     order: Order,
     folder: AttemptFolder,
     cache: Path,
+    temporary: Path,
     checkpoints: list[CheckpointCandidate],
     checkpoints_of_run: Path,
     skips: list[SkippedSteps],
@@ -49,8 +50,8 @@ def environment_of(
     python: str = "",
 ) -> dict[str, str]:
     """Return the rank's whole environment but for torchrun's variables. The user's own variables win, except over
-    which rank it is. ``checkpoints`` are those to go on from, ``python`` the interpreter of an environment that was
-    built for it."""
+    which rank it is. ``temporary`` is its TMPDIR, ``checkpoints`` are those to go on from, ``python`` the interpreter
+    of an environment that was built for it."""
     task = order.spec["task"]
     own = {name: str(value) for name, value in (task.get("environment") or {}).items()}
     common = {
@@ -59,7 +60,7 @@ def environment_of(
         "PATH": path_of(task, python),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "HOME": str(folder.home),
-        "TMPDIR": str(folder.temporary),
+        "TMPDIR": str(temporary),
         **{name: str(cache / place) for name, place in CACHES.items()},
         "PYTHONFAULTHANDLER": "1",  # who crashes says at which line
         "TORCH_FR_BUFFER_SIZE": "128",  # of torch's 2,000 collectives these tell where a rank waits, and are read fast

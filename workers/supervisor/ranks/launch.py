@@ -14,8 +14,10 @@ import psutil
 from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.orders import Go, Order
 from trainyard.formats.addresses import HOSTS
+from trainyard.formats.words import listed
 from trainyard.spec.sections.container import CREDENTIALS
 from workers.attempt.folder import AttemptFolder
+from workers.attempt.temporary import PLACES
 from workers.containers.documents import ContainerPlan
 from workers.containers.variables import container_variables
 from workers.data_access.roots import CLOSED, ROOTS
@@ -36,6 +38,8 @@ from workers.supervisor.ranks.environment import (
 from workers.supervisor.ranks.launch_contracts import RankPlace, contract_variables
 from workers.supervisor.ranks.replicas import replica_folders, replica_variables
 
+SOCKET_CHARACTERS = 107  # of a path of a Unix socket, at most
+MULTIPROCESSING_CHARACTERS = 32  # of its sockets below TMPDIR
 COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
 
 
@@ -100,18 +104,20 @@ def plan_rank(
     folder: AttemptFolder,
     cache: Path,
     checkpoints: Path,
+    temporary: Path,
     address: str,
     isolation: Isolation,
     start: RankStart,
     replicas: ReplicaPlan | None = None,
     secrets: Sequence[GivenSecret] = (),
 ) -> RankPlan:
-    """``checkpoints`` is the folder under which each run has its own."""
+    """``checkpoints`` is the folder under which each run has its own, ``temporary`` the rank's TMPDIR."""
     own = environment_of(
         local_rank,
         order=order,
         folder=folder,
         cache=cache,
+        temporary=temporary,
         checkpoints=_candidates(go, checkpoints),
         checkpoints_of_run=checkpoints / order.run,
         skips=go.skips,
@@ -127,46 +133,31 @@ def plan_rank(
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden), **replica_variables(replicas)}
-    sandbox = sandbox_of(
-        order,
-        go,
-        folder,
-        cache=cache,
-        checkpoints=checkpoints,
-        isolation=isolation,
-        replicas=replicas,
-        shown=start.shown,
+    own_folders, read = folders_of(
+        order, go, folder, cache=cache, checkpoints=checkpoints, replicas=replicas, shown=start.shown
     )
-    folders = folders_of(order, go, folder, cache=cache, checkpoints=checkpoints, replicas=replicas, shown=start.shown)
+    sandbox = sandbox_of(order, folder, isolation, own=own_folders, read=read)
     return RankPlan(
         rank=order.first_rank + local_rank,
         path=str(folder.path),
         spec=order.spec,
         environment=own,
         python=start.python,
-        note=start.note,
+        note="\n".join(one for one in (start.note, _note_on(temporary)) if one),
         variables={**torchrun, **own},
         secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
         sandbox=sandbox,
-        container=filled(start.containers[local_rank], sandbox, *folders) if start.containers else None,
+        container=filled(start.containers[local_rank], sandbox, [*own_folders, temporary], read)
+        if start.containers
+        else None,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
 
 
 def sandbox_of(
-    order: Order,
-    go: Go,
-    folder: AttemptFolder,
-    *,
-    cache: Path,
-    checkpoints: Path,
-    isolation: Isolation,
-    replicas: ReplicaPlan | None = None,
-    shown: Sequence[Path] = (),
+    order: Order, folder: AttemptFolder, isolation: Isolation, *, own: Sequence[Path], read: Sequence[Path]
 ) -> Sandbox:
-    """Return the sandbox of a rank. It writes its attempt's folders, its project's cache and its run's checkpoints
-    and states in memory, and reads those that it may go on from."""
-    own, read = folders_of(order, go, folder, cache=cache, checkpoints=checkpoints, replicas=replicas, shown=shown)
+    """Return the sandbox of a rank, with the folders that it writes and what it reads besides."""
     kept = _named_in_tmp(order) if isolation.has_own_tmp else []
     return isolation.sandbox(
         order.spec.get("project", ""),
@@ -186,11 +177,24 @@ def folders_of(
     replicas: ReplicaPlan | None = None,
     shown: Sequence[Path] = (),
 ) -> tuple[list[Path], list[Path]]:
-    """Return the folders that a rank writes, and what it reads besides."""
+    """Return the folders that a rank writes (its attempt's, its project's cache, its run's checkpoints and states in
+    memory), and what it reads besides, such as those that it may go on from."""
     others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
     written, read = replica_folders(replicas)
     own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
     return own, [folder.path, *shown, *sorted(others), *read]
+
+
+def _note_on(temporary: Path) -> str:
+    """Return what a log says of a TMPDIR below which sockets of multiprocessing do not fit."""
+    longest = SOCKET_CHARACTERS - MULTIPROCESSING_CHARACTERS
+    if len(str(temporary)) <= longest:
+        return ""
+    places = listed(list(PLACES))
+    return (
+        f"Trainyard: TMPDIR has {len(str(temporary))} characters, more than the {longest} that leave room for "
+        f"multiprocessing's sockets, since this node may write into none of {places}: a DataLoader's workers may hang"
+    )
 
 
 def _named_in_tmp(order: Order) -> list[Path]:
