@@ -177,19 +177,22 @@ class Run:
             return
         self.flush(record)
 
-    def flush(self, *records: AnyRecord) -> None:
-        """Return once what was logged, then ``records``, is in the spool, or after a second for the writing thread."""
+    def flush(self, *records: AnyRecord) -> bool:
+        """Write what was logged, then ``records``, into the spool; wait a second for the writing thread. Return whether
+        all of it is there: a full disk takes it later, or never where this process ends first."""
         if self.is_finished:
-            return
+            return True
         self._take(with_media=False)
         for record in records:
             self._outbox.put(record, 0)
+        is_kept = False
         if self._writing.acquire(timeout=NOTE_TIMEOUT_S):
             try:
-                self._write()
+                is_kept = self._write()
             finally:
                 self._writing.release()
         self._rouse()
+        return is_kept
 
     def finish(self) -> None:
         """Write what is left and the end record. Logging afterwards costs a warning."""

@@ -24,8 +24,8 @@ class Metrics(Reports, Protocol):
         self, values: Mapping[str, float], step: int | None = None, labels: Mapping[str, str] | None = None
     ) -> None: ...
 
-    def flush(self) -> None:
-        """Return once what was logged is kept, whatever ends this process. May be called from any thread."""
+    def flush(self) -> bool:
+        """Return whether what was logged is kept, whatever ends this process. May be called from any thread."""
 
 
 def facts_record(name: str, found: object) -> Facts:

@@ -28,9 +28,11 @@ def test_an_unwritable_folder_costs_one_warning_and_later_room_saves_the_points(
     for step in range(100):
         run.log({"loss": 1.0}, step=step)
     eventually(lambda: bool(caplog.records))
+    assert not run.flush()
     spool.unlink()
     eventually(lambda: spool.is_dir())
     run.log({"loss": 2.0}, step=100)
+    assert run.flush()
     run.finish()
     assert len(caplog.records) == 1 and "training goes on" in caplog.text
     assert len(points(producers(spool)[0])["loss", ()]) == 101

@@ -42,8 +42,8 @@ class Recorder:
     def log(self, values: Any, step: int | None = None, labels: Any = None) -> None:
         self.points += [(name, step, dict(labels or {}), float(value)) for name, value in values.items()]
 
-    def flush(self) -> None:
-        """All of it is kept as it comes."""
+    def flush(self) -> bool:
+        return True  # all of it is kept as it comes
 
     def report(self, record: Checkpoint | Facts) -> None:
         """Kept as a point too, so that it comes back the same way; ``notes`` finds it."""

@@ -63,6 +63,7 @@ class Taken:
     random: RandomState
     stall_s: float
     problem: str = ""  # why there is no part
+    is_logged: bool = True  # the points of its steps are in the spool
 
 
 @dataclass(slots=True)
@@ -150,7 +151,8 @@ class Replicas:
     def _keep(self, taken: Taken) -> None:
         began_s = time.thread_time()
         try:
-            self.metrics.flush()  # first: behind a state that counts nobody logs its steps again
+            # First: behind a state that counts nobody logs its steps again.
+            taken.is_logged = self.metrics.flush()
             self._board.put(part_name(taken.mark, self.facts.rank), encode(self._part(taken)))
             if self.facts.rank == 0:
                 answer = self._complete(taken)
@@ -169,6 +171,8 @@ class Replicas:
         """Lay down this rank's part, and return what rank 0 needs to know of it."""
         if taken.problem:
             return PartMessage(why=taken.problem, is_final=True)
+        if not taken.is_logged:
+            return PartMessage(why="the spool does not take the points of its steps")
         snapshot, name = taken.snapshot, f"rank-{self.facts.rank}.safetensors"
         tensors = {
             tensor: StoredTensor(dtype, region.whole, (StoredPart(name, region.offset, region.shape),))

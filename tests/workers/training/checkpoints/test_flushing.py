@@ -18,8 +18,9 @@ class Flushed(Recorder):
         super().__init__()
         self.order = order
 
-    def flush(self) -> None:
+    def flush(self) -> bool:
         self.order.append("flush")
+        return True
 
 
 def test_what_was_logged_is_kept_before_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.training.checkpoints.yard import after
-from tests.workers.training.ranks import facts, tiny_spec, train_on
+from tests.workers.training.ranks import facts, notes, tiny_spec, train_on
 from tests.workers.training.replicas.memory import MemoryYard, told
 from workers.training.checkpoints.store import Mark
 
@@ -62,6 +62,18 @@ def test_a_state_of_a_step_whose_records_never_came_is_not_used(
     yard.go(steps=5, checkpoint=EVERY_2)
     yard.until = until
     assert [one for one in told(yard.go(steps=7, checkpoint=EVERY_2)[0]) if one[0] == "restored"] == restored
+
+
+def test_no_state_is_kept_whose_points_are_not_in_the_spool(yard: MemoryYard) -> None:
+    """With a full disk they are in the rank alone, and go with it: behind the state nobody would log them again."""
+    yard.full_spool = 1
+    first = yard.go(steps=5, checkpoint=EVERY_2)[0]
+    [problem] = [note for note in notes(first) if note["state"] == "off"]
+    assert problem["why"] == "rank 1: the spool does not take the points of its steps"
+    yard.full_spool = None
+    second = yard.go(steps=7, checkpoint=EVERY_2)[0]
+    assert [state for state, _, _ in told(second)] == ["saved"], "it begins anew, and logs each step"
+    assert len(after(second, "train/loss", 0)) == 7
 
 
 def test_ranks_of_one_node_share_its_folder(tmp_path: Path) -> None:
