@@ -68,6 +68,10 @@ class OwnNodes:
     def has_ended(self, name: str) -> bool:
         return self._processes[name].poll() is not None
 
+    def pid(self, name: str) -> int:
+        """Return the id of its node worker."""
+        return self._processes[name].pid
+
     def folder_of(self, name: str) -> Path:
         """Return the folder whose code the node runs."""
         return Path(psutil.Process(self._processes[name].pid).cwd())
@@ -119,18 +123,23 @@ def send_signal(number: signal.Signals, pids: Iterable[int]) -> None:
 @contextmanager
 def trainyard_with_own_nodes(**environment: str) -> Iterator[tuple[Up, Yard, OwnNodes]]:
     """A Trainyard without nodes, and nobody's nodes yet."""
-    with short_folder("ty-own-") as folder:
-        up = Up(new_home(folder), NODES="0", **environment)
-        try:
-            up.wait_until_ready()
-            with Yard(up) as yard:
-                nodes = OwnNodes(up, yard)
-                try:
-                    yield up, yard, nodes
-                finally:
-                    nodes.close()
-        finally:
-            up.close()
+    with short_folder("ty-own-") as folder, trainyard_in(folder, **environment) as house:
+        yield house
+
+
+@contextmanager
+def trainyard_in(folder: Path, **environment: str) -> Iterator[tuple[Up, Yard, OwnNodes]]:
+    up = Up(new_home(folder), NODES="0", **environment)
+    try:
+        up.wait_until_ready()
+        with Yard(up) as yard:
+            nodes = OwnNodes(up, yard)
+            try:
+                yield up, yard, nodes
+            finally:
+                nodes.close()
+    finally:
+        up.close()
 
 
 def in_contact(yard: Yard) -> set[str]:
