@@ -1,7 +1,7 @@
 """`python -m dashboard.restore FILE --erasures LIST`: make a home of a backup, without people who were erased since.
 
-The list (``erasures.jsonl`` of the home that goes on, or `manage.py erasures list`) is newer than the backup. Until it
-was applied, `up` refuses to serve a home that came from a backup.
+The list (``erasures.jsonl`` of the home that goes on, or `trainyard manage erasures list`) is newer than the backup.
+Until it was applied, `up` refuses to serve a home that came from a backup.
 """
 
 from __future__ import annotations

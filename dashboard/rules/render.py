@@ -44,7 +44,7 @@ it was asked to inspect. A join token lets one machine in, once.
 
 ## Routes
 
-`python manage.py access_matrix` prints every route with every role, as the tests call them.
+`trainyard manage access_matrix` prints every route with every role, as the tests call them.
 """
 
 

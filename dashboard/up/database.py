@@ -104,7 +104,7 @@ def owner() -> User:
         return made
     found = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
     if found is None:
-        raise CannotStart("Nobody here is an administrator: make one with `python manage.py createsuperuser`.")
+        raise CannotStart("Nobody here is an administrator: make one with `trainyard manage createsuperuser`.")
     return found
 
 

@@ -109,8 +109,8 @@ def documented() -> str:
     lines = [
         "# Where there are data of people",
         "",
-        "Printed by `manage.py data_map`, from the lines that exports and erasures are made from. A test compares them",
-        "with the models.",
+        "Printed by `trainyard manage data_map`, from the lines that exports and erasures are made from. A test",
+        "compares them with the models.",
         "",
         "| rows | by | what they hold | when the person is erased | left out of exports |",
         "|---|---|---|---|---|",

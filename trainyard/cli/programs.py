@@ -15,6 +15,7 @@ PROGRAMS = {
     "backup": ("dashboard.backup", "copy all state to FILE, consistently, while Trainyard runs"),
     "restore": ("dashboard.restore", "make a home of a backup, without people who were erased since"),
     "sign-in-link": ("dashboard.sign_in", "print a link that signs in once"),
+    "manage": ("dashboard.manage", "run a command of Django's on the server: migrate, audit, person, erasures, …"),
 }
 
 # What each needs beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
@@ -26,6 +27,7 @@ NEEDS = {
     "doctor": ("server", "node"),
     "tls": ("server",),
     "sign-in-link": ("server",),
+    "manage": ("server",),
 }
 
 

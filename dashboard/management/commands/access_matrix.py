@@ -1,4 +1,4 @@
-"""``python manage.py access_matrix``: every route with what becomes of a request of each caller."""
+"""``trainyard manage access_matrix``: every route with what becomes of a request of each caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py audit verify``: check the chain in the database, where no server need run."""
+"""``trainyard manage audit verify``: check the chain in the database, where no server need run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py data_map``: where there are data of people, as docs/data_map.md has it."""
+"""``trainyard manage data_map``: where there are data of people, as docs/data_map.md has it."""
 
 from __future__ import annotations
 

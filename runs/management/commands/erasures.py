@@ -1,4 +1,4 @@
-"""``manage.py erasures list`` and ``apply``: tombstones, for copies of the database elsewhere."""
+"""``trainyard manage erasures list`` and ``apply``: tombstones, for copies of the database elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``manage.py ingest --shard N``: the long loop of runs.ingest.consumer."""
+"""``trainyard manage ingest --shard N``: the long loop of runs.ingest.consumer."""
 
 from __future__ import annotations
 

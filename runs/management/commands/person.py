@@ -1,4 +1,4 @@
-"""``manage.py person export`` and ``erase``: for somebody who cannot sign in, by whoever runs the server."""
+"""``trainyard manage person export`` and ``erase``: for somebody who cannot sign in, by whoever runs the server."""
 
 from __future__ import annotations
 
