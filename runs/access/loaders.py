@@ -82,12 +82,18 @@ def _within(user: Someone, rows: Rows) -> Rows:
 
 def get_project(user: Someone, project_id: str, wanted: Wanted = Permission.PROJECTS_READ) -> Project:
     """Return the project with that id or name. Raises NotFound or Forbidden."""
-    project = (
-        visible_projects(user).filter(pk=project_id).first() or visible_projects(user).filter(name=project_id).first()
-    )
+    project = named_project(user, project_id)
+    return _allowed(user, project, project, wanted)
+
+
+def named_project(user: Someone, project_id: str) -> Project:
+    """Return the project with that id or name, for a list of what lies in it: whoever reads that needs no right to read
+    the project. Raises NotFound."""
+    seen = visible_projects(user)
+    project = seen.filter(pk=project_id).first() or seen.filter(name=project_id).first()
     if project is None:
         raise NotFound(f"There is no project {project_id!r} that you can see.")
-    return _allowed(user, project, project, wanted)
+    return project
 
 
 def get_run(user: Someone, run_id: str, wanted: Wanted = Permission.RUNS_READ) -> Run:

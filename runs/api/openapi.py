@@ -117,17 +117,21 @@ def _refusals(method: str, operation: JsonObject) -> list[int]:
 
 
 def _text(definition: JsonObject) -> str:
-    """Return the definition as text, whether its references have been moved already or not."""
-    return json.dumps(definition, sort_keys=True).replace('"#/$defs/', f'"{SCHEMAS}')
+    """Return the definition as text, whether ``_hoist`` has been there already or not."""
+    text = json.dumps(definition, sort_keys=True).replace('"#/$defs/', f'"{SCHEMAS}')
+    return text.replace('"items": false, ', "")
 
 
 def _hoist(document: JsonObject) -> None:
-    """Move the definitions that schemas bring along to where the document has all of its own: there they are found."""
+    """Move the definitions that schemas bring along to where the document has all of its own: there they are found. Of
+    tuples ``items: false`` is left out: their length says the same, and generators of clients know no such schema."""
     schemas = document["components"]["schemas"]
     waiting: list[Any] = [document]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
+            if part.get("items") is False:
+                del part["items"]
             for name, definition in part.pop("$defs", {}).items():
                 known = schemas.setdefault(name, definition)
                 if known is not definition and _text(known) != _text(definition):

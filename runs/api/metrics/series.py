@@ -89,7 +89,13 @@ class DataQuery(Schema):
     )
     start: Bound | None = Field(default=None, alias="from")
     end: Bound | None = Field(default=None, alias="to")
-    points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 1500
+    points: int = Field(
+        default=1500,
+        ge=2,
+        le=MAX_POINTS,
+        description="of a series with more the answer has buckets, which cover all: for each point ask for a smaller "
+        "window of from and to",
+    )
     attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
     format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
 

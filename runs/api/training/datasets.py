@@ -11,7 +11,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.access import Permission, get_cluster, get_dataset, get_project, visible_datasets
+from runs.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import described, read_sealed_body
@@ -73,7 +73,7 @@ class DatasetWithFacts(DatasetOut):
 def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[DatasetOut]:
     found = visible_datasets(actor(request))
     if query.project:
-        found = found.filter(project__name=query.project)
+        found = found.filter(project=named_project(actor(request), query.project))
     if query.name:
         found = found.filter(name=query.name)
     return page(found, _datasets, sort="name", cursor=query.cursor, limit=query.limit)

@@ -11,7 +11,7 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_job, visible_jobs
+from runs.access import Permission, get_job, named_project, visible_jobs
 from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
@@ -49,7 +49,7 @@ def save(request: HttpRequest, document: InBody[JsonObject]) -> Answer[JobOut]:
 def find(request: HttpRequest, query: Query[JobsQuery]) -> Page[JobOut]:
     found = visible_jobs(actor(request)).select_related("created_by")
     if query.project:
-        found = found.filter(project__name=query.project)
+        found = found.filter(project=named_project(actor(request), query.project))
     if query.name:
         found = found.filter(name=query.name)
     return page(found, _jobs, sort="-created_at", cursor=query.cursor, limit=query.limit)

@@ -10,7 +10,7 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_job, get_run
+from runs.access import Permission, get_job, get_run, named_project
 from runs.api.auth import actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
@@ -72,10 +72,11 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
 
 @router.get("/runs", response=Page[RunOut])
 def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
+    user = actor(request)
     found = find_runs(
-        actor(request),
+        user,
         status=query.status,
-        project=query.project or "",
+        project=named_project(user, query.project).pk if query.project else "",
         tags=query.tag,
         words=query.q,
         is_archived=query.archived,

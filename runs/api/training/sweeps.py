@@ -11,7 +11,7 @@ from ninja import Body as InBody
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import Permission, get_sweep
+from runs.access import Permission, get_sweep, named_project
 from runs.api.auth import actor
 from runs.api.openapi import SWEEP, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
@@ -92,7 +92,9 @@ def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sw
 
 @router.get("/sweeps", response=Page[SweepItem])
 def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
-    found = sweeps_of(actor(request), project=query.project or "", status=query.status, words=query.q)
+    user = actor(request)
+    project = named_project(user, query.project).name if query.project else ""
+    found = sweeps_of(user, project=project, status=query.status, words=query.q)
     return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 

@@ -44,6 +44,18 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     assert "$defs" not in json.dumps(document)
 
 
+def parts(found: Any) -> list[dict[str, Any]]:
+    if isinstance(found, list):
+        return [one for item in found for one in parts(item)]
+    return [found, *(one for item in found.values() for one in parts(item))] if isinstance(found, dict) else []
+
+
+def test_the_items_of_an_array_are_a_schema_as_generators_of_clients_read_them(document: dict[str, Any]) -> None:
+    arrays = [part for part in parts(document) if part.get("type") == "array"]
+    assert len(arrays) > 50
+    assert all(isinstance(part.get("items", {}), dict) for part in arrays)
+
+
 def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [(method, path, one) for path, all_ in document["paths"].items() for method, one in all_.items()]
 

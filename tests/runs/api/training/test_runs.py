@@ -69,7 +69,9 @@ def test_runs_are_found_by_what_they_are(mate: Api, make_run: MakeRun) -> None:
     assert ids(mate("GET", "/runs?tag=A&tag=%C3%BC")) == [one.pk]
     assert ids(mate("GET", "/runs?q=alp")) == [one.pk]
     assert ids(mate("GET", "/runs?project=default&sort=name")) == [one.pk, two.pk]
-    assert ids(mate("GET", "/runs?project=other")) == []
+    for path in ("/runs", "/jobs", "/sweeps", "/datasets"):
+        refused = mate("GET", f"{path}?project=nope")
+        assert refused.status_code == 404 and "no project 'nope'" in refused.json()["detail"], path
     assert ids(mate("GET", "/runs?archived=true")) == [gone.pk]
     assert mate("GET", "/runs?status=WHAT").status_code == 422
 
