@@ -37,7 +37,9 @@ def configure() -> dict[str, Any]:
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=True,
     )
-    renderer: Any = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+    # Tracebacks as Python prints them: in a box each frame takes ten lines.
+    plain = structlog.dev.plain_traceback
+    renderer: Any = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0, exception_formatter=plain)
     if os.environ.get("LOG_FORMAT") == "json":
         renderer = structlog.processors.JSONRenderer()
     return {

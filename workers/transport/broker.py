@@ -15,11 +15,14 @@ import binascii
 import functools
 import json
 import uuid
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import redis as redis_library
 import structlog
+from celery import signals
+from celery.exceptions import CPendingDeprecationWarning
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as kombu_redis
 
@@ -153,3 +156,10 @@ class Transport(kombu_redis.Transport):
 
 # kombu finds a transport by the scheme of the broker's URL alone.
 TRANSPORT_ALIASES |= dict.fromkeys(("redis", "rediss"), f"{__name__}:Transport")
+
+
+@signals.worker_ready.connect(weak=False)
+def expect_losses(**_: Any) -> None:
+    """Keep Celery from explaining, at each loss of Valkey, a default of a coming version: what a task of ours begins
+    outlives the connection. A worker that starts turns the warning on."""
+    warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
