@@ -43,8 +43,8 @@ class Watched:
         if "rank/memory_bytes" in values and step is not None:  # each rank's own, once a step
             self.step_ends[step] = time.perf_counter()
 
-    def flush(self) -> None:
-        pass
+    def flush(self) -> bool:
+        return True
 
     def report(self, record: Checkpoint | Facts) -> None:
         if isinstance(record, Checkpoint):

@@ -85,6 +85,7 @@ class Training:
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
     balance: Balance | None = None
     changes: Sequence[SettingsChange] = ()
+    is_updating: bool = False  # weights are those of no step, or of one whose loss is not known
     given: Train = field(init=False)  # the settings before any change
     heap: Heap = field(init=False)
     trained: list[nn.Parameter] = field(init=False)  # looked up once: walking the modules takes longer than the clip

@@ -21,6 +21,7 @@ from workers.training.files import sync
 from workers.training.group.agreement import gather_all, why_not_shared
 from workers.training.metrics import Metrics
 from workers.training.replicas.finding import Search, search
+from workers.training.replicas.last import LastState, are_copies
 from workers.training.replicas.taking import Replicas, open_replicas
 
 END_TIMEOUT_S = 3600.0  # for the last checkpoint, on a disk that is slow or does not answer
@@ -44,7 +45,9 @@ class DiskCheckpoints:
         self._written: set[str] = set()
         self._saver: Saver | None = None
         self._is_due = False
+        self._parallel = spec.parallel
         self.replicas: Replicas | None = None
+        self._last: LastState | None = None
 
     def restore(self, training: Training) -> int:
         """Give ``training`` the newest valid state; return the step it was taken behind, 0 where there is none.
@@ -123,6 +126,22 @@ class DiskCheckpoints:
             state = partial(small_state, training, self._kind, step)
             self.replicas.after_step(step, pieces, state, is_agreed=training.synchronization.is_agreed)
 
+    def stepped(self, step: int) -> None:
+        """Behind a step with all its points."""
+        if self._last is not None:
+            self._last.stepped(step)
+
+    def give_up(self, training: Training, step: int) -> None:
+        """Keep the state behind ``step``, where no other can be taken and ranks hold copies. How near a training is to
+        its early end, rank 0 alone knows."""
+        if self._last is None or (training.early_stopping.patience and training.mesh.rank != 0):
+            return
+        pieces = pieces_to_save(training, self._parameters, set(self._parameters), self._kind)
+        try:
+            self._last.keep(step, pieces, small_state(training, self._kind, step))
+        except Exception as error:  # an older state will do, and what ended the step is to be raised
+            print(f"the state of step {step} is not kept in memory: {type(error).__name__}: {error}", flush=True)
+
     def _finish(self) -> None:
         if self._saver is not None:
             self._saver.wait(END_TIMEOUT_S)
@@ -162,6 +181,8 @@ class DiskCheckpoints:
         if self._plan is not None:
             is_writer = rank in writers
             self.replicas = open_replicas(self._plan, self._given, facts, self._metrics, is_writer=is_writer)
+            if self.replicas is not None and are_copies(training, self._parallel):
+                self._last = LastState(self._plan, facts, self._metrics)
         if rank not in writers:
             return
         if trouble is not None:

@@ -37,6 +37,12 @@ class Checkpoints(Protocol):
     def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
         """Keep the state where it is due. Returns once a copy is in memory; what is written is written beside."""
 
+    def stepped(self, step: int) -> None:
+        """Take note that ``step`` is over, with all that was logged of it."""
+
+    def give_up(self, training: Training, step: int) -> None:
+        """Keep the state behind ``step`` where that can be done alone: no other step can be taken."""
+
     def is_kept(self, step: int) -> bool | None:
         """Return whether the state behind ``step`` is on the disk; None where nothing is to be kept."""
 
@@ -98,7 +104,12 @@ def train_steps(
         if step in changed:
             change_for(training, step)
         tracing.before(step)
-        result = take_step(training, step)
+        try:
+            result = take_step(training, step)
+        except Exception:
+            if not training.is_updating:
+                checkpoints.give_up(training, step - 1)
+            raise
         tracing.after(step)
         is_last = step == settings.steps or training.synchronization.is_over
         is_stopped = not is_last and stopping.is_due(step)
@@ -122,6 +133,7 @@ def train_steps(
         with marker.own().within(CHECKPOINT):
             checkpoints.after_step(training, step, is_last=is_last)
         report_measures(training, step, rows, time.perf_counter() - started, metrics, is_last=is_last)
+        checkpoints.stepped(step)
         if is_last:
             stopped = Stopped(step, checkpoints.is_kept(step), stopping.was_asked) if is_stopped else None
             break
@@ -151,9 +163,11 @@ def take_step(training: Training, step: int) -> StepResult:
     training.measures.phases.switch(OPTIMIZER)
     training.precision.unscale(training.optimizer)
     norm = clip(training.trained, training.settings.gradient_clip, training.device_mesh)
+    training.is_updating = True
     training.synchronization.step(step)
     # One read from the device for both numbers: it is the only point of a step that waits for a GPU.
     numbers = torch.stack((passed.wait(), norm))
+    training.is_updating = False
     training.measures.phases.stop()
     loss_value, norm_value = numbers.tolist()
     step_time_s = time.perf_counter() - started

@@ -1,5 +1,6 @@
 """Faults of which two come at once: a process is killed or stands still, a disk is full, a clock jumps, a person asks
-for something. What passes by itself is undone by ``Stage.undo``."""
+for something. What passes by itself is undone by ``Stage.undo``; a rank or a supervisor that stands still is for
+Trainyard to end."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def send(stage: Stage, process: str, number: signal.Signals, choice: random.Rand
     one = choice.choice(found)
     with contextlib.suppress(psutil.NoSuchProcess):
         one.send_signal(number)
-    if number == signal.SIGSTOP:
+    if number == signal.SIGSTOP and process not in ("rank", "supervisor"):
         stage.undo.callback(go_on, one)
 
 

@@ -10,7 +10,7 @@ from workers.replicas.folders import RunMemory
 from workers.training.checkpoints.manifest import MANIFEST
 from workers.training.checkpoints.store import Mark, find
 
-BUFFER = re.compile(r"rank-\d{1,9}\.fence-(\d{1,18})\.[ab]")
+BUFFER = re.compile(r"rank-\d{1,9}\.fence-(\d{1,18})\.[a-z]")
 
 
 def commit(memory: RunMemory, mark: Mark, manifest: str) -> None:

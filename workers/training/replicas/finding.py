@@ -16,6 +16,7 @@ from workers.training.checkpoints.restoring import Found, refuse_other_model
 from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
 from workers.training.group.agreement import gather_all
+from workers.training.replicas.last import with_random_states
 from workers.training.replicas.moving import Move, carry_out
 
 
@@ -72,9 +73,12 @@ def search(
             continue
         if not is_same_mesh(training, manifest):
             continue
+        whole = with_random_states(manifest, RunMemory(Path(plan.folder)), ranks_here(nodes, rank), rank)
+        if whole is None:  # a rank ended before it had left its own
+            continue
         candidate = Candidate(store.run, mark, RunMemory(Path(plan.folder)).own / mark.name)
-        refuse_other_model(candidate, manifest, parameters)
-        if _use(result, candidate, manifest, nodes, plan, training, parameters, kind):
+        refuse_other_model(candidate, whole, parameters)
+        if _use(result, candidate, whole, nodes, plan, training, parameters, kind):
             return result
     return result
 
@@ -186,8 +190,7 @@ def _sound(
 ) -> tuple[set[str], dict[str, str]]:
     """Check this rank's share of what lies on its node; return the parts that are as they were taken, and of the
     others why not."""
-    key = (nodes[rank].node, nodes[rank].folder)
-    here = [at for at, one in enumerate(nodes) if (one.node, one.folder) == key]
+    here = ranks_here(nodes, rank)
     places = _places(plan, mark, manifest)
     names = sorted(places, key=lambda name: (-manifest.files[name].bytes, name))
     good, bad = set(), {}
@@ -202,6 +205,12 @@ def _sound(
         except (OSError, Damaged) as error:
             bad[name] = f"cannot be read: {error}"
     return good, bad
+
+
+def ranks_here(nodes: Sequence[Held], rank: int) -> list[int]:
+    """Return the ranks that share the memory of this one's node."""
+    key = (nodes[rank].node, nodes[rank].folder)
+    return [at for at, one in enumerate(nodes) if (one.node, one.folder) == key]
 
 
 def _places(plan: ReplicaPlan, mark: Mark, manifest: Manifest) -> dict[str, Path]:

@@ -91,10 +91,9 @@ class Replicas:
 
     def __post_init__(self) -> None:
         facts, memory = self.facts, self.memory
-        folder = MemoryFolder(memory.path, self.plan.limit_bytes)
         names = [f"rank-{facts.rank}.fence-{facts.fence}.{letter}" for letter in "ab"]
         self._snapshots = [
-            MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=_refusing(folder))
+            MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=refusing(self.plan))
             for name in names
         ]
         self._board = Board(f"replicas/{facts.fence}")
@@ -312,7 +311,10 @@ def answer_name(mark: Mark) -> str:
     return f"{mark.name}/answer"
 
 
-def _refusing(folder: MemoryFolder) -> Callable[[int, int], None]:
+def refusing(plan: ReplicaPlan) -> Callable[[int, int], None]:
+    """Return what raises NoRoom for bytes that do not fit into the node's memory folder."""
+    folder = MemoryFolder(Path(plan.folder), plan.limit_bytes)
+
     def refuse(num_bytes: int, freed: int) -> None:
         folder.refuse_beyond_limit(num_bytes, freed=freed)
 

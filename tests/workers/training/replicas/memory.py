@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from tests.workers.training.checkpoints.yard import RUN, Yard
 from tests.workers.training.ranks import Point, notes, tiny_spec, train, train_on
@@ -14,13 +17,15 @@ from trainyard.spec import RecipeSpec
 from workers.replicas.folders import MemoryFolder, RunMemory
 from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
 from workers.replicas.receiving import KnownAttempt, Receiver
+from workers.training import loop
 from workers.training.checkpoints.store import Mark, find
 from workers.training.group.place import Place
 
 ROOT, LIMIT, NODES = "MEMORY_OF_TEST", "LIMIT_OF_TEST", "NODES_OF_TEST"
-ABOVE, UNTIL, FULL_SPOOL = "ABOVE_OF_TEST", "UNTIL_OF_TEST", "FULL_SPOOL_OF_TEST"
+ABOVE, UNTIL, FULL_SPOOL, DIES = "ABOVE_OF_TEST", "UNTIL_OF_TEST", "FULL_SPOOL_OF_TEST", "DIES_OF_TEST"
 PORTS, KEY = "PORTS_OF_TEST", "5c" * 32
 LARGE = 1 << 30
+NOBODY = (-1, -1)
 
 
 def begin(spec: RecipeSpec, place: Place, recorder: Any) -> None:
@@ -43,7 +48,22 @@ def begin(spec: RecipeSpec, place: Place, recorder: Any) -> None:
     os.environ[VARIABLE] = encode(plan)
     if os.environ[FULL_SPOOL] == str(place.rank):
         recorder.flush = lambda: False
+    if dies := os.environ[DIES]:
+        draw_and_die(recorder, place.rank, *map(int, dies.split(":")))
     train(spec, place, recorder)
+
+
+def draw_and_die(recorder: Any, rank: int, dying: int, step: int) -> None:
+    """Have each rank draw a number in each step, and the rank ``dying`` be killed where it begins that step."""
+    take = loop.take_step
+
+    def take_or_die(training: Any, number: int) -> Any:
+        recorder.log({"drawn": torch.rand(()).item() + rank}, step=number)
+        if (rank, number) == (dying, step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return take(training, number)
+
+    loop.take_step = take_or_die
 
 
 class MemoryYard(Yard):
@@ -55,6 +75,7 @@ class MemoryYard(Yard):
         self.above: int | None = 0
         self.until: int | None = None
         self.full_spool: int | None = None  # the rank whose spool takes nothing
+        self.dies: tuple[int, int] | None = None  # a rank, and the step in which it is killed; all draw random numbers
         self.receivers: dict[str, Receiver] = {}
 
     def connect(self) -> None:
@@ -76,6 +97,7 @@ class MemoryYard(Yard):
             world,
             tiny_spec(world=world, schedule="constant", **changes),
             begin=begin,
+            dying=() if self.dies in (None, NOBODY) else self.dies[:1],
             TRAINYARD_RUN=self.run,
             TRAINYARD_FENCE=str(self.fence),
             TRAINYARD_CHECKPOINTS=str(self.folder),
@@ -84,6 +106,7 @@ class MemoryYard(Yard):
             **{PORTS: json.dumps({node: one.port for node, one in self.receivers.items()})},
             **{ABOVE: "" if self.above is None else str(self.above)},
             **{UNTIL: "" if self.until is None else str(self.until), FULL_SPOOL: str(self.full_spool)},
+            **{DIES: "" if self.dies is None else f"{self.dies[0]}:{self.dies[1]}"},
         )
 
     def memory(self, node: str) -> RunMemory:
