@@ -138,12 +138,11 @@ def time_problems(run: Document) -> list[str]:
 
 
 def blame_problems(scene: Scene, run: str, faults: tuple[Fault, Fault]) -> list[str]:
-    """A process that stands still is known after a while: what the second fault ends until then is its doing."""
     harmful = [fault for fault in faults if fault.blames]
     causes = [attempt["cause"] for attempt in scene.yard.attempts(run) if attempt["cause"] is not None]
     if not causes:
         return []
-    blamed = harmful[:1] if harmful and not harmful[0].name.endswith("stopped") else harmful
+    blamed = harmful if harmful and harmful[0].is_late else harmful[:1]
     if causes[0]["class"] in {name for fault in blamed for name in fault.blames}:
         return []
     return [f"blamed {causes[0]['class']} ({causes[0]['sentence']}), not {[fault.name for fault in blamed]}"]

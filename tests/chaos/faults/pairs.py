@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -53,22 +54,25 @@ class Stage:
 
 @dataclass(frozen=True)
 class Fault:
-    """``blames`` are the classes of the cause of an attempt which this ends; without any it ends none."""
+    """``blames`` are the classes of the cause of an attempt which this ends; without any it ends none. ``is_late``: it
+    ends one after a while, and the other fault may be quicker."""
 
     name: str
     happen: Callable[[Stage, random.Random], None]
     blames: tuple[str, ...] = ()
+    is_late: bool = False
 
 
 def killed(process: str, *blames: str) -> Fault:
-    return Fault(f"{process} killed", lambda stage, choice: send(stage, process, signal.SIGKILL, choice), blames)
+    return Fault(f"{process} killed", partial(send_to, process=process, number=signal.SIGKILL), blames)
 
 
 def stopped(process: str, *blames: str) -> Fault:
-    return Fault(f"{process} stopped", lambda stage, choice: send(stage, process, signal.SIGSTOP, choice), blames)
+    happen = partial(send_to, process=process, number=signal.SIGSTOP)
+    return Fault(f"{process} stopped", happen, blames, is_late=True)
 
 
-def send(stage: Stage, process: str, number: signal.Signals, choice: random.Random) -> None:
+def send_to(stage: Stage, choice: random.Random, *, process: str, number: signal.Signals) -> None:
     found: list[psutil.Process] = []
 
     def is_there() -> bool:
@@ -167,7 +171,7 @@ FAULTS = (
     stopped("worker"),
     stopped("zygote"),
     *(stopped(name) for name in SERVER),
-    Fault("disk full", disk_is_full),
+    Fault("disk full", disk_is_full, ("disk-full",), is_late=True),
     Fault("clock jumps", clock_jumps),
     Fault("pause", pause, BY_REQUEST),
     Fault("stop", stop, BY_REQUEST),

@@ -22,9 +22,7 @@ def yard(tmp_path: Path) -> MemoryYard:
 
 
 @pytest.mark.parametrize("dead", [0, 1])
-def test_the_next_attempt_goes_on_behind_the_last_step_bit_for_bit(
-    dead: int, yard: MemoryYard, tmp_path: Path
-) -> None:
+def test_the_next_attempt_goes_on_behind_the_last_step_bit_for_bit(dead: int, yard: MemoryYard, tmp_path: Path) -> None:
     other = MemoryYard(tmp_path / "undisturbed", "node-a", "node-b")
     yard.dies, other.dies = (dead, 7), NOBODY
     whole = other.go(steps=9, checkpoint=SELDOM)
