@@ -48,6 +48,7 @@ class NodeSandbox(WireStruct, kw_only=True):
     cgroup_problem: Sentence = ""  # why there is none
     has_own_network: bool = False  # attempts of one node have a network of their own
     has_own_tmp: bool = False  # attempts have a /tmp and a /var/tmp of their own
+    loopback_problem: Sentence = "the node does not say"  # why projects reach each other's ports; empty: they do not
 
 
 class Gpu(WireStruct):

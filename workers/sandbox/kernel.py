@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import sys
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
@@ -13,6 +14,7 @@ MS_REMOUNT, MS_NOATIME, MS_NODIRATIME, MS_BIND, MS_REC = 32, 1024, 2048, 4096, 1
 MS_SLAVE, MS_RELATIME = 1 << 19, 1 << 21
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 4, 15, 22, 38
 CAPABILITY_VERSION_3 = 0x20080522
+BPF = {"x86_64": 321, "aarch64": 280}  # the number of the system call
 # Flags of a mount as statvfs reports them, and those that keep them: a remount in a user namespace may drop none.
 KEPT_FLAGS = (
     (os.ST_NOSUID, MS_NOSUID),
@@ -43,6 +45,19 @@ def join(pid: int | str, kind: str) -> None:
 
 def prctl(option: int, value: object, second: object = 0) -> None:
     _call("prctl", option, value, second, 0, 0)
+
+
+def bpf(command: int, attributes: bytes) -> int:
+    """Return the descriptor that bpf(2) gives. Raises OSError."""
+    number = BPF.get(platform.machine())
+    if _libc is None or number is None:
+        raise OSError(f"bpf is not known on {sys.platform} {platform.machine()}")
+    given = ctypes.create_string_buffer(attributes, len(attributes))
+    descriptor: int = _libc.syscall(number, command, given, len(attributes))
+    if descriptor < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"bpf: {os.strerror(error)}")
+    return descriptor
 
 
 def drop_capabilities() -> None:

@@ -23,8 +23,7 @@ SETTING = "TRAINYARD_ISOLATION"
 OFF, AUTO = "off", "auto"
 PROCESSES = "TRAINYARD_RANK_PROCESSES"
 MEMORY, CPUS, NETWORK = "TRAINYARD_RANK_MEMORY", "TRAINYARD_RANK_CPUS", "TRAINYARD_RANK_NETWORK"
-TMP = "TRAINYARD_RANK_TMP"
-NETWORKS = {"": False, "host": False, "own": True}
+TMP, LOOPBACK = "TRAINYARD_RANK_TMP", "TRAINYARD_RANK_LOOPBACK"
 BYTES = re.compile(r"(\d{1,15})(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
 POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 MOST_PROCESSES = 16_384
@@ -46,6 +45,7 @@ class Probe(msgspec.Struct, frozen=True):
     mechanism: Mechanism = Mechanism.NONE
     level: SandboxLevel = SandboxLevel.NONE
     missing: tuple[str, ...] = ()
+    loopback_problem: str = "ranks of all projects are the same Unix user"  # why no guard keeps projects apart there
 
 
 class Isolation(msgspec.Struct, frozen=True):
@@ -63,6 +63,7 @@ class Isolation(msgspec.Struct, frozen=True):
     cgroup_problem: str = ""
     has_own_network: bool = False  # attempts that have no other node
     has_own_tmp: bool = False  # attempts: what is /tmp and /var/tmp to them
+    loopback_problem: str = "no sandbox"  # why projects reach each other's ports on this machine; empty: they do not
 
     @property
     def is_other_user(self) -> bool:
@@ -80,6 +81,7 @@ class Isolation(msgspec.Struct, frozen=True):
             cgroup_problem=self.cgroup_problem,
             has_own_network=self.has_own_network,
             has_own_tmp=self.has_own_tmp,
+            loopback_problem=self.loopback_problem,
         )
 
     def sandbox(
@@ -153,9 +155,7 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     setting = environ.get(SETTING, "").strip().lower() or AUTO
     wanted = wanted_level(setting)
     cgroup, problem = cgroups.find_group(environ)
-    own_network = NETWORKS.get(environ.get(NETWORK, "").lower())
-    if own_network is None:
-        raise CannotIsolate(f"{NETWORK}: {environ[NETWORK][:40]!r} is neither host nor own.")
+    own_network = _is_own(NETWORK, environ)
     found = Probe() if wanted == SandboxLevel.NONE else probed(home)
     if wanted is not None and found.level < wanted:
         raise CannotIsolate(
@@ -164,7 +164,12 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     level = found.level if wanted is None else wanted
     if own_network and level < SandboxLevel.NAMESPACES:
         raise CannotIsolate(f"{NETWORK}=own needs sandbox level 2, and this node has level {level}.")
-    own_tmp = _has_own_tmp(environ.get(TMP, ""), found.mechanism)
+    own_tmp = _is_own(TMP, environ)
+    if own_tmp and not found.mechanism.has_namespace:
+        raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
+    loopback_problem = found.loopback_problem if _is_own(LOOPBACK, environ, default="own") else f"{LOOPBACK}=host"
+    if loopback_problem and environ.get(LOOPBACK, "").lower() == "own":
+        raise CannotIsolate(f"{LOOPBACK}=own is not to be had: {loopback_problem}.")
     return Isolation(
         mechanism=found.mechanism,
         hidden=hidden,
@@ -178,6 +183,7 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
         cgroup_problem=problem,
         has_own_network=own_network,
         has_own_tmp=own_tmp,
+        loopback_problem=loopback_problem,
     )
 
 
@@ -189,6 +195,14 @@ def _has_own_tmp(setting: str, mechanism: Mechanism) -> bool:
     if is_own and not mechanism.has_namespace:
         raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
     return is_own
+
+
+def _is_own(name: str, environ: Mapping[str, str], *, default: str = "host") -> bool:
+    """Whether attempts have one of their own. Raises CannotIsolate."""
+    given = environ.get(name, "").lower() or default
+    if given not in ("own", "host"):
+        raise CannotIsolate(f"{name}: {given[:40]!r} is neither host nor own.")
+    return given == "own"
 
 
 def wanted_level(setting: str) -> SandboxLevel | None:
@@ -246,8 +260,13 @@ def most_processes() -> int:
 
 def user_of(project: str) -> int:
     """Return the number of the project's Unix user, which runs its ranks: the same on every machine."""
-    first, number = USERS if _has_user(sum(USERS)) else FEWER_USERS
+    first, number = project_users()
     return first + int.from_bytes(hashlib.sha256(project.encode()).digest()[:8]) % number
+
+
+def project_users() -> tuple[int, int]:
+    """Return the first number of projects' users on this machine, and how many there are."""
+    return USERS if _has_user(sum(USERS)) else FEWER_USERS
 
 
 def hand_over(folder: Path, user: int) -> None:

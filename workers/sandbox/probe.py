@@ -17,10 +17,10 @@ import msgspec
 
 from trainyard.contract.base import encode
 from trainyard.contract.machines import SandboxLevel
-from workers.sandbox import seccomp
+from workers.sandbox import loopback, seccomp
 from workers.sandbox.kernel import CLONE_NEWUSER, unshare
 from workers.sandbox.namespaces import Holder
-from workers.sandbox.node import Isolation, Probe
+from workers.sandbox.node import Isolation, Probe, project_users
 from workers.sandbox.process import ROOT, Mechanism, Sandbox, enter
 
 NOT_ROOT = (
@@ -46,11 +46,11 @@ class Prober:
                 continue
             if mechanism == Mechanism.USER_AND_NAMESPACE:
                 if self._works(mechanism, self._enter_namespaces):
-                    return Probe(mechanism, SandboxLevel.NAMESPACES)
+                    return Probe(mechanism, SandboxLevel.NAMESPACES, loopback_problem=_why_not_guarded(mechanism))
                 missing = NO_NAMESPACES.format(why=self.why)
             else:
                 missing = NO_VIEW.format(why=why) if is_root else NOT_ROOT
-            return Probe(mechanism, SandboxLevel.USER, (missing,))
+            return Probe(mechanism, SandboxLevel.USER, (missing,), _why_not_guarded(mechanism))
         return Probe(missing=(NO_LEVEL_1.format(why=self.why),))
 
     def _works(self, mechanism: Mechanism, try_out: Callable[[Sandbox, Path, Path], str]) -> bool:
@@ -79,6 +79,10 @@ class Prober:
                 return in_child(lambda: _why_not_kept_in(full, secret, own) or _why_not_alone())
         finally:
             holder.close()
+
+
+def _why_not_guarded(mechanism: Mechanism) -> str:
+    return loopback.why_not_guarded(project_users()) if mechanism.is_other_user else Probe().loopback_problem
 
 
 def in_child(act: Callable[[], str]) -> str:

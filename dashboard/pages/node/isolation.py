@@ -33,6 +33,14 @@ ALONE = (
 NETWORK = "It reaches what this machine's network reaches."
 OWN_TMP = "Its /tmp and /var/tmp are its attempt's own, and are removed with it."
 SHARED_TMP = "Its /tmp is the machine's, where it sees the names of other users' files; TMPDIR is its attempt's own."
+GUARDED = (
+    "Runs of other projects on this machine do not reach its ports: PyTorch's store, TensorBoard. Other machines do: "
+    "close the nodes' network to them."
+)
+UNGUARDED = (
+    "Runs of other projects on this machine, and other machines, reach its ports, also PyTorch's store, which knows no "
+    "password: {why}."
+)
 OWN_NETWORK = "It has a network of its own, which leads nowhere."
 
 
@@ -52,7 +60,10 @@ def isolation_of(node: Node) -> IsolationView:
     if level >= SandboxLevel.NAMESPACES:
         heading += ", and alone in its namespaces"
         reach.append(ALONE)
-    reach.append(OWN_NETWORK if known.has_own_network else NETWORK)
+    if known.has_own_network:
+        reach.append(OWN_NETWORK)
+    else:
+        reach += [NETWORK, UNGUARDED.format(why=known.loopback_problem) if known.loopback_problem else GUARDED]
     if machine.sandbox and level:
         reach.append(OWN_TMP if known.has_own_tmp else SHARED_TMP)
     missing = list(known.missing)

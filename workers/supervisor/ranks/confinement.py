@@ -24,8 +24,9 @@ from workers.containers.naming import SHARED, SHARED_MEMORY
 from workers.machine.memory_kills import count_memory_kills
 from workers.rank_process.run import RankPlan
 from workers.sandbox import cgroups
+from workers.sandbox.loopback import Guard
 from workers.sandbox.namespaces import Holder
-from workers.sandbox.node import Isolation, user_of
+from workers.sandbox.node import Isolation, project_users, user_of
 from workers.sandbox.process import TEMPORARY
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.ranks.waiting import WaitingProcesses
@@ -45,6 +46,7 @@ class Confinement:
         self._address = address
         self._has_own_network = isolation.has_own_network and order.num_nodes == 1
         self._holder = Holder()
+        self._guard: Guard | None = None
         self._has_containers = has_container(order.spec)
         self.shared_memory = self._make_shared_memory() if self._has_containers else None
         self._limits = limits_of(isolation, order.num_ranks)
@@ -80,6 +82,8 @@ class Confinement:
                 self._fork(has_pipes=has_pipes)
         if self._has_containers:
             self._fork(has_pipes=has_pipes)
+        if not self.isolation.loopback_problem:  # after the forks: no rank is to hold it
+            self._guard = Guard(project_users())
 
     def _fork(self, *, has_pipes: bool) -> None:
         self.waiting = WaitingProcesses(self._order.num_ranks, has_pipes=has_pipes)
@@ -127,6 +131,8 @@ class Confinement:
     def close(self) -> None:
         """Remove what was made. The processes have ended."""
         self._holder.close()
+        if self._guard is not None:
+            self._guard.close()
         if self.shared_memory is not None:
             shutil.rmtree(self.shared_memory, ignore_errors=True)
         if self._group is not None:

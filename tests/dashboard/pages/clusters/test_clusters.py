@@ -184,8 +184,19 @@ def test_the_page_of_a_node_says_its_sandbox_level_its_limits_and_what_its_clust
     cast.cluster.save()
     text = as_user(cast.viewer).get("/nodes/node-a/").content.decode()
     for words in ("Sandbox level 1 of 2: kept apart by user", "Level 2 needs more.", "below /sys/fs/cgroup/ty",
-                  "may take 1.0 GiB of memory", "asks for level 2: it places nothing here"):  # fmt: skip
+                  "may take 1.0 GiB of memory", "asks for level 2: it places nothing here",
+                  "knows no password: the node does not say."):  # fmt: skip
         assert words in text, words
+
+
+def test_the_page_of_a_node_says_whether_other_projects_reach_its_ranks_ports(as_user: AsUser, cast: Cast) -> None:
+    for name, why in (("open", "bpf: Operation not permitted"), ("guarded", "")):
+        sandbox = {"level": 2, "loopback_problem": why}
+        make_node(cast.cluster, name, inventory={"isolation": "user and namespace", "sandbox": sandbox})
+    page = as_user(cast.viewer)
+    text = {name: page.get(f"/nodes/{name}/").content.decode() for name in ("open", "guarded")}
+    assert "knows no password: bpf: Operation not permitted." in text["open"]
+    assert "Other machines do: close the nodes" in text["guarded"] and "knows no password" not in text["guarded"]
 
 
 def test_the_least_sandbox_level_of_a_cluster_is_set_by_its_form_and_level_3_is_refused_by_name(
