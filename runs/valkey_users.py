@@ -27,9 +27,8 @@ USER = f"{keys.PREFIX}-node-"
 SEPARATE_KEY = f"{keys.PREFIX}:control:separate"  # whether nodes have their own users, for /health
 AGAIN_S = 60.0  # after Valkey refused
 
-# What kombu's reader of one queue sends, and what a node worker and its supervisors send besides.
-COMMANDS = ("ping", "select", "client|setinfo", "client|setname", "multi", "exec", "discard", "brpop", "llen", "sadd",
-            "get", "set", "time", "publish", "xadd", "xlen", "memory|usage")  # fmt: skip
+# Without a key: what a connection, kombu's reader and a supervisor's hint need.
+COMMANDS = ("ping", "select", "client|setinfo", "client|setname", "multi", "exec", "discard", "time", "publish")
 
 _made: dict[str, str] = {}  # what this process has made: the user's name and the hash of its password
 _refused_at: float | None = None
@@ -51,19 +50,16 @@ def rules_of(node: Node) -> list[str]:
         "reset",
         "on",
         f"#{hashlib.sha256(password_of(node).encode()).hexdigest()}",
-        f"%R~{keys.down_key(node.pk)}",
-        f"%R~{keys.EPOCH_KEY}",
-        f"%RW~{keys.up_key(node.pk)}",
-        f"%RW~{keys.report_key(node.pk, '*')}",
-        f"%RW~{keys.PREFIX}:stream:*",  # it appends and measures: no command that reads it is among these
-        f"%RW~{keys.session_key(node.pk, '*', 'down')}",
-        f"%RW~{keys.session_key(node.pk, '*', 'up')}",
-        f"%RW~{queue}",
-        f"%RW~{queue}\x06\x16?",  # the same queue by priority
-        f"%W~_kombu.binding.{queue}",
-        f"%W~_kombu.binding_permanent.{queue}",
         f"&{keys.CHANGED_CHANNEL}",
         *(f"+{name}" for name in COMMANDS),
+        # Each command with its own keys: who may set a document may not set the stream, which all nodes share.
+        f"(+get %R~{keys.down_key(node.pk)} %R~{keys.EPOCH_KEY})",
+        f"(+set %RW~{keys.up_key(node.pk)} %RW~{keys.report_key(node.pk, '*')})",
+        f"(+xadd +xlen +memory|usage %RW~{keys.PREFIX}:stream:*)",
+        f"(+xadd %RW~{keys.session_key(node.pk, '*', 'up')})",
+        f"(+brpop %RW~{keys.session_key(node.pk, '*', 'down')})",
+        f"(+brpop +llen %RW~{queue} %RW~{queue}\x06\x16?)",  # …and the same queue by priority
+        f"(+sadd %W~_kombu.binding.{queue} %W~_kombu.binding_permanent.{queue})",
     ]
 
 

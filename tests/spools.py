@@ -79,7 +79,7 @@ def send(attempt: Attempt, node: Node, frames: bytes, **changes: Any) -> None:
     redis().xadd(stream_key(attempt.run.shard), {"m": mac(node.key, scope, frames), **fields})
 
 
-def send_health(node: Node, document: dict[str, Any]) -> None:
-    data = json.dumps(document).encode()
+def send_health(node: Node, document: dict[str, Any] | bytes) -> None:
+    data = document if isinstance(document, bytes) else json.dumps(document).encode()
     fields = {"n": node.pk, "r": "", "a": "", "f": 0, "d": data, "m": mac(node.key, frames_scope(node.pk, "", 0), data)}
     redis().xadd(stream_key(0), fields)

@@ -20,7 +20,7 @@ from runs.ingest.housekeeping import Housekeeping
 from runs.ingest.lock import ShardLock
 from runs.ingest.push import Push
 from runs.ingest.reader import Reader, StreamEntry
-from runs.ingest.rounds import Rounds
+from runs.ingest.rounds import LOG_EVERY, Rounds
 from runs.serving.transport import redis
 from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY
 
@@ -46,6 +46,7 @@ class Consumer:
         self._house = Housekeeping(shard, self._rounds.letters)
         self._looked_at = float("-inf")
         self._backoff_s = BACKOFF_S[0]
+        self._num_poisoned = 0
 
     def step(self) -> bool:
         try:
@@ -95,14 +96,7 @@ class Consumer:
 
     def _take(self, entries: list[StreamEntry]) -> None:
         """Commit what the entries hold, in one transaction: one sync of the disk, however many runs there are."""
-        work = self._rounds.sort(entries)
-        committed: list[Committed] = []
-        try:
-            with transaction.atomic(using=settings.METRICS_DATABASE):
-                committed = self._rounds.commit(work)
-        except BaseException:
-            self._rounds.forget()
-            raise
+        committed = self._store(entries)
         self._acknowledge([entry_id for entry_id, _ in entries])
         if self._reader.is_exhausted(entries):
             self._begin_stream_anew(entries[-1])
@@ -112,6 +106,26 @@ class Consumer:
             self._push.add(change)
             self._house.record(change)
         self._push.flush(time.monotonic())
+
+    def _store(self, entries: list[StreamEntry]) -> list[Committed]:
+        """Store what the entries hold. One that fails in a way that nobody expected is found by storing them one by
+        one, and becomes a dead letter: it would come again for ever, and nothing behind it would be read."""
+        try:
+            with transaction.atomic(using=settings.METRICS_DATABASE):
+                return self._rounds.commit(self._rounds.sort(entries))
+        except BaseException as error:
+            self._rounds.forget()
+            if not isinstance(error, Exception) or isinstance(error, (RedisError, OperationalError, InterfaceError)):
+                raise
+            poison = error
+        if len(entries) > 1:
+            return [change for entry in entries for change in self._store([entry])]
+        if self._num_poisoned % LOG_EVERY == 0:
+            log.error("ingest.poisoned", shard=self.shard, number=self._num_poisoned + 1, exc_info=poison)
+        self._num_poisoned += 1
+        with transaction.atomic(using=settings.METRICS_DATABASE):
+            self._rounds.bury(entries[0], poison)
+        return []
 
     def _acknowledge(self, entry_ids: list[bytes]) -> None:
         """Only now, after the commit: whoever is killed before this line makes the entries come again, and they are

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import structlog
 from redis.exceptions import ResponseError
 
 from runs.serving.transport import redis
 from trainyard.contract.keys import stream_key
+
+log = structlog.get_logger(__name__)
 
 GROUP = "ingest"
 # A sender of the stream may write large entries: so many at a time are read, and no more when they have
@@ -36,7 +39,11 @@ class Reader:
         try:
             redis().xgroup_create(self.stream, GROUP, id="0", mkstream=True)
         except ResponseError as error:
-            if "BUSYGROUP" not in str(error):
+            if str(error).startswith("WRONGTYPE"):  # nothing that anybody may write there is a stream that is lost
+                log.warning("ingest.no_stream", stream=self.stream)
+                redis().delete(self.stream)
+                redis().xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+            elif "BUSYGROUP" not in str(error):
                 raise
 
     def read(self, wait_s: float) -> list[StreamEntry]:

@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 # What the data of one frame may lead to. A database that cannot work now is another matter: the round is tried again.
 REFUSALS = (DataError, IntegrityError, ValueError, TypeError, OverflowError)
 
+LOG_EVERY = 1000  # of entries that are not taken
+
 Group = tuple[str, int, Source]  # run, fence, who sent it
 
 
@@ -37,6 +39,7 @@ class Rounds:
         self.letters = Letters()
         self._senders = Senders()
         self._memory = Memory()
+        self._num_unproven = 0
 
     def sort(self, entries: list[StreamEntry]) -> Work:
         """Return the frames of each run and sender. Of a run that is gone nothing is left."""
@@ -48,7 +51,9 @@ class Rounds:
             except (RunGone, AttemptDone):
                 continue
             except Unproven as error:
-                log.warning("ingest.unproven", reason=str(error))
+                self._num_unproven += 1
+                if self._num_unproven % LOG_EVERY == 1:  # whoever reaches Valkey can send a million
+                    log.warning("ingest.unproven", reason=str(error), number=self._num_unproven)
                 work.unproven.append((fields.get(b"d", b""), str(error)))
                 continue
             if entry.is_health:
@@ -68,6 +73,12 @@ class Rounds:
         # In one order, so that two that both think the shard is theirs do not wait for each other.
         groups = sorted(work.batches.items(), key=lambda pair: pair[0][:2])
         return [self._commit(group, batch) for group, batch in groups]
+
+    def bury(self, entry: StreamEntry, error: Exception) -> None:
+        """Keep an entry that cannot be stored."""
+        node_id = entry[1].get(b"n", b"").decode("ascii", "replace")[:12]
+        reason = f"the entry could not be stored: {type(error).__name__}: {error}"
+        self.letters.write(entry[1].get(b"d", b""), reason, node_id=node_id)
 
     def forget(self) -> None:
         self._memory.clear()

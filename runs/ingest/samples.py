@@ -11,7 +11,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from runs.ingest.dead_letters import Letters
 from runs.metrics.models import NodeSample
-from trainyard.contract.base import convert, to_builtins
+from trainyard.contract.base import convert, parse_strictly, to_builtins
 from trainyard.contract.machines import HealthSample
 
 log = structlog.get_logger(__name__)
@@ -43,13 +43,9 @@ def _write(rows: list[NodeSample]) -> None:
 
 
 def _sample(node_id: str, data: bytes) -> NodeSample:
-    sample = convert(json.loads(data, parse_constant=_refuse), HealthSample)
+    sample = convert(parse_strictly(data), HealthSample)
     document = to_builtins(sample)
     return NodeSample(node_id=node_id, at=document.pop("at"), health=document)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _bury(letters: Letters, node_id: str, data: bytes, reason: str) -> None:

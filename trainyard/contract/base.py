@@ -8,7 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from typing import Annotated, Any, NewType, TypeVar
+from typing import Annotated, Any, NewType, NoReturn, TypeVar
 
 import msgspec
 
@@ -72,6 +72,19 @@ def decode(text: str | bytes, kind: type[T], *, is_secret: bool = False) -> T:
     except (ValueError, RecursionError) as error:  # its sender is broken, or hostile
         raise BadDocument(f"it cannot be read: {error}") from error
     return convert(value, kind, is_secret=is_secret)
+
+
+def parse_strictly(text: str | bytes) -> Any:
+    """Return the plain values in the text, which is JSON to the letter: without NaN and infinities. Raises
+    BadDocument."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise BadDocument(f"it cannot be read: {error}") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def convert(value: object, kind: type[T], *, is_secret: bool = False) -> T:

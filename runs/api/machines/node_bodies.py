@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError, ValidationError
 
 from runs.api.openapi import body_of
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, encode
+from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, encode, parse_strictly
 
 T = TypeVar("T")
 
@@ -20,9 +19,9 @@ def read_body(request: HttpRequest, kind: type[T], *, is_secret: bool = False) -
     """Return the JSON of the request as its type. Raises ValidationError, which quotes a wrong value unless it
     ``is_secret``."""
     try:
-        value = json.loads(request.body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise _invalid("", f"The body cannot be read as JSON: {error}") from error
+        value = parse_strictly(request.body)
+    except BadDocument as error:
+        raise _invalid("", f"The body is no JSON: {error}") from error
     try:
         return convert(value, kind, is_secret=is_secret)
     except BadDocument as error:
@@ -54,7 +53,3 @@ def described(
 
 def _invalid(path: str, message: str) -> ValidationError:
     return ValidationError([{"loc": ("body", "body", path) if path else ("body",), "msg": message}])
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from runs.ingest import housekeeping
+from runs.ingest import housekeeping, rounds
 from runs.ingest.consumer import Consumer
 from runs.logs.read import read_logs
 from runs.metrics import progress
@@ -318,6 +318,39 @@ def test_a_health_sample_that_is_none_is_kept_aside(stage: Stage, document: Any)
     drain(stage.consumer)
     assert [row.at for row in NodeSample.objects.all()] == [2.0]
     assert DeadLetter.objects.get().node_id == stage.node.pk
+
+
+def test_a_sealed_sample_that_is_nested_too_deeply_stops_nobody(stage: Stage) -> None:
+    send_health(stage.node, b"[" * 100_000)
+    send_health(stage.node, {"at": 5.0, "cpu_percent": 1.0})
+    drain(stage.consumer)
+    assert "cannot be read" in DeadLetter.objects.get().reason
+    assert NodeSample.objects.get().at == 5.0
+
+
+@pytest.mark.parametrize("error", [RuntimeError("poison"), RecursionError("deep"), MemoryError(), KeyError("k")])
+def test_an_entry_that_fails_in_any_way_is_kept_aside_and_the_others_are_stored(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    parse = rounds.parse
+
+    def poisoned(entry_id: bytes, fields: dict[bytes, bytes]) -> Any:
+        if fields[b"d"] == b"poison":
+            raise error
+        return parse(entry_id, fields)
+
+    monkeypatch.setattr(rounds, "parse", poisoned)
+    for number in range(3):
+        spool = Spool()
+        spool.begin()
+        spool.points(some_points(number * 10 + 1, 10))
+        send(stage.attempt, stage.node, spool.bytes)
+        send_health(stage.node, b"poison")
+    drain(stage.consumer)
+    assert len(stage.steps()) == 30
+    assert DeadLetter.objects.count() == 3
+    assert {(letter.node_id, bytes(letter.data)) for letter in DeadLetter.objects.all()} == {(stage.node.pk, b"poison")}
+    assert redis().xlen(stream_key(0)) == 0
 
 
 def test_old_samples_and_what_came_for_deleted_runs_are_tidied_away(stage: Stage) -> None:

@@ -19,6 +19,15 @@ def shard(valkey: Valkey) -> Reader:
     return made
 
 
+def test_a_key_of_another_type_gives_way_to_the_stream(shard: Reader) -> None:
+    redis().set(shard.stream, "in the way")
+    with pytest.raises(RedisError):
+        shard.read(0.0)
+    shard.make_group()
+    fill(shard.stream, 1, 10)
+    assert len(shard.read(0.0)) == 1
+
+
 def fill(stream: str, count: int, size: int) -> None:
     for _ in range(count):
         redis().xadd(stream, {"d": b"x" * size})
