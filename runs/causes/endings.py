@@ -83,7 +83,7 @@ def _ordered(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> li
 
 def _silence(parts: Sequence[PlacementState], nearest: Failure) -> Iterator[Failure]:
     """Yield one for the nodes that are out of contact, with the lines and the traceback of the nearest failure."""
-    silent = [part.node for part in parts if part.is_silent]
+    silent = [part.node for part in parts if part.is_silent and not part.is_stopped]
     if silent:
         cause = no_contact(silent)
         evidence = {**nearest.evidence, **cause.evidence}

@@ -24,6 +24,8 @@ class PlacementState:
     num_ranks: int = 1
     first_rank: int = 0
     lease_s: float = DEFAULT_LEASE_S
+    unheard_s: float = 0.0  # since its last report, also where control was away meanwhile
+    is_stopped: bool = False  # its node sees that a signal has stopped its supervisor: it is not lost
 
     @property
     def is_missing(self) -> bool:

@@ -77,7 +77,7 @@ def follow(attempt: Attempt, listener: Listener) -> bool:
             return False
         _describe_what_keeps_it(attempt, placements, listener)
         case = _case(attempt, placements, listener)
-        silent = [part.node for part in case.parts if part.is_silent]
+        silent = [part.node for part in case.parts if part.is_silent and not part.is_stopped]
         is_hung = record_hang(attempt, placements, listener.now, silent=silent)
         changed = _do(attempt, placements, judge(case), listener.now) or is_hung
         if changed and attempt.settling_at == listener.now:  # it may be settled at once: nothing else may be on its way
@@ -194,6 +194,8 @@ def _state(placement: Placement, listener: Listener) -> PlacementState:
         num_ranks=placement.num_ranks,
         first_rank=placement.first_rank,
         lease_s=placement.attempt.lease_s,
+        unheard_s=listener.attempt_unheard_s(placement),
+        is_stopped=listener.is_stopped(placement),
     )
 
 

@@ -6,11 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact
+from runs.causes import (
+    UNASKED,
+    Failure,
+    PlacementState,
+    cause_of,
+    cause_of_stop,
+    failures_of,
+    no_contact,
+    plain_cause,
+)
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending, failure_of_ending
 from runs.status import Phase, Status, Wanted
 from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass
+from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.failures.ranks import is_clean
 from trainyard.formats.words import listed
 
@@ -103,6 +113,8 @@ def judge(case: Case) -> Verdict:
         return _failing(case, fatal)
     if all(part.is_over for part in case.parts) or _is_done_without_the_rest(case):
         return _finishing(case, sorted(borne, key=_ended_at))
+    if stopped := [part.node for part in case.parts if part.is_stopped and not part.is_over]:
+        return _stopped_supervisors(case, stopped)
     silent = [part.node for part in case.parts if part.is_silent]
     if silent:
         return _leaving_behind(case) if _can_do_without(case, silent) else _out_of_contact(case, silent)
@@ -182,7 +194,9 @@ def _stopped(outcome: Status, code: str, sentence: str, evidence: JsonObject) ->
 
 def _failing(case: Case, fatal: Sequence[Failure]) -> Verdict:
     waited_s = case.settling_s or 0.0
-    others_over = all(part.is_over or part.is_silent for part in case.parts) or waited_s > STOP_LIMIT_S
+    # A node that sees its supervisor stopped ends it, and says so: it is not to be blamed for silence meanwhile.
+    is_open = any(not part.is_over and (part.is_stopped or not part.is_silent) for part in case.parts)
+    others_over = not is_open or waited_s > STOP_LIMIT_S
     code, cause = cause_of(fatal, case.parts)
     if case.may_end and waited_s <= SYSTEM_LIMITS_S.get(cause.cause_class, 0.0):
         return SETTLE  # whoever shut the nodes down was their system: it says why once their job is over
@@ -217,6 +231,22 @@ def _is_done_without_the_rest(case: Case) -> bool:
     )
 
 
+def _stopped_supervisors(case: Case, nodes: Sequence[str]) -> Verdict:
+    """The nodes answer, and end these supervisors unless they soon go on: nobody is to be looked for elsewhere."""
+    who = "The supervisor of this run on {} is" if len(nodes) == 1 else "The supervisors of this run on {} are"
+    sentence = f"{who.format(listed(nodes))} stopped (SIGSTOP)."
+    evidence: JsonObject = {"nodes": list(nodes)}
+    code = "supervisor-stopped"
+    if not case.has_go:
+        cause = plain_cause(CauseClass.PROCESS_LOST, sentence, **evidence)
+        sentence = f"{sentence} Nothing had started there; looking for another place."
+        return Verdict(Status.QUEUED, code, sentence, evidence, ends=True, cause=cause)
+    if case.status in (Status.STARTING, Status.RUNNING, Status.RESIZING):
+        sentence = f"{sentence} Its ranks may still train, and nothing arrives of it."
+        return Verdict(Status.RECOVERING, code, sentence, evidence, is_out_of_contact=True)
+    return Verdict(is_out_of_contact=True)
+
+
 def _out_of_contact(case: Case, silent: Sequence[str]) -> Verdict:
     names = listed(silent)
     nodes = f"{'Node' if len(silent) == 1 else 'Nodes'} {names} {'is' if len(silent) == 1 else 'are'}"
@@ -245,6 +275,8 @@ def _in_contact(case: Case) -> Verdict:
         return Verdict(go=True) if all(part.phase == Phase.READY for part in case.parts) else WAIT
     trains = all(part.phase in (Phase.RUNNING, Phase.ENDED) for part in case.parts)
     was_away = case.status in (Status.RECOVERING, Status.LOST)
+    if was_away and any(part.unheard_s > CONTACT_LOST_S and not part.is_over for part in case.parts):
+        return Verdict(is_out_of_contact=True)  # control was away: that it has not listened for long is no contact
     code, words = ("contact-back", "In contact again") if was_away else ("running", "Training started")
     nodes = listed([part.node for part in case.parts if not part.is_over_lease])
     if lost := [part.node for part in case.parts if part.is_over_lease]:  # and the run outlives it

@@ -44,6 +44,7 @@ class Listener:
         self.since = since
         self.statuses: dict[str, NodeStatus] = {}  # by node id
         self._silent_s: dict[str, float] = {}
+        self._unheard_s: dict[str, float] = {}
 
     def read_statuses(self, nodes: Iterable[Node]) -> None:
         """Read the nodes' own documents into ``statuses``."""
@@ -71,8 +72,20 @@ class Listener:
         key = keys.report_key(placement.node_id, placement.attempt_id)
         return self._silence(key, placement.reported_at or placement.attempt.created_at)
 
+    def attempt_unheard_s(self, placement: Placement) -> float:
+        """The same, with the time in which control was away."""
+        key = keys.report_key(placement.node_id, placement.attempt_id)
+        return self._unheard_s.get(key, self.attempt_silent_s(placement))
+
     def is_answering(self, node: Node) -> bool:
         return node.pk in self.statuses and self.node_silent_s(node) <= limits.CONTACT_LOST_S
+
+    def is_stopped(self, placement: Placement) -> bool:
+        """Whether the node worker sees that a signal has stopped the supervisor."""
+        status = self.statuses.get(placement.node_id)
+        if status is None or not self.is_answering(placement.node):
+            return False
+        return placement.attempt_id in status.attempts and status.attempts[placement.attempt_id].is_stopped
 
     def lists(self, placement: Placement) -> bool:
         """Whether the node worker still has a folder of the attempt."""
@@ -109,10 +122,11 @@ class Listener:
     def _record_news(self, key: str, at: str, last: str, news: dict[str, str]) -> None:
         last_at, _, received_at = last.partition("|")
         if at == last_at and received_at:
-            self._silent_s[key] = self.now.timestamp() - max(float(received_at), self.since)
+            self._unheard_s[key] = self.now.timestamp() - float(received_at)
+            self._silent_s[key] = min(self._unheard_s[key], self.now.timestamp() - self.since)
         else:
             news[key] = f"{at}|{self.now.timestamp()}"
-            self._silent_s[key] = 0.0
+            self._silent_s[key] = self._unheard_s[key] = 0.0
 
 
 def _status(source: _Source, text: bytes) -> NodeStatus:

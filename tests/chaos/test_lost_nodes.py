@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -131,7 +132,8 @@ def test_a_supervisor_paused_past_its_lease_is_replaced_and_ends_its_ranks_when_
         wait_until(lambda: yard.run(run)["attempt"] == 2, "it is placed again", patience_s=60)
         assert placed_on(yard, run) != [paused], "its slots are held until it has confirmed"
     finally:
-        os.kill(supervisor, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # its node has ended it
+            os.kill(supervisor, signal.SIGCONT)
     wait_until(lambda: not any(psutil.pid_exists(rank) for rank in ranks), "its ranks have ended", patience_s=20)
     row = scene.finish("supervisor is paused past its lease")
     request.config.stash.setdefault(ROWS, []).append(row)

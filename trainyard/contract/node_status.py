@@ -49,6 +49,7 @@ class ListedAttempt(WireStruct):
     # It is over, and all of its records and output have arrived. Control lists it no more, takes no file of it, and the
     # node forgets its folder a day later.
     is_done: bool = False
+    is_stopped: bool = False  # a signal has stopped its supervisor: the node ends it with its ranks 15 s later
     output: OutputState | None = None
 
 

@@ -13,6 +13,8 @@ CLASSES = {
     "checkpoints_unusable": CauseClass.STORAGE,
     "environment": CauseClass.ENVIRONMENT,
     "supervisor_killed": CauseClass.PROCESS_LOST,
+    "supervisor_stopped": CauseClass.PROCESS_LOST,
+    "supervisor_unanswering": CauseClass.PROCESS_LOST,
     "fence_killed": CauseClass.PROCESS_LOST,
     "hang": CauseClass.HANG,
     "network_stall": CauseClass.NETWORK,
@@ -29,6 +31,8 @@ SENTENCES = {
     "they had not sent by then is lost.",
     "stale_fence": "A newer attempt of this run exists; {node} ended this one.",
     "supervisor_killed": "The supervisor on {node} was killed; its ranks ended with it.",
+    "supervisor_stopped": "The supervisor on {node} was stopped (SIGSTOP) for 15 s; {node} ended it with its ranks.",
+    "supervisor_unanswering": "The supervisor on {node} did not answer for 30 s; {node} ended it with its ranks.",
     "fence_killed": "The process reaper on {node} was killed; its ranks ended with it.",
 }
 

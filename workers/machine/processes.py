@@ -16,6 +16,9 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
+STOPPED = "T"  # what ``state_of`` says of a process that a signal has stopped; a debugger's stop is "t"
+STOPPED_AFTER_S = 2.0  # somebody may stop a process for a moment
+
 SIGNALLED = 128  # and the number of a signal: how a shell says that it ended a program
 
 PROC = Path("/proc")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -23,11 +22,11 @@ from trainyard.contract.orders import Go, Locked, Order
 from trainyard.contract.reports import Reason
 from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
+from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.attempt.zygote_messages import StartRequest
 from workers.data_access.roots import location_problem
-from workers.machine.processes import send
-from workers.node.dead_supervisors import StillAlive, finish_dead
+from workers.node.dead_supervisors import Standstills, StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
 from workers.node.memory import NodeMemory
 from workers.node.output import working_folder
@@ -48,7 +47,6 @@ log = structlog.get_logger(__name__)
 
 NUM_THREADS = 8
 SETTLED_S = 60.0  # of desired states without it, after which the server knows that an attempt is done
-UNANSWERED_LIMIT_S = 30.0  # a supervisor that is to stop and does not answer for so long is ended with its ranks
 ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
 
@@ -85,7 +83,7 @@ class Attempts:
         self._pool = ThreadPoolExecutor(max_workers=NUM_THREADS, thread_name_prefix="attempt")
         self._listed: dict[str, DesiredAttempt] = {}
         self._troubles: dict[str, str] = {}  # why attempts cannot be prepared yet
-        self._unanswered: dict[str, float] = {}  # since when their supervisors do not answer, by attempt
+        self._standstills = Standstills()
         self._done: dict[str, float] = {}  # by attempt: when, by the server's clock, it was first seen to be done
         self._settled: set[str] = set()  # attempts that need not be listed any more
 
@@ -104,6 +102,7 @@ class Attempts:
         """Return every attempt that has a folder here, but for those that the server knows to be done: a day of short
         trials leaves thousands of them."""
         found: dict[str, ListedAttempt] = {}
+        stopped = self._standstills.stopped()
         for attempt, folder in list(self._folders.items()):
             if attempt not in self._settled and (order := folder.order()) is not None:
                 found[attempt] = ListedAttempt(
@@ -111,6 +110,7 @@ class Attempts:
                     fence=order.fence,
                     phase=folder.phase(),
                     is_done=folder.is_done(),
+                    is_stopped=attempt in stopped,
                     output=output_state(folder),
                 )
         return found
@@ -209,19 +209,29 @@ class Attempts:
         elif entry.go is not None and self._is_ready(attempt):
             self._go(attempt, entry.fence, entry.go)
 
-    def watch(self) -> None:
-        """Finish the attempts whose supervisor died, advance those that are over, send traces of those that run."""
-        for attempt, folder in list(self._folders.items()):
+    def watch(self) -> bool:
+        """Finish attempts whose supervisor died, advance those that are over, send traces of those that run. Returns
+        whether the server should see the list at once."""
+        folders = list(self._folders.items())
+        open_ones = [folder for _, folder in folders if not folder.is_done()]
+        living = {folder.attempt: pid for folder in open_ones if (pid := folder.lock_holder()) is not None}
+        has_news = self._standstills.look(living, may_end=self._may_end)
+        for attempt, folder in folders:
             if attempt in self._busy:
                 continue
             entry = self._listed.get(attempt)
             if folder.is_ended():
                 if self._finished.is_due(folder, is_listed=entry is not None):
                     self._begin(attempt, partial(self._advance, folder, entry))
-            elif folder.was_started() and folder.lock_holder() is None:
+            elif folder.was_started() and attempt not in living:
                 self._begin(attempt, partial(self._finish_dead, folder))
             elif folder.unsent_traces() or self._finished.is_live_due(folder):
                 self._begin(attempt, partial(self._finished.send_while_running, folder))
+        return has_news
+
+    def _may_end(self, attempt: str) -> bool:
+        """Whether a supervisor that does not go on is ended: a person may want to hear of it alone."""
+        return (order := self._folders[attempt].order()) is None or HangRules.of(order.spec).action != "notify"
 
     def _prepare(self, order: Order) -> None:
         folder = AttemptFolder(self._home / "attempts" / order.attempt)
@@ -280,23 +290,13 @@ class Attempts:
         """Stop the order's attempt, or see to it that it never starts."""
         folder = self._folders.get(order.attempt)
         if folder is not None and folder.is_ended():
-            self._unanswered.pop(order.attempt, None)
+            self._standstills.answered(order.attempt)
             return
         if folder is not None and folder.was_started():
-            if send_request(socket_path(folder.path), request) is not None:
-                self._unanswered.pop(order.attempt, None)
-            elif (pid := folder.lock_holder()) is not None:
-                self._end_unanswering(folder, pid)
+            has_answered = send_request(socket_path(folder.path), request) is not None
+            self._standstills.answered(order.attempt, None if has_answered else folder.lock_holder())
         elif order.attempt not in self._busy:
             self._end_unstarted(order, code="stopped", sentence=STOPPED_BEFORE_START, phase=Phase.ENDED)
-
-    def _end_unanswering(self, folder: AttemptFolder, pid: int) -> None:
-        """Kill a supervisor that was stopped by a signal, or hangs: its reaper ends the ranks, which may still train
-        beside those of a newer attempt."""
-        since = self._unanswered.setdefault(folder.attempt, time.monotonic())
-        if time.monotonic() - since > UNANSWERED_LIMIT_S:
-            log.warning("supervisor.unanswering", attempt=folder.attempt, supervisor=pid)
-            send(pid, signal.SIGKILL)
 
     def _end_unstarted(self, order: Order, *, code: str, sentence: str, phase: Phase) -> None:
         """Leave a folder whose report says that nothing ran here, so that a late order does not start it after all."""
@@ -309,8 +309,9 @@ class Attempts:
 
     def _finish_dead(self, folder: AttemptFolder) -> None:
         # It may have ended in order meanwhile: it writes its final report before it lets go of the lock.
-        if not folder.is_ended():
-            finish_dead(folder)
+        if not folder.is_ended() and folder.lock_holder() is None:
+            finish_dead(folder, self._standstills.killed.get(folder.attempt, ""))
+        self._standstills.killed.pop(folder.attempt, None)
 
     def _advance(self, folder: AttemptFolder, entry: DesiredAttempt | None) -> None:
         if self._finished.advance(folder, entry):

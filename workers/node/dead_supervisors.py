@@ -1,9 +1,11 @@
-"""Attempts whose supervisor is gone: end their processes, and write the final report with the proof."""
+"""Attempts whose supervisor is gone, or does not go on: end their processes, and write the final report with the
+proof."""
 
 from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Mapping
 
 import structlog
 from msgspec.structs import replace
@@ -15,7 +17,17 @@ from trainyard.failures.node_endings import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_name
-from workers.machine.processes import Process, descendants_of, identify, is_alive, send, with_environment
+from workers.machine.processes import (
+    STOPPED,
+    STOPPED_AFTER_S,
+    Process,
+    descendants_of,
+    identify,
+    is_alive,
+    send,
+    state_of,
+    with_environment,
+)
 from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import socket_path
@@ -23,21 +35,68 @@ from workers.transport.control_socket import socket_path
 log = structlog.get_logger(__name__)
 
 SWEEP_LIMIT_S = 30.0
+STOPPED_LIMIT_S = 15.0  # as of a stopped rank
+UNANSWERED_LIMIT_S = 30.0  # a supervisor that is to stop and does not answer for so long is ended with its ranks
+STOPPED_TOO_LONG = "supervisor_stopped"  # the code of the reason
+UNSEEN_S = 5.0  # a node worker that was kept from looking for longer knows nothing of that time
 
 
 class StillAlive(RuntimeError):
     """Processes of the attempt do not end, so it is not over."""
 
 
-def finish_dead(folder: AttemptFolder) -> AttemptReport:
-    """End what a dead supervisor left and write the final report. Raises StillAlive."""
+class Standstills:
+    """Supervisors that live and do not go on. Such a one is killed: its reaper then ends the ranks, which may still
+    train beside those of a newer attempt. ``look`` and ``answered`` may be called from different threads."""
+
+    def __init__(self) -> None:
+        self._stopped: dict[str, float] = {}  # since when the kernel has stopped them, by attempt; monotonic
+        self._unanswered: dict[str, float] = {}  # since when they do not answer a request to stop
+        self._looked_at = 0.0
+        self.killed: dict[str, str] = {}  # by attempt: the code of the reason
+
+    def look(self, living: Mapping[str, int], *, may_end: Callable[[str], bool]) -> bool:
+        """Take note of which of the supervisors (pid by attempt) are stopped, and end those that have been for long.
+        Returns whether others are to be reported than before."""
+        now, before = time.monotonic(), self.stopped()
+        unseen_s = now - self._looked_at if now - self._looked_at > UNSEEN_S else 0.0
+        self._looked_at = now
+        stopped = [attempt for attempt, pid in living.items() if state_of(pid) == STOPPED]
+        self._stopped = {attempt: self._stopped.get(attempt, now) + unseen_s for attempt in stopped}
+        for attempt, since in self._stopped.items():
+            if now - since > STOPPED_LIMIT_S and may_end(attempt):
+                self._kill(attempt, living[attempt], STOPPED_TOO_LONG)
+        return self.stopped() != before
+
+    def stopped(self) -> set[str]:
+        """Return the attempts whose supervisors have been stopped for STOPPED_AFTER_S at the last look, and those that
+        were killed for it and whose end is not reported yet."""
+        stopped = {attempt for attempt, since in self._stopped.items() if self._looked_at - since >= STOPPED_AFTER_S}
+        return stopped | {attempt for attempt, code in list(self.killed.items()) if code == STOPPED_TOO_LONG}
+
+    def answered(self, attempt: str, pid: int | None = None) -> None:
+        """Take note of whether a supervisor that is to stop has answered; ``pid``: this one has not."""
+        if pid is None:
+            self._unanswered.pop(attempt, None)
+        elif time.monotonic() - self._unanswered.setdefault(attempt, time.monotonic()) > UNANSWERED_LIMIT_S:
+            self._kill(attempt, pid, "supervisor_unanswering")
+
+    def _kill(self, attempt: str, pid: int, code: str) -> None:
+        log.warning("supervisor.ended", attempt=attempt, supervisor=pid, code=code)
+        self.killed[attempt] = code
+        send(pid, signal.SIGKILL)
+
+
+def finish_dead(folder: AttemptFolder, killed: str = "") -> AttemptReport:
+    """End what a dead supervisor left and write the final report. ``killed``: the code of the reason for which this
+    node killed it. Raises StillAlive."""
     order = folder.order()
     assert order is not None
     last = folder.report()
     ended = _sweep(order, folder)
     save_unread_output(order, folder)
     now = time.time()
-    code = "fence_killed" if folder.reaper_mark.exists() else "supervisor_killed"
+    code = "fence_killed" if folder.reaper_mark.exists() else killed or "supervisor_killed"
     reason = Reason(
         code=code,
         sentence=ending_sentence(code, order.node_name),

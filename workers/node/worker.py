@@ -132,7 +132,7 @@ class NodeWorker:
         self._loop("health", HEALTH_EVERY_S, self._sample_health)
         self._loop("status", STATUS_EVERY_S, self._send_status, self._status_due)
         self._loop("desired", DESIRED_EVERY_S, self._read_desired, self._nudged)
-        self._loop("watch", WATCH_EVERY_S, self._attempts.watch)
+        self._loop("watch", WATCH_EVERY_S, self._watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
         self._loop("trust", SWEEP_EVERY_S, self._server.follow_authorities)
         self._loop("memory", SWEEP_EVERY_S, self._memory.remove_abandoned)
@@ -186,6 +186,10 @@ class NodeWorker:
     def _sample_health(self) -> None:
         self._latest_health = self._health.sample()
         self._health_sender.send(self._latest_health)
+
+    def _watch(self) -> None:
+        if self._attempts.watch():
+            self._status_due.set()
 
     def _send_status(self) -> None:
         key = up_key(self._config.id)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import structlog
@@ -19,12 +20,14 @@ from workers.data_access.roots import ROOTS
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES
 from workers.machine.passed_variables import passed_variables
+from workers.machine.processes import STOPPED, STOPPED_AFTER_S, state_of
 
 log = structlog.get_logger(__name__)
 
 START_LIMIT_S = 120.0
 FORK_LIMIT_S = 30.0
 LONGEST_PAUSE_S = 5.0
+LOOK_EVERY_S = 0.1
 
 # What a warm process, and with it /proc/PID/environ of every rank, may show beside what passes to ranks too. Nothing
 # secret.
@@ -75,7 +78,7 @@ class ZygoteKeeper:
                 process = self._start()
                 if self._is_ready.is_set():
                     pause_s = 0.2
-                process.wait()
+                self._wait_for_end(process)
                 why = f"status {process.returncode}"
             except OSError as error:  # the machine has no process or descriptor to spare: it may have one later
                 why = str(error)
@@ -84,6 +87,17 @@ class ZygoteKeeper:
                 log.warning("zygote.died", why=why, pause_s=pause_s)
                 self._over.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _wait_for_end(self, process: subprocess.Popen[bytes]) -> None:
+        """Return once it has ended. One that a signal has stopped is killed: new attempts would wait for it, and none
+        that has begun needs it."""
+        stopped_at: float | None = None
+        while process.poll() is None:
+            if state_of(process.pid) != STOPPED:
+                stopped_at = None
+            elif time.monotonic() - (stopped_at := stopped_at or time.monotonic()) >= STOPPED_AFTER_S:
+                process.kill()
+            time.sleep(LOOK_EVERY_S)
 
     def stop(self) -> None:
         """Close the channel: at its end-of-file the warm process exits."""

@@ -322,3 +322,53 @@ def test_a_node_that_is_being_stopped_trains_on_while_its_ranks_save(yard: Yard)
     for _ in range(8):
         yard.say("running")
         assert yard.tick() == "RUNNING"
+
+
+def test_a_control_that_was_away_does_not_take_its_own_absence_for_contact(yard: Yard) -> None:
+    yard.start()
+    lose(yard)
+    assert yard.status == "RECOVERING"
+    for _ in range(3):
+        yard.later(8)  # nobody listens for longer than control may pause
+        for _ in range(2):
+            yard.say("running", 0)
+            assert yard.tick(1) == "RECOVERING"
+    assert yard.attempt.contact_lost_at is not None
+    codes = list(yard.run.events.values_list("code", flat=True))
+    assert codes.count("contact-lost") == 1 and "contact-back" not in codes
+
+
+def test_a_stopped_supervisor_is_named_and_its_node_is_not_out_of_contact(yard: Yard) -> None:
+    yard.start()
+    yard.say("running")
+    yard.voices[1].listed[yard.attempt.pk]["is_stopped"] = True
+    yard.voices[1].up(yard.now)
+    yard.say("running", 0)
+    assert yard.tick() == "RECOVERING"
+    assert yard.run.reason_sentence == (
+        "The supervisor of this run on node-b is stopped (SIGSTOP). Its ranks may still train, and nothing arrives of "
+        "it."
+    )
+    for _ in range(8):
+        yard.say("running", 0)
+        assert yard.tick() == "RECOVERING"
+    assert not yard.run.events.filter(code="contact-lost").exists()
+    felt = {"type": "RuntimeError", "message": "[gloo/transport/tcp/pair.cc:547] Connection closed by peer"}
+    yard.say("ended", 0, ranks=[rank(0, yard.now.timestamp(), exit_code=1, error=felt)])
+    yard.tick()  # what the neighbour felt comes before what its node reports
+    assert yard.attempt.ended_at is None
+    reason = {"code": "supervisor_stopped", "sentence": "The supervisor on node-b was stopped (SIGSTOP) for 15 s."}
+    yard.say("ended", 1, reason=reason)
+    for _ in range(7):
+        yard.tick()
+    assert yard.run.attempts.get(number=1).known_cause.sentence.startswith("The supervisor on node-b was stopped")
+    assert yard.run.attempts.get(number=1).known_cause.cause_class == "process-lost"
+
+
+def test_a_supervisor_that_goes_on_again_brings_the_run_back(yard: Yard) -> None:
+    yard.start()
+    yard.voices[1].listed[yard.attempt.pk]["is_stopped"] = True
+    yard.tick()
+    assert yard.status == "RECOVERING"
+    yard.say("running")
+    assert yard.tick() == "RUNNING"

@@ -228,3 +228,30 @@ def test_a_rule_of_the_log_is_met_on_the_node_and_reported(
         node.close()
     assert (found["label"], found["action"], found["count"]) == ("slow-disk", "exclude-node", 5)
     assert (found["rank"], found["line"]) == (0, "nfs: server 0 gone")
+
+
+def test_a_stopped_supervisor_is_reported_and_ended_with_its_ranks(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
+    os.kill(supervisor_of(calm_node, order), signal.SIGSTOP)
+
+    def is_reported() -> bool:
+        listed = (calm_node.up() or {})["attempts"].get(order["attempt"], {})
+        return bool(listed.get("is_stopped"))
+
+    until(is_reported, 10)
+    reason = calm_node.wait_for(order, "ended")["reason"]
+    assert (reason["code"], reason["sentence"]) == (
+        "supervisor_stopped",
+        "The supervisor on calm was stopped (SIGSTOP) for 15 s; calm ended it with its ranks.",
+    )
+    assert all_gone(pids)
+
+
+def test_a_stopped_warm_process_is_replaced_before_anybody_waits_for_it(bare_node: ControlledNode) -> None:
+    launch_family(bare_node)
+    stopped = zygote_of(bare_node)
+    os.kill(stopped, signal.SIGSTOP)
+    until(lambda: start_of(stopped) is None, 10)
+    order = bare_node.order("print('warm')")
+    bare_node.launch(order)
+    assert bare_node.wait_for(order, "ended")["reason"] is None

@@ -8,13 +8,13 @@ from statistics import median
 
 from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
+from workers.machine.processes import STOPPED_AFTER_S
 from workers.progress.description import Description, described
 from workers.progress.marker import Marks
 
 LEAST_S = 60.0  # of auto
 MEDIANS = 10
 PATIENT_S = 600.0  # at least: before the first step, and in what stands beside the steps
-STOPPED_AFTER_S = 2.0  # somebody may stop a process for a moment
 STOPPED_LIMIT_S = 15.0  # a stopped process goes on by no means of its own
 SUSPECT_S = 5.0  # a rank without progress for so long is reported, with where it stands
 PATIENT = frozenset(("data", "checkpoint", "validation", "compilation"))

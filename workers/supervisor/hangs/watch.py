@@ -10,7 +10,7 @@ from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import cpu_s, descendants_of, state_of
+from workers.machine.processes import STOPPED, cpu_s, descendants_of, state_of
 from workers.progress.marker import Marker
 from workers.rank_process.cold_rank import MarksFile
 from workers.supervisor.hangs.connections import LASTING_TRIES, unacknowledged
@@ -22,7 +22,6 @@ EVERY_S = 0.5
 LIFE_EVERY_S = 2.0  # how often processor time and output are looked at
 BUSY_SHARE = 0.05  # of one core
 CUT_LIMIT_S = 7.5  # without progress, where a network is cut; one that is back after 6 s has carried something by then
-STOPPED = "T"  # by a signal; a debugger's stop is "t"
 
 
 class HangWatch:
@@ -55,7 +54,7 @@ class HangWatch:
                     now=now,
                     at=time.time(),
                     marks=marker.read(),
-                    is_stopped=state_of(rank.main_pid) == STOPPED,
+                    is_stopped=any(state_of(pid) == STOPPED for pid in {rank.main_pid, rank.pid}),
                     is_alive=self._life.is_seen(rank, now),
                 )
                 stall = tracker.update(sample)
