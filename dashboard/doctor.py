@@ -10,7 +10,6 @@ import ssl
 import sys
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import django
@@ -41,27 +40,31 @@ def examine_tls() -> int:
     from django.utils import timezone
 
     from runs.serving import certificates
-    from trainyard.rest.trust import AUTHORITIES
+    from trainyard.rest.trust import certificates_in
 
-    if not settings.IS_TLS_SERVED:
+    if not (settings.IS_TLS or settings.IS_TLS_SERVED):
         print(f"{'-':<7} {'TLS':<11} Served without TLS; `trainyard tls init` makes certificates.")
         return 0
     folder, url = settings.TLS_FOLDER, str(settings.PUBLIC_URL)
-    authorities = folder / AUTHORITIES
-    trusted = authorities if authorities.exists() and authorities.stat().st_size else None
-    wrong = certificates.problems(folder, url, timezone.now())
-    wrong += [one for place in (url, str(settings.VALKEY_TLS_URL)) for one in connection_problems(place, trusted)]
+    is_ours = settings.IS_TLS_SERVED and settings.PROXY_AUTHORITIES is None
+    wrong = certificates.problems(folder, url, timezone.now()) if is_ours else []
+    trusted = certificates.bundle()
+    # As it joins a node trusts the one authority that its token names, later all of them.
+    wrong += connection_problems(url, "".join(certificates_in(trusted)[:1]))
+    wrong += connection_problems(str(settings.VALKEY_TLS_URL), trusted)
     for sentence in dict.fromkeys(wrong):
         print(f"{'FAILED':<7} {'TLS':<11} {sentence}", flush=True)
     if not wrong:
-        found = certificates.served(folder)
-        assert found is not None, "there are no problems with what is not there"
-        print(f"{'ok':<7} {'TLS':<11} Served with a certificate until {found.server.ends_at:%Y-%m-%d}.", flush=True)
+        found = certificates.served(folder) if is_ours else None
+        by = f"with a certificate until {found.server.ends_at:%Y-%m-%d}" if found else f"by a proxy at {url}"
+        print(f"{'ok':<7} {'TLS':<11} Served {by}.", flush=True)
     return len(wrong)
 
 
-def connection_problems(url: str, trusted: Path | None) -> Iterator[str]:
-    """Connect as a node does, and yield what it would not accept. A server that is not running is not wrong."""
+def connection_problems(url: str, trusted: str) -> Iterator[str]:
+    """Connect as a node does, and yield what it would not accept. A server that is not running is not wrong.
+    ``trusted``: authorities, as PEM; empty: those of the system."""
+    from trainyard.rest.http_clients import known_authorities
     from trainyard.rest.trust import sentence_of
 
     parts = urlsplit(url)
@@ -69,7 +72,7 @@ def connection_problems(url: str, trusted: Path | None) -> Iterator[str]:
         return
     place = f"{parts.hostname}:{parts.port or 443}"
     try:
-        context = ssl.create_default_context(cafile=trusted)
+        context = ssl.create_default_context(cadata=trusted) if trusted else known_authorities()
         with socket.create_connection((parts.hostname, parts.port or 443), CONNECT_S) as connection:
             context.wrap_socket(connection, server_hostname=parts.hostname).close()
     except ssl.SSLError as error:

@@ -30,6 +30,8 @@ TLS_FOLDER = tls_folder(HOME)
 # Set it behind a proxy that ends TLS.
 PUBLIC_URL = os.environ.get("PUBLIC_URL", hosts.url(HOST, PORT, is_tls=IS_TLS_SERVED)).rstrip("/")
 IS_TLS = PUBLIC_URL.startswith("https://")
+# Whom nodes trust where a proxy in front of us shows another certificate than ours.
+PROXY_AUTHORITIES = hosts.proxy_authorities(os.environ.get("TRAINYARD_CA", ""), PUBLIC_URL)
 # Where apps of runs are opened, each in an origin of its own: https://*.apps.example.org
 PROXY_ORIGIN = hosts.proxy_origin(
     os.environ.get("TRAINYARD_PROXY_ORIGIN", "").rstrip("/"), PUBLIC_URL, os.environ.get("PROXY_PORT", "")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
 
 from runs.interactive.addresses import ProxyOrigin
+from trainyard.rest.trust import certificates_in
 
 EVERY_ADDRESS = ("0.0.0.0", "::")
 THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
@@ -24,6 +26,20 @@ def url(host: str, port: int, *, is_tls: bool = False) -> str:
 def valkey_url(public_url: str, port: str) -> str:
     """Return the address with TLS at which nodes on other machines reach the embedded Valkey."""
     return f"rediss://{bracketed(urlsplit(public_url).hostname or '')}:{port or VALKEY_TLS_PORT}/0"
+
+
+def proxy_authorities(given: str, public_url: str) -> Path | None:
+    """Return the file of authorities that vouch for a proxy in front of us; None where it is called without TLS. Raises
+    ValueError, which says what is wrong with what was ``given``."""
+    if not given or not public_url.startswith("https://"):
+        return None
+    try:
+        text = Path(given).read_text()
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"TRAINYARD_CA is {given!r}, which cannot be read: {error}") from error
+    if not certificates_in(text):
+        raise ValueError(f"TRAINYARD_CA is {given!r}, which holds no certificate (PEM).")
+    return Path(given)
 
 
 def allowed(host: str, public_url: str, more: str) -> list[str]:

@@ -47,8 +47,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
             action="append",
             default=[],
             metavar="NAME",
-            help="a further host name or address of the server; may be repeated. Default: those of this machine, HOST "
-            "and PUBLIC_URL",
+            help="a further host name or address of the server, besides those of this machine, HOST and PUBLIC_URL; "
+            "may be repeated. Default for renew and rotate: the names that the certificate has",
         )
     use = commands.add_parser("use", help="serve with a certificate of another authority, as of a company")
     use.add_argument("--certificate", type=Path, required=True, metavar="FILE", help="the certificate and its chain")
@@ -65,7 +65,8 @@ def change(options: argparse.Namespace, place: Path, now: datetime) -> None:
         folder.bring(place, options.certificate, options.key, options.ca)
         print(f"{FOLLOWS} {RESTART}")
         return
-    names = [*options.name, *names_here()]
+    before = served(place)
+    names = list(dict.fromkeys([*(options.name or (before.server.names if before else ())), *names_here()]))
     if options.command == "init":
         folder.begin(place, names, now)
         print("Start the server anew: it serves with TLS then. Nodes that are elsewhere join again.")

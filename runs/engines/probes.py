@@ -6,15 +6,26 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import unquote, urlsplit
 
 from runs.engines.findings import Finding
+from runs.serving import certificates
 from trainyard.contract.base import BadDocument, JsonObject, decode
 
-JOIN_ADVICE = "Set the cluster's server, or start the server with a PUBLIC_URL that the machines reach."
+JOIN_ADVICE = (
+    "Set the cluster's server, or start the server with a PUBLIC_URL that the machines reach. Where a proxy's "
+    "certificate is refused, start it with TRAINYARD_CA, a file of the authority that signed it (docs/tls.md)."
+)
 VALKEY_ADVICE = "Start the server with a REDIS_URL that the machines reach."
 FOLDER_ADVICE = "The folder must be there on every machine, and the user of the nodes must be able to write to it."
 
 
 def probe_words(interpreter: str, server: str, redis_url: str, folder: str) -> list[str]:
-    return [interpreter, "-P", "-m", "workers.machine.probe", server, valkey_place(redis_url), folder]
+    words = [interpreter, "-P", "-m", "workers.machine.probe", server, valkey_place(redis_url), folder]
+    return [*words, *trusted_words()]
+
+
+def trusted_words() -> list[str]:
+    """Return by which authority a machine is to know the server, as its join token says it."""
+    found = certificates.fingerprint()
+    return [found] if found else []
 
 
 def probe_answers(text: str) -> list[JsonObject]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from trainyard.contract.calls.joining import pinned
-from trainyard.rest.trust import AUTHORITIES, SERVER
+from trainyard.rest.trust import AUTHORITIES, SERVER, certificates_in, fingerprint_of
 
 OWN_KEY = "ca-key.pem"
 SOON = timedelta(days=30)
@@ -54,21 +55,26 @@ def served(folder: Path) -> Served | None:
 
 
 def bundle() -> str:
-    """Return the authorities that nodes trust, as PEM; empty where there are none of ours."""
-    if not settings.IS_TLS_SERVED:
-        return ""
-    try:
-        return str((settings.TLS_FOLDER / AUTHORITIES).read_text())
-    except OSError:
-        return ""
+    """Return the authorities that nodes trust, as PEM: those that vouch for a proxy in front, then ours. Empty where
+    those of their systems will do."""
+    places = [settings.PROXY_AUTHORITIES, settings.TLS_FOLDER / AUTHORITIES if settings.IS_TLS_SERVED else None]
+    found: list[str] = []
+    for place in filter(None, places):
+        with contextlib.suppress(OSError):
+            found += certificates_in(place.read_text())
+    return "".join(dict.fromkeys(found))
+
+
+def fingerprint() -> str:
+    """Return that of the authority by which a node knows the server as it joins; empty without one."""
+    found = certificates_in(bundle())
+    return fingerprint_of(found[0]) if found else ""
 
 
 def pin(token: str) -> str:
     """Return the join token with the fingerprint of the authority: whoever joins knows it from the first contact on."""
-    if not settings.IS_TLS_SERVED:
-        return token
-    found = _read(settings.TLS_FOLDER / AUTHORITIES)
-    return pinned(token, _facts(found[0]).fingerprint) if found else token
+    found = fingerprint()
+    return pinned(token, found) if found else token
 
 
 def warning(now: datetime | None = None) -> str:

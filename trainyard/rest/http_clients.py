@@ -7,8 +7,10 @@ letters, too. Libraries with clients of their own read the environment: ``spare_
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os
+import ssl
 from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -59,6 +61,14 @@ def direct_client(**options: Any) -> httpx.Client:
     return _client(lambda _: None, options)
 
 
+@functools.cache
+def known_authorities() -> ssl.SSLContext:
+    """Return the context that trusts the authorities of the machine, where a company's are, and those of certifi."""
+    context = httpx.create_ssl_context()
+    context.load_default_certs()
+    return context
+
+
 def why_not(error: Exception) -> str:
     """Return what went wrong on the way, with the proxy's name. Texts of other errors may quote what was sent."""
     return (isinstance(error, httpx.TransportError) and str(error)) or type(error).__name__
@@ -84,12 +94,12 @@ class _Routed(httpx.BaseTransport):
 
     def __init__(self, route: Route, verify: Any) -> None:
         self._route, self._verify = route, verify
-        self._transports: dict[str, httpx.HTTPTransport] = {}
+        self._transports: dict[tuple[str, str], httpx.HTTPTransport] = {}
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         proxy = self._route(request.url)
         try:
-            return self._transport(proxy).handle_request(request)
+            return self._transport(request.url.scheme, proxy).handle_request(request)
         except httpx.TransportError as error:
             found = f", through {proxy}" if proxy else _unused_proxy(self._route, request.url)
             if not found:
@@ -100,16 +110,19 @@ class _Routed(httpx.BaseTransport):
         for one in self._transports.values():
             one.close()
 
-    def _transport(self, proxy: Proxy | None) -> httpx.HTTPTransport:
-        url = proxy.url if proxy else ""
-        if url not in self._transports:
+    def _transport(self, scheme: str, proxy: Proxy | None) -> httpx.HTTPTransport:
+        key = scheme, proxy.url if proxy else ""
+        if key not in self._transports:
+            verify = self._verify
+            if verify is True:  # reading authorities takes tens of milliseconds, which plain HTTP need not
+                verify = known_authorities() if scheme == "https" else False
             try:
-                self._transports[url] = httpx.HTTPTransport(verify=self._verify, proxy=url or None)
+                self._transports[key] = httpx.HTTPTransport(verify=verify, proxy=key[1] or None)
             except ImportError:
                 raise httpx.ProxyError("SOCKS needs the package socksio: pip install socksio") from None
             except (ValueError, httpx.InvalidURL):
                 raise httpx.ProxyError("a proxy's address begins with http://, https:// or socks5://") from None
-        return self._transports[url]
+        return self._transports[key]
 
 
 def _way_to_server(url: httpx.URL) -> Proxy | None:

@@ -1,5 +1,5 @@
-"""``python -m workers.machine.probe SERVER VALKEY FOLDER``: whether this machine could be a node. Prints one line of
-JSON. VALKEY is ``host:port`` or the path of a socket."""
+"""``python -m workers.machine.probe SERVER VALKEY FOLDER [FINGERPRINT]``: whether this machine could be a node. Prints
+one line of JSON. VALKEY is ``host:port`` or the path of a socket, FINGERPRINT that of the authority in join tokens."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,23 +15,26 @@ import httpx
 
 from trainyard import __version__
 from trainyard.rest.http_clients import server_client
+from trainyard.rest.trust import sentence_of
+from workers.transport.node_config import CannotStart
+from workers.transport.trust import Trust
 
 LIMIT_S = 10.0
 
 
 def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
-    if len(words) != 3:
+    if len(words) not in (3, 4):
         print(__doc__, file=sys.stderr)
         return 2
     print(json.dumps({"host": socket.gethostname(), "version": __version__, "problems": problems_of(*words)}))
     return 0
 
 
-def problems_of(server: str, valkey: str, folder: str) -> list[str]:
+def problems_of(server: str, valkey: str, folder: str, fingerprint: str = "") -> list[str]:
     """Return what a node here would not reach, each with its name and a colon in front."""
     checks = {
-        "server": lambda: _reach_server(server),
+        "server": lambda: _reach_server(server, fingerprint),
         "Valkey": lambda: _reach_valkey(valkey),
         "folder": lambda: _write_in(Path(folder)),
     }
@@ -40,15 +44,23 @@ def problems_of(server: str, valkey: str, folder: str) -> list[str]:
 def _problem_of(check: Callable[[], None]) -> str:
     try:
         check()
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+    except (CannotStart, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         return str(error) or type(error).__name__
     return ""
 
 
-def _reach_server(server: str) -> None:
-    # Any answer is one: whom to trust the node learns with its join token.
-    with server_client(timeout=LIMIT_S, verify=False) as client:
-        client.get(f"{server.rstrip('/')}/api/v1/health")
+def _reach_server(server: str, fingerprint: str) -> None:
+    server = server.rstrip("/")
+    with tempfile.TemporaryDirectory() as home:
+        trust = Trust(Path(home))
+        trust.take_given()
+        if fingerprint:
+            trust.meet(server, fingerprint)
+        try:
+            with server_client(timeout=LIMIT_S, verify=trust.verify()) as client:
+                client.get(f"{server}/api/v1/health")  # any answer is one
+        except httpx.TransportError as error:
+            raise CannotStart(sentence_of(error, server) or str(error)) from error
 
 
 def _reach_valkey(valkey: str) -> None:

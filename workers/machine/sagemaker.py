@@ -1,5 +1,5 @@
-"""``python -m workers.machine.sagemaker node ...`` or ``... try SERVER VALKEY``: what the container of a SageMaker
-training job starts.
+"""``python -m workers.machine.sagemaker node ...`` or ``... try SERVER VALKEY [FINGERPRINT]``: what the container of a
+SageMaker training job starts.
 
 ``node`` finds out which of the job's machines this is, reads its join token from AWS Secrets Manager with the role of
 the job, and becomes ``python -m workers.node``. ``try`` tries what a node does, and ends. What went wrong is written to
@@ -46,10 +46,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if words[:1] == ["node"]:
             become_node(words[1:], root, folder)
-        if words[:1] != ["try"] or len(words) != 3:
+        if words[:1] != ["try"] or len(words) not in (3, 4):
             print(__doc__, file=sys.stderr)
             return 2
-        if problems := problems_of(words[1], words[2], str(folder)):
+        if problems := problems_of(words[1], words[2], str(folder), *words[3:]):
             raise CannotStart(f"{'; '.join(problems)}.")
     except CannotStart as error:
         print(error, file=sys.stderr)

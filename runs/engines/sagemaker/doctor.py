@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from runs.engines.findings import Finding
 from runs.engines.machine_system import SystemAway
-from runs.engines.probes import valkey_place
+from runs.engines.probes import trusted_words, valkey_place
 from runs.engines.sagemaker.aws import Aws, Refusal
 from runs.engines.sagemaker.documents import TrainingJob
 from runs.engines.sagemaker.jobs import OVER
@@ -85,7 +85,7 @@ def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, redis_
     """Run a job that lasts a second, on two machines, and let each try what a node does."""
     number = min(2, settings.machines)
     name = f"{NAME}-doctor-{secrets.token_hex(4)}"
-    words = [origin.server, valkey_place(redis_url)]
+    words = [origin.server, valkey_place(redis_url), *trusted_words()]
     machines = f"{number} machine{'' if number == 1 else 's'}"
     aws.begin()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -11,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from dashboard import doctor
+from dashboard.http import hosts
 from dashboard.tls import folder
 from dashboard.tls.__main__ import main
+from runs.engines.probes import probe_words
 from runs.serving import certificates
-from trainyard.rest.trust import AUTHORITIES, SERVER, sentence_of
+from trainyard.rest.trust import AUTHORITIES, SERVER, certificates_in, fingerprint_of, sentence_of
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 NAMES = ["trainyard.example", "127.0.0.1"]
@@ -134,6 +138,72 @@ def test_the_command_makes_shows_and_refuses(
     assert main(["rotate"]) == 0
     shown = capsys.readouterr().out
     assert "for gpu-head.example" in shown and "Old authority" in shown and "sha256 " in shown
+
+
+def test_the_next_certificate_keeps_the_names_unless_others_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRAINYARD_HOME", str(tmp_path))
+    assert main(["init", "--name", "gpu-head.example", "--name", "10.1.2.3"]) == 0
+    monkeypatch.setenv("PUBLIC_URL", "https://new.example")
+    for words in (["renew"], ["rotate"], ["rotate", "--finish"]):
+        assert main(words) == 0
+        found = certificates.served(tmp_path / "tls")
+        assert found is not None and {"gpu-head.example", "10.1.2.3", "localhost", "new.example"} <= {
+            *found.server.names
+        }
+        assert len(found.server.names) == len({*found.server.names})
+    assert main(["renew", "--name", "other.example"]) == 0
+    found = certificates.served(tmp_path / "tls")
+    assert found is not None and "other.example" in found.server.names and "gpu-head.example" not in found.server.names
+    capsys.readouterr()
+
+
+def test_the_authority_of_a_proxy_in_front_travels_with_the_token(place: Path, tmp_path: Path, settings: Any) -> None:
+    company = tmp_path / "company"
+    for one in (company, place):
+        folder.begin(one, NAMES, NOW)
+    file = company / AUTHORITIES
+    assert hosts.proxy_authorities(str(file), "http://127.0.0.1:8000") is None
+    settings.PROXY_AUTHORITIES = hosts.proxy_authorities(str(file), "https://trainyard.example")
+    settings.TLS_FOLDER, settings.IS_TLS_SERVED = place, False
+    known = fingerprint_of(file.read_text())
+    assert certificates.pin("join_x") == f"join_x.{known}" and certificates.bundle() == file.read_text()
+    assert probe_words("python", "https://trainyard.example", "redis://h", "/f")[-1] == known
+    settings.IS_TLS_SERVED = True  # to the proxy, or to nodes that reach our Valkey by it
+    assert certificates.pin("join_x") == f"join_x.{known}"
+    assert certificates_in(certificates.bundle()) == [
+        *certificates_in(file.read_text()),
+        *certificates_in((place / AUTHORITIES).read_text()),
+    ]
+    for wrong, words in ((tmp_path / "none.pem", "cannot be read"), (tmp_path / "empty.pem", "holds no certificate")):
+        (tmp_path / "empty.pem").touch()
+        with pytest.raises(ValueError, match=f"TRAINYARD_CA is .*{wrong.name}', which {words}"):
+            hosts.proxy_authorities(str(wrong), "https://trainyard.example")
+
+
+def test_the_doctor_connects_to_a_proxy_in_front_as_a_node_does(
+    place: Path, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.begin(place, NAMES, NOW)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(place / SERVER)
+
+    def serve() -> None:
+        for _ in range(2):
+            with contextlib.suppress(OSError):
+                context.wrap_socket(listening.accept()[0], server_side=True).close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        settings.PUBLIC_URL, settings.IS_TLS = f"https://127.0.0.1:{listening.getsockname()[1]}", True
+        assert doctor.examine_tls() == 1
+        assert "is signed by an authority that is not known here" in capsys.readouterr().out
+        settings.PROXY_AUTHORITIES = place / AUTHORITIES
+        assert doctor.examine_tls() == 0
+        assert "Served by a proxy at https://127.0.0.1:" in capsys.readouterr().out
+        thread.join(5)
 
 
 def test_a_token_carries_the_fingerprint_only_where_there_is_an_authority(place: Path, settings: Any) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx
 import pytest
 
+from dashboard.tls.folder import begin
 from trainyard.rest.client import Client
 from trainyard.rest.connection import Unreachable
 from trainyard.rest.http_clients import direct_client, outside_client, server_client, spare_loopback
+from trainyard.rest.trust import AUTHORITIES
 
 NAMES = [name for one in ("http", "https", "all", "no") for name in (f"{one}_proxy", f"{one}_proxy".upper())]
 CLOSED = "http://me:hidden@127.0.0.1:1"
@@ -130,6 +138,28 @@ def test_a_proxy_of_an_unknown_kind_is_a_sentence(proxy: str, why: str, monkeypa
     with Client("http://server.invalid", "ty_any") as client, pytest.raises(Unreachable, match=why) as raised:
         client.me()
     assert f"through the proxy {proxy} (TRAINYARD_PROXY)" in str(raised.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs mounts")
+def test_an_authority_of_the_machine_is_trusted(tmp_path: Path) -> None:
+    """As a company's is, which its machines have among those of the system."""
+    systems = ssl.get_default_verify_paths().openssl_cafile
+    if not Path(systems).exists():
+        pytest.skip("this machine has no file of authorities")
+    begin(tmp_path / "company", ["127.0.0.1"], datetime.now(UTC))
+    code = """
+from trainyard.rest.http_clients import known_authorities
+print(any("Trainyard CA" in str(one["subject"]) for one in known_authorities().get_ca_certs()))
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SSL_CERT_")}
+    words = 'mount --bind "$0" "$1" && exec "$2" -c "$3"'
+    place = [str(tmp_path / "company" / AUTHORITIES), systems, sys.executable, code]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", words, *place], capture_output=True, text=True, timeout=30, env=environment
+    )
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout.strip() == "True", done.stderr
 
 
 def test_libraries_and_children_are_told_to_spare_the_loopback() -> None:
