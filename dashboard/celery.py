@@ -37,6 +37,12 @@ def guard(conf: Any, **_: Any) -> None:
     conf.broker_transport_options = {**conf.broker_transport_options, "gate": gate}
 
 
+@signals.worker_shutdown.connect
+def leave(sender: Any, **_: Any) -> None:
+    """The last thing that a worker says: its threads have stopped, and its connections are closed."""
+    lifeline.leave(sender.exitcode or 0)
+
+
 class ThreadStep(bootsteps.StartStopStep):
     """A thread of the worker, made when the worker starts and stopped with it."""
 

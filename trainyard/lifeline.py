@@ -1,12 +1,16 @@
-"""A pipe that nobody writes to. Its end-of-file says that whoever started us is gone, however it went."""
+"""A pipe that nobody writes to: its end-of-file says that whoever started us is gone, however it went. And a process's own
+end, without delay."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 VARIABLE = "TRAINYARD_LIFELINE"
 
@@ -31,6 +35,15 @@ def stop(grace_s: float) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(grace_s)
     os._exit(1)
+
+
+def leave(code: int = 0) -> NoReturn:
+    """End a process that has closed all that is to be closed. An interpreter takes its modules apart first: 0.8 s of
+    processor time for one of the site's, five seconds on a busy machine, and `up` would kill it meanwhile."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _wait(descriptor: int, act: Callable[[], None]) -> None:

@@ -143,6 +143,7 @@ class Channel(kombu_redis.Channel):
     """A channel whose transport options may hold a ``gate``."""
 
     gate: MessageGate | None = None
+    do_restore = False  # a hint that a worker had read when it ended is sent again by the next tick
     from_transport_options = (*kombu_redis.Channel.from_transport_options, "gate")
 
     def _get_client(self) -> Any:

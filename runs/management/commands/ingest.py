@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 from types import FrameType
 from typing import Any
@@ -37,3 +38,4 @@ class Command(BaseCommand):
                 consumer.step()
         finally:
             consumer.close()
+        atexit.register(lifeline.leave)
