@@ -1,5 +1,5 @@
-"""A pipe that nobody writes to: its end-of-file says that whoever started us is gone, however it went. And a process's own
-end, without delay."""
+"""A pipe that nobody writes to: its end-of-file says that whoever started us is gone, however it went. And a process's
+own end, without delay."""
 
 from __future__ import annotations
 
