@@ -16,6 +16,7 @@ class LeftOutNode(WireStruct, kw_only=True):
     why: str
     until: float  # Unix seconds
     is_excluded: bool = True  # False: it is taken where there is no other
+    cause: str = ""  # the class of the failure, where it was one
 
 
 class AttemptFailure(WireStruct, kw_only=True):

@@ -9,13 +9,18 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from runs.models import Cluster, Run
+from runs.models import Cluster, Node, Run
+from runs.models.recoveries import LeftOutNode
 from runs.placing.queue import requests_of
 from runs.placing.scheduling import Placed, Request, Waiting
 from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
 from runs.recovery.words import waiting_sentence
 from runs.status import Status, Wanted
+from trainyard.contract.causes import CauseClass
 from trainyard.formats.words import listed
+
+LOOKED_S = 15.0  # after a failure every node has looked at its disk again, and control has read of it
+ROOM_BYTES, ROOM_SHARE = 1 << 30, 0.05  # of a disk that is not full any more: the smaller of the two
 
 
 def recovering_runs(cluster: Cluster) -> QuerySet[Run]:
@@ -38,12 +43,20 @@ class Recovering:
             return request
         run = self._runs[request.run]
         left_out = run.restarts.left_out_at(self._now.timestamp())
+        roomy = self._with_room_again(run, left_out)
         lost = lost_nodes(run, self._now) if request.node_counts else frozenset()
         return replace(
             request,
-            excluded=lost | frozenset(one.node for one in left_out if one.is_excluded),
-            avoided=frozenset(one.node for one in left_out if not one.is_excluded),
+            excluded=lost | frozenset(one.node for one in left_out if one.is_excluded) - roomy,
+            avoided=roomy | frozenset(one.node for one in left_out if not one.is_excluded),
         )
+
+    def _with_room_again(self, run: Run, left_out: Sequence[LeftOutNode]) -> frozenset[str]:
+        """Return those of the nodes whose disk was full and is not any more: they come behind the others."""
+        full = [one.node for one in left_out if one.is_excluded and one.cause == CauseClass.DISK_FULL]
+        if not full or self._now.timestamp() - run.restarts.failed_at < LOOKED_S:
+            return frozenset()
+        return frozenset(node.pk for node in Node.objects.filter(pk__in=full) if _has_disk_room(node))
 
     def checked(self, answers: Sequence[Placed | Waiting]) -> list[Placed | Waiting]:
         """Return the answers, with those that wait for more than room in place of the placements they would have: the
@@ -62,6 +75,13 @@ class Recovering:
         if isinstance(answer, Placed):
             return answer
         return replace(answer, sentence=_waiting_sentence(run, answer.sentence))
+
+
+def _has_disk_room(node: Node) -> bool:
+    own = node.own_checks
+    folders = [] if own is None else [one for one in (own.home, own.checkpoints) if one is not None]
+    known = [(one.free_bytes, one.total_bytes) for one in folders if one.free_bytes is not None and one.total_bytes]
+    return bool(known) and all(free >= min(ROOM_BYTES, ROOM_SHARE * total) for free, total in known)
 
 
 def _waiting_sentence(run: Run, why: str) -> str:

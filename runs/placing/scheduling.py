@@ -220,7 +220,14 @@ def _suits(room: Room, request: Request) -> bool:
     return room.runs_containers or not request.in_container
 
 
-def _could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
+def has_room(request: Request, rooms: Sequence[Room], own: Mapping[str, int]) -> bool:
+    """Whether nodes that the run may have could take it now, with the slots by node that are its ``own``."""
+    able = [room for room in rooms if _is_usable(room, request)]
+    free = [room.accelerator for room in able if len(room.free) + own.get(room.node, 0) >= request.slots_per_node]
+    return any(free.count(kind) >= request.num_nodes for kind in _kinds(request))
+
+
+def could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
     """Whether all registered nodes together, idle and in contact, could hold the run."""
     return any(
         sum(room.accelerator == kind and room.num_slots >= request.slots_per_node for room in rooms)
@@ -254,7 +261,7 @@ def _why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     """Say why the registered nodes could not hold the run even if they were idle; nothing where they could."""
     if not rooms:
         return f"Waiting for a node: cluster {cluster} has none yet."
-    if _could_ever_fit(request, rooms):
+    if could_ever_fit(request, rooms):
         return _why_no_container(cluster, request, rooms)
     matching = [room for room in rooms if room.accelerator in _kinds(request)]
     largest = max((room.num_slots for room in matching), default=0)
@@ -268,7 +275,7 @@ def _why_never(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
 def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     """Say that the nodes which run containers could not hold it even if they were idle; nothing where they could."""
     able = [room for room in rooms if _suits(room, request)]
-    if _could_ever_fit(request, able):
+    if could_ever_fit(request, able):
         return ""
     without = listed([room.name for room in rooms if not _suits(room, request)], at_most=3)
     rest = f" without Podman are {without}, and the rest cannot hold it." if able else " none of its nodes has Podman."
@@ -278,7 +285,7 @@ def _why_no_container(cluster: str, request: Request, rooms: Sequence[Room]) -> 
 def _why_not_without(cluster: str, request: Request, rooms: Sequence[Room]) -> str:
     """Say that the nodes which the run may have could not hold it even if they were idle; nothing where they could."""
     others = [room for room in rooms if room.node not in request.excluded]
-    if len(others) == len(rooms) or _could_ever_fit(request, others):
+    if len(others) == len(rooms) or could_ever_fit(request, others):
         return ""
     names = _names([room.name for room in rooms if room.node in request.excluded])
     return f"Waiting for other nodes on cluster {cluster}: {names} left out, and the rest cannot hold it."

@@ -22,6 +22,7 @@ from runs.models.runs import StaleStatus
 from runs.reconcile.desired import wanted_of_placement
 from runs.reconcile.judge import REST_LIMIT_S, Case, Verdict, judge
 from runs.reconcile.listening import Listener, forget, later
+from runs.reconcile.placing import elsewhere
 from runs.reconcile.restoring import memory_order_of, missing_origin, offered_to, place_of
 from runs.recovery.failing import RESTART_REST_LIMIT_S, may_restart, outcome_of_failure
 from runs.status import OVER, Phase, Status, TransitionError, Wanted
@@ -254,7 +255,14 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
     has_no_step = verdict.cause.rank is None or "stacks" in evidence  # the sentence of a hang names the rank's own step
     sentence = verdict.sentence if has_no_step else _with_step(verdict.sentence, step)
     cause = replace(verdict.cause, sentence=sentence, evidence=evidence)
-    outcome = outcome_of_failure(attempt, placements, cause=cause, code=verdict.code, now=now)
+    outcome = outcome_of_failure(
+        attempt,
+        placements,
+        cause=cause,
+        code=verdict.code,
+        now=now,
+        elsewhere=lambda excluded: elsewhere(attempt, placements, excluded, now),
+    )
     with transaction.atomic():
         changes = {
             "ended_at": now,

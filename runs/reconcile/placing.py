@@ -18,14 +18,15 @@ from runs.engines import engine_of
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Project, Run
 from runs.models.runs import StaleStatus
 from runs.placing.ahead import held_back
-from runs.placing.queue import requests_of, waiting_runs
+from runs.placing.queue import request_of, requests_of, waiting_runs
 from runs.placing.recovering import Recovering, recovering_runs
-from runs.placing.scheduling import Placed, Waiting, place
+from runs.placing.scheduling import Placed, Waiting, could_ever_fit, has_room, place
 from runs.preflight.beforehand import check_beforehand
 from runs.preflight.rounds import record_placed
 from runs.preflight.vetting import Vetted, place_vetted
 from runs.reconcile.desired import wanted_of_placement, write_desired
 from runs.reconcile.listening import Listener
+from runs.recovery.failing import Elsewhere
 from runs.resizing.words import range_words
 from runs.status import Status
 from trainyard.formats.words import listed
@@ -54,6 +55,17 @@ def schedule(cluster_id: str, now: datetime) -> None:
     if vetted.to_check:
         check_beforehand(cluster, vetted.to_check, now)
     _write_reasons(cluster, [answer for answer in vetted.answers if isinstance(answer, Waiting)])
+
+
+def elsewhere(attempt: Attempt, placements: Sequence[Placement], excluded: frozenset[str], now: datetime) -> Elsewhere:
+    """Return whether the nodes of the attempt's cluster could hold its run again without some (ids)."""
+    cluster = attempt.run.cluster
+    if cluster is None:
+        return Elsewhere(ever=True, now=True)
+    rooms = [room for room in engine_of(cluster).capacity(cluster, now) if room.node not in excluded]
+    request = request_of(attempt.run_id, attempt.run.spec)
+    own = {one.node_id: one.num_ranks for one in placements}
+    return Elsewhere(ever=could_ever_fit(request, rooms), now=has_room(request, rooms, own))
 
 
 def claimant(cluster: Cluster, now: datetime) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,7 +35,6 @@ FROM_OUTSIDE = frozenset(
         CauseClass.PREEMPTED,
         CauseClass.RESIZED,
         CauseClass.GPU_FAULT,
-        CauseClass.DISK_FULL,
         CauseClass.STORAGE,
         CauseClass.UNKNOWN,
     }
@@ -54,6 +54,13 @@ class Outcome:
     recover_at: datetime | None = None
 
 
+class Elsewhere(NamedTuple):
+    """Whether nodes beside those that a run must not have could hold it."""
+
+    ever: bool  # once all of them are idle and in contact
+    now: bool
+
+
 def outcome_of_failure(
     attempt: Attempt,
     placements: Sequence[Placement],
@@ -61,8 +68,9 @@ def outcome_of_failure(
     cause: Cause,
     code: str,
     now: datetime,
+    elsewhere: Callable[[frozenset[str]], Elsewhere],
 ) -> Outcome:
-    """Ask the run's policy. ``code`` is that of the failure."""
+    """Ask the run's policy. ``code`` is that of the failure. ``elsewhere`` gets the ids of nodes that are left out."""
     run, sentence = attempt.run, cause.sentence
     failure = _failure(attempt, placements, cause, now)
     former = run.restarts
@@ -73,15 +81,20 @@ def outcome_of_failure(
         decision = Stop()
     elif is_ending and rules.action_on(cause.cause_class) != "stop":
         return _ended_sooner(run, sentence, failure)
+    room = Elsewhere(ever=True, now=True)
+    if isinstance(decision, Restart) and (out := frozenset(one.node for one in decision.left_out if one.is_excluded)):
+        room = elsewhere(out)
+        if cause.cause_class == CauseClass.NODE_UNFIT and not room.ever:  # there is nothing to wait for
+            decision = Stop("No other node could take it.")
     if isinstance(decision, Stop):
-        words = f"{sentence} {decision.sentence}".rstrip()
+        words = f"{sentence.rstrip('.')}. {decision.sentence}" if decision.sentence else sentence
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
     if label := refusing_rule(placements):
         words = f"{sentence.rstrip('.')}. The rule {label} of the log says that it is not restarted."
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
     recovery = _with_memory(_recovery(former, rules, decision, failure), attempt)
     due_at = datetime.fromtimestamp(recovery.due_at, UTC)
-    words = f"{sentence.rstrip('.')}. {restart_sentence(recovery)}"
+    words = f"{sentence.rstrip('.')}. {restart_sentence(recovery, has_room=room.now)}"
     return Outcome(Status.RECOVERING, RESTARTING, words, failure, recovery, due_at)
 
 

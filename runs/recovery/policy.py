@@ -24,6 +24,7 @@ OF_NODES = frozenset(
         CauseClass.GPU_FAULT,
         CauseClass.DISK_FULL,
         CauseClass.STORAGE,
+        CauseClass.NODE_UNFIT,
         CauseClass.OUT_OF_MEMORY,
         CauseClass.GPU_OUT_OF_MEMORY,
     }
@@ -100,7 +101,9 @@ def _left_out(rules: RestartRules, failures: Sequence[AttemptFailure], now: floa
     for one in recent:
         until = one.at + LEFT_OUT_S
         if rules.action_on(one.cause) == "exclude-node":
-            found[one.node] = LeftOutNode(node=one.node, name=one.node_name, why=f"{one.cause} there", until=until)
+            found[one.node] = LeftOutNode(
+                node=one.node, name=one.node_name, why=f"{one.cause} there", until=until, cause=str(one.cause)
+            )
         elif faults[one.node] >= FAULTS_TO_AVOID and not (one.node in found and found[one.node].is_excluded):
             why = f"{faults[one.node]} failures there"
             found[one.node] = LeftOutNode(node=one.node, name=one.node_name, why=why, until=until, is_excluded=False)

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 
 from runs.models.recoveries import LeftOutNode, Recovery
 from runs.recovery.policy import NOT_COUNTED
+from trainyard.contract.causes import CauseClass
 from trainyard.spec.values.durations import words_of
 
 
-def restart_sentence(recovery: Recovery) -> str:
-    """Say which restart follows, when, from where, and without which nodes."""
+def restart_sentence(recovery: Recovery, *, has_room: bool = True) -> str:
+    """Say which restart follows, when, from where, and without which nodes. ``has_room``: the others can take it."""
     pause_s = recovery.due_at - recovery.failed_at
     when = "follows at once" if pause_s <= 0 else f"follows after a pause of {words_of(pause_s)}"
+    when = when if has_room else "follows as soon as it gets other nodes, or this one again"
     parts = [f"{_which(recovery)} {when}, {_from_where(recovery)}."]
     return " ".join([*parts, *left_out_sentences(recovery.left_out)])
 
@@ -41,6 +43,7 @@ def num_lost(recovery: Recovery) -> int:
 def left_out_sentences(left_out: Sequence[LeftOutNode]) -> list[str]:
     return [
         f"{one.name} is {'left out' if one.is_excluded else 'taken only where there is no other'} until "
+        f"{'its disk has room, at the latest until ' if one.cause == CauseClass.DISK_FULL else ''}"
         f"{datetime.fromtimestamp(one.until, UTC):%H:%M} UTC ({one.why})."
         for one in left_out
     ]

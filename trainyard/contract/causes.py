@@ -16,6 +16,7 @@ class CauseClass(StrEnum):
 
     USER_ERROR = "user-error"  # an exception of the user's code, or its own exit code
     DATA_PROBLEM = "data-problem"  # the data cannot be used as the spec describes it
+    NODE_UNFIT = "node-unfit"  # this node cannot use the data, or lacks a program, where another may do
     REFUSED = "refused"  # a node cannot prepare what the spec asks for
     ENVIRONMENT = "environment"  # the packages that the spec asks for cannot be installed
     OUT_OF_MEMORY = "out-of-memory"  # the kernel or a cgroup ended a process for its memory

@@ -12,7 +12,11 @@ from trainyard.contract.reports import RankError, RankReport
 from trainyard.failures.signs import FoundSign, Standing, find_sign, shortened
 from trainyard.formats.figures import size
 
-DATA_PROBLEM = "DataProblem"  # see workers.training.data.problems
+DATA_PROBLEMS = {  # of workers.training.data.problems
+    "DataProblem": CauseClass.DATA_PROBLEM,
+    "NodeDataProblem": CauseClass.NODE_UNFIT,
+    "OthersDataProblem": CauseClass.DATA_PROBLEM,
+}
 MISSING_FILE = ("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
 SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal that ended its child
 REFUSED_WORDS = 2  # with which argparse ends
@@ -86,9 +90,11 @@ def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:
 def _of_error(error: RankError, who: str, *, is_oom: bool) -> RankFailure:
     name, message = str(error.type), (error.message or "").strip()
     first = message.splitlines()[0] if message else ""
-    if name == DATA_PROBLEM:  # a sentence for people already, whose end says what to do
-        sentence = f"{who} cannot use its data: {first[:MAX_DATA_MESSAGE]}" if first else f"{who} cannot use its data."
-        return RankFailure(CauseClass.DATA_PROBLEM, sentence, Standing.OWN)
+    if name in DATA_PROBLEMS:  # a sentence for people already, whose end says what to do
+        is_others = name == "OthersDataProblem"
+        what = "stopped, since another rank cannot use its data" if is_others else "cannot use its data"
+        sentence = f"{who} {what}: {first[:MAX_DATA_MESSAGE]}" if first else f"{who} {what}."
+        return RankFailure(DATA_PROBLEMS[name], sentence, Standing.WAITED if is_others else Standing.OWN)
     if name == "KeyboardInterrupt":
         return RankFailure(CauseClass.KILLED, f"{who} was interrupted by {signal_name(signal.SIGINT)}.", Standing.OWN)
     found = find_sign(message)
@@ -101,7 +107,7 @@ def _of_error(error: RankError, who: str, *, is_oom: bool) -> RankFailure:
     is_of_loader = first.startswith("Caught ") and "in DataLoader worker" in first
     if is_of_loader:  # the message is a traceback with the error in its last line
         first = (error.traceback or message).strip().splitlines()[-1].removeprefix(f"{name}: ")
-    cause_class = CauseClass.DATA_PROBLEM if is_of_loader and name in MISSING_FILE else CauseClass.USER_ERROR
+    cause_class = CauseClass.NODE_UNFIT if is_of_loader and name in MISSING_FILE else CauseClass.USER_ERROR
     what = f"{name}: {first[:MAX_MESSAGE]}" if first else name
     return RankFailure(cause_class, f"{who} failed with {what}", Standing.OWN)
 

@@ -34,6 +34,7 @@ HARMLESS = (troubles.REPEATED, groups.UNKNOWN)
 CAUSE_WORDS = {
     CauseClass.USER_ERROR: "error in the code",
     CauseClass.DATA_PROBLEM: "data",
+    CauseClass.NODE_UNFIT: "unfit node",
     CauseClass.REFUSED: "refused by a node",
     CauseClass.ENVIRONMENT: "environment",
     CauseClass.OUT_OF_MEMORY: "out of memory",

@@ -67,7 +67,8 @@ def nccl(short: str, name: str, long: str) -> dict[str, Any]:
 
 GPU_OOM, OOM, KILLED = CauseClass.GPU_OUT_OF_MEMORY, CauseClass.OUT_OF_MEMORY, CauseClass.KILLED
 NETWORK, TIMEOUT, GPU = CauseClass.NETWORK, CauseClass.COLLECTIVE_TIMEOUT, CauseClass.GPU_FAULT
-USER, DATA, STORAGE, DISK = (
+UNFIT, USER, DATA, STORAGE, DISK = (
+    CauseClass.NODE_UNFIT,
     CauseClass.USER_ERROR,
     CauseClass.DATA_PROBLEM,
     CauseClass.STORAGE,
@@ -180,8 +181,12 @@ FILES = [
            error("RuntimeError", CORRUPT)),
     Ending("a disk that fails", STORAGE, "could not write or read a file ([Errno 5] Input/output error: '/data/x').",
            error("OSError", "[Errno 5] Input/output error: '/data/x'")),
-    Ending("a data file is missing", DATA, f"failed with FileNotFoundError: {NO_SHARD}",
+    Ending("a data file is missing", UNFIT, f"failed with FileNotFoundError: {NO_SHARD}",
            error("FileNotFoundError", LOADER, f"FileNotFoundError: {LOADER}\nFileNotFoundError: {NO_SHARD}\n")),
+    Ending("the cache of the node is too small", UNFIT, "cannot use its data: the cache /c would take 2 GiB",
+           error("NodeDataProblem", "the cache /c would take 2 GiB")),
+    Ending("another rank has no data", DATA, "stopped, since another rank cannot use its data: rank 1: the cache",
+           error("OthersDataProblem", "rank 1: the cache /c is full")),
     Ending("DataProblem", DATA, "cannot use its data: No column is named x.",
            error("DataProblem", "No column is named x.")),
 ]  # fmt: skip

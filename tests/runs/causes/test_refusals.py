@@ -12,7 +12,11 @@ from trainyard.contract.reports import AttemptReport, Reason
 
 @pytest.mark.parametrize(
     ("code", "cause"),
-    [("python_missing", CauseClass.REFUSED), ("checkpoints_unusable", CauseClass.STORAGE)],
+    [
+        ("code_missing", CauseClass.REFUSED),
+        ("python_missing", CauseClass.NODE_UNFIT),
+        ("checkpoints_unusable", CauseClass.STORAGE),
+    ],
 )
 def test_a_refusal_has_the_class_of_its_code(code: str, cause: CauseClass) -> None:
     reason = Reason(code, "The folder of checkpoints, /ckpt, is a file, not a folder.", evidence={})

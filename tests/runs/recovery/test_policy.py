@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from runs.models.recoveries import AttemptFailure
+from runs.recovery.failing import signature_of
 from runs.recovery.policy import LEFT_OUT_S, Restart, Stop, decide
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.sections.restarts import DEFAULT_ACTIONS, NEVER_RESTARTED, ClassName, RestartRules
@@ -122,3 +123,20 @@ def test_machines_that_were_taken_back_do_not_count_however_often() -> None:
     assert decide(DEFAULTS, often, NOW) == Restart(1, 0.0)
     assert decide(rules(max=1), [failed("killed", ago_s=9.0), *often], NOW) == Restart(2, 0.0)
     assert isinstance(decide(rules(max=1), [failed("killed", ago_s=9.0), *often, failed("killed")], NOW), Stop)
+
+
+def test_a_disk_that_is_full_in_the_same_step_of_two_nodes_is_filled_by_the_run() -> None:
+    signature = signature_of(CauseClass.DISK_FULL, {"exit_code": 1, "traceback": "OSError: [Errno 28] No space left"})
+    one = failed("disk-full", 60, node="a", node_name="node-a", step=40, signature=signature)
+    other = failed("disk-full", node="b", node_name="node-b", step=40, signature=signature)
+    assert decide(DEFAULTS, [one, other], NOW) == Stop(
+        "It failed in the same way in step 40 before, so it is not restarted."
+    )
+
+
+def test_a_node_that_cannot_use_the_data_is_left_out_and_a_second_one_is_the_end() -> None:
+    first = failed("node-unfit", 60, node="a", node_name="node-a", signature="node-unfit/NodeDataProblem")
+    found = decide(DEFAULTS, [first], NOW)
+    assert isinstance(found, Restart) and [one.name for one in found.left_out] == ["node-a"]
+    second = failed("node-unfit", node="b", node_name="node-b", signature="node-unfit/NodeDataProblem")
+    assert isinstance(decide(DEFAULTS, [first, second], NOW), Stop)

@@ -22,6 +22,7 @@ DEFAULT_LEASE = "1d"
 ClassName = Literal[
     "user-error",
     "data-problem",
+    "node-unfit",
     "refused",
     "environment",
     "out-of-memory",
@@ -48,6 +49,7 @@ Action = Literal["restart", "stop", "exclude-node"]
 DEFAULT_ACTIONS: dict[CauseClass, Action] = {
     CauseClass.USER_ERROR: "stop",
     CauseClass.DATA_PROBLEM: "stop",
+    CauseClass.NODE_UNFIT: "exclude-node",
     CauseClass.REFUSED: "stop",
     CauseClass.ENVIRONMENT: "stop",
     CauseClass.OUT_OF_MEMORY: "restart",

@@ -50,7 +50,7 @@ def _check_program(order: Order, code: Path) -> None:
     if script and not (code / script).is_file():
         raise Refusal("script_missing", f"The script {script} is not in the run's code.")
     if program and not (code / program).is_file():
-        raise Refusal("program_missing", f"The file {program}, which task.command names, is not in the run's code.")
+        raise Refusal("script_missing", f"The file {program}, which task.command names, is not in the run's code.")
     if program:
         (code / program).chmod(0o755)  # a folder that a browser uploads comes without modes
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from workers.training.data.problems import DataProblem
+from workers.training.data.problems import OthersDataProblem
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ PATIENCE = timedelta(days=2)  # a node may fetch and cut terabytes, where a coll
 def load_together(load: Callable[[], T]) -> T:
     """Return what ``load`` returns, once every rank of the default process group has its own.
 
-    Raises what ``load`` raised; where another rank's has failed, DataProblem with the words of the first such rank.
+    Raises what ``load`` raised; where another's has failed, OthersDataProblem with the words of the first such rank.
     """
     try:
         loaded = load()
@@ -29,7 +29,7 @@ def load_together(load: Callable[[], T]) -> T:
     for rank in range(dist.get_world_size()):
         # One after the other: a rank that waits for all at once would not learn of one that has failed.
         if trouble := _read(rank):
-            raise DataProblem(f"rank {rank}: {trouble}")
+            raise OthersDataProblem(f"rank {rank}: {trouble}")
     return loaded
 
 

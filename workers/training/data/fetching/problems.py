@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 from workers.training.data.fetching.hosts import RefusedAddress
-from workers.training.data.problems import DataProblem
+from workers.training.data.problems import DataProblem, NodeDataProblem
 from workers.training.data.storage.cache import NO_ROOM
 
 LOST = {"ClientPayloadError", "ServerDisconnectedError", "ClientOSError", "ConnectionResetError", "IncompleteRead"}
@@ -38,7 +38,8 @@ def explained(error: BaseException, location: str) -> Exception:
     reason = next((f"which {one}" for one in chain if isinstance(one, RefusedAddress)), "") or _reason(chain)
     for part in location.split("::"):  # some name the URL
         reason = reason.replace(part, shown(part))
-    return DataProblem(f"task.data.location is {shown(location)}, {reason[:400]}")
+    kind = NodeDataProblem if _is_of_node(chain) else DataProblem
+    return kind(f"task.data.location is {shown(location)}, {reason[:400]}")
 
 
 def is_passing(error: BaseException) -> bool:
@@ -49,6 +50,13 @@ def is_passing(error: BaseException) -> bool:
         return status in BUSY
     names = {type(one).__name__ for one in chain}
     return bool(names & LOST)
+
+
+def _is_of_node(chain: list[BaseException]) -> bool:
+    """Whether the server was not reached: another node may reach it."""
+    names = {type(one).__name__ for one in chain}
+    is_unreached = any(name.startswith("ClientConnector") or "Timeout" in name for name in names)
+    return _status(chain) is None and (is_unreached or any(isinstance(one, ConnectionError) for one in chain))
 
 
 def _reason(chain: list[BaseException]) -> str:

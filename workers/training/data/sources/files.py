@@ -13,7 +13,7 @@ from pathlib import Path
 
 from workers.data_access.roots import path_problem
 from workers.training.data.fetching.fetch import fetched, fetched_file, is_local, is_url, shown, without_file_scheme
-from workers.training.data.problems import DataProblem
+from workers.training.data.problems import DataProblem, NodeDataProblem
 from workers.training.data.storage.cache import cached, read_facts, write_facts
 
 # What a source reads of a folder, by the ends of names; a file that is named itself may have any name.
@@ -99,7 +99,9 @@ def find_files(location: str, suffixes: Sequence[str]) -> Files:
         if stat.S_ISDIR(mode):
             paths = sorted(_walked(root, tuple(suffixes)), key=os.fsencode)
             if not paths:
-                raise DataProblem(f"task.data.location is {name}, a folder without {_kinds(suffixes)}: put some there")
+                raise NodeDataProblem(
+                    f"task.data.location is {name}, a folder without {_kinds(suffixes)}: put some there"
+                )
         elif stat.S_ISREG(mode):
             paths = [root]
         else:
@@ -108,7 +110,7 @@ def find_files(location: str, suffixes: Sequence[str]) -> Files:
         raise _not_readable(name, error) from None
     for path in paths:
         if not os.access(path, os.R_OK):
-            raise DataProblem(f"{path} may not be read by user {os.getuid()} of {_node()}: change its permissions")
+            raise NodeDataProblem(f"{path} may not be read by user {os.getuid()} of {_node()}: change its permissions")
         if not is_fetched:  # a link may lead anywhere
             _refuse_outside(path)
     return Files(name, root, paths)
@@ -126,7 +128,7 @@ def content_digest(files: Files) -> str:
 def refuse_other_content(files: Files, digest: str) -> None:
     """Raise DataProblem where the files have not the ``digest`` that they must have; an empty one takes all."""
     if digest and (found := content_digest(files)) != digest:
-        raise DataProblem(
+        raise NodeDataProblem(
             f"task.data.digest is {digest}, but {files.location} has the content {found} on {_node()}: bring back what "
             "it was, or take the digest of what is there"
         )
@@ -150,7 +152,7 @@ def _local_archive(location: str) -> Path:
     except OSError as error:
         raise _not_readable(location, error) from None
     if not stat.S_ISREG(mode) or not os.access(root, os.R_OK):
-        raise DataProblem(f"task.data.location is {location}, which is no file that user {os.getuid()} may read")
+        raise NodeDataProblem(f"task.data.location is {location}, which is no file that user {os.getuid()} may read")
     return root
 
 
@@ -172,18 +174,20 @@ def _walked(folder: Path, ends: tuple[str, ...], above: frozenset[tuple[int, int
 
 def _refuse_outside(path: Path) -> None:
     if problem := path_problem(path):
-        raise DataProblem(problem)
+        raise NodeDataProblem(problem)
 
 
-def _not_readable(name: str, error: OSError) -> DataProblem:
+def _not_readable(name: str, error: OSError) -> NodeDataProblem:
     node = _node()
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return DataProblem(f"task.data.location is {name}, which is not on {node}: put it on every node, or give a URL")
+        return NodeDataProblem(
+            f"task.data.location is {name}, which is not on {node}: put it on every node, or give a URL"
+        )
     if isinstance(error, PermissionError):
-        return DataProblem(
+        return NodeDataProblem(
             f"{error.filename or name} may not be read by user {os.getuid()} of {node}: change its permissions"
         )
-    return DataProblem(f"task.data.location is {name}, which {node} cannot read: {error.strerror}")
+    return NodeDataProblem(f"task.data.location is {name}, which {node} cannot read: {error.strerror}")
 
 
 def _node() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from trainyard.spec.sections.data import TextData
-from workers.training.data.problems import DataProblem
+from workers.training.data.problems import DataProblem, NodeDataProblem
 from workers.training.data.sources.files import SUFFIXES, Files, find_files, refuse_other_content
 
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
@@ -223,5 +223,5 @@ def read_line(line: bytes, field: str, where: str) -> str:
     return text
 
 
-def not_readable(path: Path, error: OSError) -> DataProblem:
-    return DataProblem(f"{path} cannot be read: {error.strerror}")
+def not_readable(path: Path, error: OSError) -> NodeDataProblem:
+    return NodeDataProblem(f"{path} cannot be read: {error.strerror}")

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trainyard.contract.base import JsonObject
-from workers.training.data.problems import DataProblem
+from workers.training.data.problems import NodeDataProblem
 from workers.training.files import sync
 
 FACTS = "facts.json"
@@ -46,14 +46,16 @@ def cache_folder() -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise DataProblem(
+        raise NodeDataProblem(
             f"TRAINYARD_CACHE is {folder}, which cannot be made ({error.strerror}): name another"
         ) from None
     if not given:
         # The name can be guessed and the temporary folder is everyone's: do not read what someone else laid there.
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-            raise DataProblem(f"{folder} is not a folder that only user {os.getuid()} can write: set TRAINYARD_CACHE")
+            raise NodeDataProblem(
+                f"{folder} is not a folder that only user {os.getuid()} can write: set TRAINYARD_CACHE"
+            )
     return folder
 
 
@@ -64,7 +66,7 @@ def cached(key: str, build: Build, *, needed_bytes: int = 0) -> Path:
     ``build`` writes with ordinary writes (``NpyWriter``, ``np.save``), never through a memory map: on a full disk that
     would kill the process, where a write raises.
     ``needed_bytes`` is what the build will take, where that is known: it is then refused before it starts.
-    Raises DataProblem where the disk, or TRAINYARD_CACHE_LIMIT_BYTES, has no room, and whatever ``build`` raises.
+    Raises NodeDataProblem where the disk, or TRAINYARD_CACHE_LIMIT_BYTES, has no room, and whatever ``build`` raises.
     """
     folder = cache_folder()
     entry = folder / entry_name(key)
@@ -79,7 +81,7 @@ def cached(key: str, build: Build, *, needed_bytes: int = 0) -> Path:
             elif not is_whole(entry):
                 _build(entry, build, needed_bytes)
                 num_built += 1
-    raise DataProblem(
+    raise NodeDataProblem(
         f"{folder} has no room to keep {key[:200]}: other processes evict it each time that it is built; "
         "raise TRAINYARD_CACHE_LIMIT_BYTES"
     )
@@ -103,14 +105,14 @@ def limit_bytes(folder: Path) -> int:
     if not given:
         return min(shutil.disk_usage(folder).total // 10, LARGEST_LIMIT_BYTES)
     if not given.isdecimal():
-        raise DataProblem(f"TRAINYARD_CACHE_LIMIT_BYTES is {given!r}: it is a number of bytes")
+        raise NodeDataProblem(f"TRAINYARD_CACHE_LIMIT_BYTES is {given!r}: it is a number of bytes")
     return int(given)
 
 
 def make_room(folder: Path, num_bytes: int) -> None:
     """Evict what is not in use, least recently used first, until ``num_bytes`` more fit into the limit and the disk.
 
-    Raises DataProblem where they do not.
+    Raises NodeDataProblem where they do not.
     """
     limit, entries = limit_bytes(folder), _entries(folder)
     while True:
@@ -121,7 +123,7 @@ def make_room(folder: Path, num_bytes: int) -> None:
         if num_bytes > min(limit, total) or not _evict_first(entries):
             break
     if taken + num_bytes > limit:
-        raise DataProblem(
+        raise NodeDataProblem(
             f"the cache {folder} would take {in_words(taken + num_bytes)} with what this run needs, and "
             f"its limit is {in_words(limit)}; raise TRAINYARD_CACHE_LIMIT_BYTES, or take less data"
         )
@@ -138,9 +140,9 @@ def size_bytes(folder: Path) -> int:
     return total
 
 
-def no_space(folder: Path, needed: int) -> DataProblem:
+def no_space(folder: Path, needed: int) -> NodeDataProblem:
     free = shutil.disk_usage(folder).free
-    return DataProblem(
+    return NodeDataProblem(
         f"the disk of the cache {folder} is full: {in_words(needed)} or more are needed and {in_words(free)} are free; "
         "make room, or let TRAINYARD_CACHE name a folder of another disk"
     )
@@ -287,7 +289,7 @@ def _locked(entry: Path) -> Iterator[int]:
     except OSError as error:
         if error.errno in NO_ROOM:
             raise no_space(entry.parent, 1) from None
-        raise DataProblem(f"the cache {entry.parent} cannot be written: {error.strerror}") from None
+        raise NodeDataProblem(f"the cache {entry.parent} cannot be written: {error.strerror}") from None
     try:
         yield descriptor
     finally:
