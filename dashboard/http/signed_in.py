@@ -17,9 +17,10 @@ from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
 
 from dashboard.http.session_views import takes_session
+from runs.actions.people.ways_in import end_rows
 from runs.api.problems import problem
 from runs.identity import second_factor
-from runs.identity.sessions import SESSION_ROW, begin_session, end_rows, use_session
+from runs.identity.sessions import SESSION_ROW, begin_session, use_session
 from runs.models import BrowserSession, User
 from runs.privacy import consent
 from runs.serving.rates import TooManyRequests, claim

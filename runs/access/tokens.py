@@ -54,6 +54,12 @@ def is_administrator(user: Someone) -> bool:
     return isinstance(user, User) and user.is_active and user.is_superuser and has_scope(user, Permission.PEOPLE_MANAGE)
 
 
+def is_last_administrator(user: User) -> bool:
+    """Whether there is nobody else who manages people."""
+    others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
+    return user.is_superuser and not others.exists()
+
+
 def require_administrator(user: Someone) -> None:
     if not is_administrator(user):
         require_scope(user, Permission.PEOPLE_MANAGE)

@@ -9,8 +9,8 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from runs.actions.people.ways_in import end_rows
 from runs.admin.base import Written
-from runs.identity.sessions import end_rows
 from runs.models import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 
 # allauth's own tables: the settings file names the providers, and keys of second factors are nobody's to see.

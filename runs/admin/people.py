@@ -7,13 +7,15 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs import actions
+from runs.access import is_last_administrator
+from runs.actions.people.ways_in import disable, end_ways_in
 from runs.admin.base import ROWS, Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 from runs.privacy.kinds import REMOVABLE
@@ -21,9 +23,19 @@ from runs.privacy.kinds import REMOVABLE
 RIGHTS_OF_PEOPLE = ("is_staff", "is_superuser", "groups", "user_permissions")
 
 
+class PersonForm(UserChangeForm):  # type: ignore[misc]
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or self.cleaned_data
+        stays = values.get("is_superuser", True) and values.get("is_active", True)
+        before = User.objects.filter(pk=self.instance.pk, is_active=True).first()
+        if before is not None and not stays and is_last_administrator(before):
+            raise ValidationError("This is the last administrator. Make another one first.")
+        return values
+
+
 @admin.register(User)
 class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
-    form = UserChangeForm
+    form = PersonForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_per_page = ROWS
@@ -37,6 +49,11 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         found = super().get_readonly_fields(request, obj)
         return found if _actor(request).is_superuser else (*found, *RIGHTS_OF_PEOPLE)
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and "is_active" in form.changed_data:  # what was there before does not come to life again either
+            end_ways_in(obj) if obj.is_active else disable(obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and _may_change(request, obj)

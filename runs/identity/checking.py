@@ -11,9 +11,10 @@ import structlog
 from django.conf import settings
 from django.utils import timezone
 
+from runs.actions.people.ways_in import end_rows
+from runs.identity.groups import reconcile_roles
 from runs.identity.provider_calls import Answer, Verdict, ask, lock_tokens, open_tokens
 from runs.identity.providers import Provider
-from runs.identity.sessions import end_rows
 from runs.models import BrowserSession, ProviderSession
 from runs.secrets.key_stores import KeyProblem
 from runs.serving.clock import Clock
@@ -116,4 +117,14 @@ def _apply(row: ProviderSession, answer: Answer, now: datetime) -> None:
 
 
 def check_clock() -> Clock:
-    return Clock("provider-checks", check_due, every_s=EVERY_S if settings.SIGN_IN.providers else IDLE_EVERY_S)
+    """The settings are read at a start: so their roles are looked at once, by the first step that succeeds."""
+    has_reconciled = False
+
+    def step(now: datetime) -> int:
+        nonlocal has_reconciled
+        if not has_reconciled:
+            reconcile_roles(settings.SIGN_IN.providers)
+            has_reconciled = True
+        return check_due(now)
+
+    return Clock("provider-checks", step, every_s=EVERY_S if settings.SIGN_IN.providers else IDLE_EVERY_S)

@@ -40,8 +40,11 @@ def claims_of(provider: Provider, *documents: Mapping[str, object]) -> Claims:
     found: dict[str, object] = {}
     for document in documents:
         found = {**document, **found}
-    email = _text(found.get("email"), 254)
-    says_verified = found.get("email_verified") in (True, "true")
+    of_email = next(
+        (one for one in documents if one.get("email")), found
+    )  # who names an address says if it is verified
+    email = _text(of_email.get("email"), 254)
+    says_verified = of_email.get("email_verified") in (True, "true")
     return Claims(
         subject=subjects.pop(),
         email=email if email.count("@") == 1 else "",

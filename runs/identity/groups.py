@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 import structlog
 from django.contrib.auth.models import Group
+from django.db import transaction
 
 from runs.actions.people.handed_out import void_handed_out
 from runs.identity.providers import Provider
@@ -49,12 +50,8 @@ def known_groups(provider: Provider, names: Collection[str]) -> set[str]:
 
 def make_group(provider_id: str, name: str, *, external_id: str = "", is_provisioned: bool = False) -> ProvidedGroup:
     """Make the group. One that has its name here already, by hand, is never taken over."""
-    title = base = f"{provider_id}: {name}"[:140]
-    number = 2
-    while Group.objects.filter(name=title).exists():
-        title, number = f"{base} ({number})", number + 1
     return ProvidedGroup.objects.create(
-        group=Group.objects.create(name=title),
+        group=Group.objects.create(name=_free_title(provider_id, name)),
         provider=provider_id,
         name=name,
         external_id=external_id,
@@ -62,12 +59,28 @@ def make_group(provider_id: str, name: str, *, external_id: str = "", is_provisi
     )
 
 
+def rename_group(group: ProvidedGroup, name: str) -> None:
+    """Let the group be called so from now on: by the provider, and here."""
+    if group.name != name:
+        group.name, group.group.name = name, _free_title(group.provider, name)
+        group.group.save(update_fields=["name"])
+
+
+def _free_title(provider_id: str, name: str) -> str:
+    title = base = f"{provider_id}: {name}"[:140]
+    number = 2
+    while Group.objects.filter(name=title).exists():
+        title, number = f"{base} ({number})", number + 1
+    return title
+
+
 def give_roles(provider: Provider, name: str) -> None:
-    """Give the group the roles that the settings file says, and none besides, where the file speaks of the group."""
+    """Give the group the roles that the settings file says, and none besides, where the file speaks of the group. Where
+    it does not any more, what it gave goes."""
     found = ProvidedGroup.objects.filter(provider=provider.id, name=name).select_related("group").first()
-    settings = provider.roles_of(name)
-    if found is None or not settings:
+    if found is None:
         return
+    settings = provider.roles_of(name)
     wanted: dict[str, str] = {}
     for one in settings:
         project = Project.objects.filter(name=one.project).first()
@@ -75,12 +88,21 @@ def give_roles(provider: Provider, name: str) -> None:
             log.warning("sign_in.no_such_role", provider=provider.id, project=one.project, role=one.role)
             continue
         wanted[project.pk] = one.role
-    rows = {row.project_id: row for row in GroupRole.objects.filter(group=found.group)}
-    for project_id, row in rows.items():
-        if project_id not in wanted:
-            row.delete()
-        elif row.role != wanted[project_id]:
-            row.role = wanted[project_id]
-            row.save(update_fields=["role"])
-    for project_id in wanted.keys() - rows.keys():
-        GroupRole.objects.create(group=found.group, project_id=project_id, role=wanted[project_id])
+    rows = GroupRole.objects.filter(group=found.group)
+    (rows if settings else rows.exclude(origin="")).exclude(project__in=wanted).delete()
+    for project_id, role in wanted.items():
+        entry = {"role": role, "custom_role": None, "origin": f"{provider.id}: {name}"}
+        if not rows.filter(project_id=project_id, role=role, origin=entry["origin"]).exists():
+            GroupRole.objects.update_or_create(group=found.group, project_id=project_id, defaults=entry)
+
+
+def reconcile_roles(providers: Collection[Provider]) -> None:
+    """Let the roles that come from the settings file be those that it names now: once, as it is read at a start."""
+    with transaction.atomic():
+        for group in ProvidedGroup.objects.all():
+            provider = next((one for one in providers if one.id == group.provider), None)
+            if provider is not None:
+                give_roles(provider, group.name)
+        known = [one.id for one in providers]
+        GroupRole.objects.exclude(origin="").exclude(group__provided__provider__in=known).delete()
+        void_handed_out()

@@ -9,11 +9,12 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.ways_in import end_rows, end_ways_in
 from runs.identity.claims import Claims, usernames, why_not_admitted
 from runs.identity.groups import put_into_groups
 from runs.identity.providers import Provider
-from runs.identity.sessions import end_sessions
-from runs.models import Identity, User
+from runs.models import BrowserSession, Identity, User
 from runs.refused import Refused
 from trainyard.formats.names import without_hidden
 
@@ -52,6 +53,12 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
         found = Identity.objects.filter(provider=provider.id, subject=claims.subject).first()
         if found is not None and found.user != user:
             raise NotAdmitted(f"This account of {provider.name} belongs to somebody else here.")
+        if (
+            user.identities.filter(provider=provider.id, keeps_person=True)
+            .exclude(subject__in=("", claims.subject))
+            .exists()
+        ):
+            raise NotAdmitted(f"{provider.name} keeps your account here, and knows you by another one.")
         Identity.objects.update_or_create(
             provider=provider.id, user=user, defaults={"subject": claims.subject, "signed_in_at": timezone.now()}
         )
@@ -60,9 +67,16 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
 
 
 def disconnect(provider_id: str, user: User) -> None:
-    """Forget the person's account at the provider, and the groups that it gave."""
-    Identity.objects.filter(provider=provider_id, user=user).delete()
-    user.groups.remove(*user.groups.filter(provided__provider=provider_id))
+    """Forget the person's account at the provider, the sessions that it began and the groups that it gave. Refused
+    where the provider keeps the person: it alone says until when they may come in."""
+    with transaction.atomic():
+        mine = Identity.objects.filter(provider=provider_id, user=user)
+        if mine.filter(keeps_person=True).exists():
+            raise Refused("kept-by-provider", "This provider keeps your account here: you come in through it alone.")
+        mine.delete()
+        end_rows(list(BrowserSession.objects.filter(user=user, provider_session__provider=provider_id)))
+        user.groups.remove(*user.groups.filter(provided__provider=provider_id))
+        void_handed_out()
     log.info("sign_in.disconnected", provider=provider_id, user=user.pk)
 
 
@@ -72,7 +86,7 @@ def _identity_of(provider: Provider, claims: Claims) -> Identity:
     if found is not None:
         return found
     user = _linked(provider, claims) or _new_person(provider, claims)
-    return Identity.objects.create(provider=provider.id, user=user, subject=claims.subject)
+    return Identity.objects.create(provider=provider.id, user=user, subject=claims.subject, keeps_person=True)
 
 
 def _provisioned(provider: Provider, claims: Claims) -> Identity | None:
@@ -93,7 +107,7 @@ def _linked(provider: Provider, claims: Claims) -> User | None:
         return None
     user = linkable(provider, claims.email)
     if user is not None:
-        close_ways_in(user)
+        end_ways_in(user, is_handed_over=True)
         log.info("sign_in.linked", provider=provider.id, user=user.pk)
     return user
 
@@ -104,15 +118,6 @@ def linkable(provider: Provider, email: str) -> User | None:
     found = User.objects.filter(email__iexact=email, is_superuser=False, service_of=None, is_active=True)
     people = list(found.exclude(identities__provider=provider.id))
     return people[0] if len(people) == 1 else None
-
-
-def close_ways_in(user: User) -> None:
-    """End the person's sessions, password, links and tokens."""
-    user.set_unusable_password()
-    user.save(update_fields=["password"])
-    user.sign_in_links.filter(used_at=None).delete()
-    user.tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
-    end_sessions(user)
 
 
 def _new_person(provider: Provider, claims: Claims) -> User:

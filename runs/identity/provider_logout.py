@@ -9,9 +9,9 @@ import jwt
 import structlog
 from jwt.exceptions import PyJWTError
 
+from runs.actions.people.ways_in import end_rows
 from runs.identity.provider_calls import MAX_ANSWER_BYTES, TIMEOUT_S, places_of
 from runs.identity.providers import Provider
-from runs.identity.sessions import end_rows
 from runs.models import BrowserSession
 from trainyard.contract.base import BadDocument, JsonObject, decode
 from trainyard.rest.http_clients import outside_client

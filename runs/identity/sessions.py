@@ -6,16 +6,15 @@ check (dashboard.sockets.admission).
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import timedelta
 
 import structlog
 from django.contrib.sessions.models import Session
 from django.core.cache import cache
-from django.db import transaction
 from django.utils import timezone
 
 from runs.access import NotFound
+from runs.actions.people.ways_in import end_rows
 from runs.models import BrowserSession, User
 
 log = structlog.get_logger(__name__)
@@ -75,15 +74,6 @@ def end_sessions(user: User, *, but: str = "") -> int:
     rows = list(BrowserSession.objects.filter(user=user).exclude(pk=but))
     end_rows(rows)
     return len(rows)
-
-
-def end_rows(rows: Collection[BrowserSession]) -> None:
-    """End these sessions, whoever they are of."""
-    with transaction.atomic():
-        Session.objects.filter(session_key__in=[row.session_key for row in rows]).delete()
-        BrowserSession.objects.filter(pk__in=[row.pk for row in rows]).delete()
-    for row in rows:
-        log.info("session.ended", user=row.user_id, session=row.pk)
 
 
 def _forget_expired(user: User) -> None:

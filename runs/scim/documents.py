@@ -48,7 +48,7 @@ class UserIn(WireStruct, rename="camel"):
     external_id: Text = ""
     name: PersonName = msgspec.field(default_factory=PersonName)
     emails: Annotated[list[Email], msgspec.Meta(max_length=20)] = msgspec.field(default_factory=list)
-    active: bool = True
+    active: bool | None = None  # None: as it is; who is made so is active
 
     @property
     def email(self) -> str:

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from runs.actions.people.handed_out import void_handed_out
-from runs.identity.groups import give_roles, make_group
+from runs.identity.groups import give_roles, make_group, rename_group
 from runs.identity.providers import Provider
 from runs.models import Identity, ProvidedGroup
 from runs.presenting.stamps import stamp
@@ -89,7 +89,8 @@ def as_document(group: ProvidedGroup, location: str, *, with_members: bool = Tru
 
 
 def _apply(provider: Provider, group: ProvidedGroup, wanted: GroupIn) -> None:
-    group.name, group.external_id = wanted.display_name, wanted.external_id
+    rename_group(group, wanted.display_name)
+    group.external_id = wanted.external_id
     group.save(update_fields=["name", "external_id", "is_provisioned"])
     group.group.user_set.set(users_of(provider, (one.value for one in wanted.members)))
     give_roles(provider, group.name)

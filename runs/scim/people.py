@@ -10,12 +10,13 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.ways_in import disable, end_ways_in
 from runs.identity.claims import Claims
-from runs.identity.people import NotAdmitted, close_ways_in, linkable, make_person
+from runs.identity.people import NotAdmitted, linkable, make_person
 from runs.identity.providers import Provider
 from runs.models import Identity, ProvidedGroup, User
 from runs.presenting.stamps import stamp
+from runs.refused import Refused
 from runs.scim.documents import Email, GroupRef, Meta, Operation, PersonName, ScimError, UserIn, UserOut
 from runs.scim.filters import Comparison
 from runs.scim.patching import patched_user
@@ -57,7 +58,7 @@ def create_person(provider: Provider, wanted: UserIn) -> Identity:
             raise ScimError(409, f"The person with externalId {wanted.external_id!r} is here already.", "uniqueness")
         user = linkable(provider, email) if provider.link_by_email and email else None
         if user is not None:
-            close_ways_in(user)
+            end_ways_in(user, is_handed_over=True)
         else:
             user = _new_user(wanted, email)
         identity = Identity.objects.create(
@@ -66,6 +67,7 @@ def create_person(provider: Provider, wanted: UserIn) -> Identity:
             username=wanted.user_name,
             external_id=wanted.external_id,
             is_provisioned=True,
+            keeps_person=True,
         )
         _apply(identity, wanted, email)
     log.info("scim.created", provider=provider.id, user=user.pk)
@@ -92,22 +94,33 @@ def patch_person(provider: Provider, identity: Identity, operations: list[Operat
 def delete_person(provider: Provider, identity: Identity) -> None:
     """Disable the person and forget the identity. What they launched stays theirs."""
     with transaction.atomic():
-        deactivate(identity.user)
+        _deactivate(identity)
         identity.user.groups.remove(*identity.user.groups.filter(provided__provider=provider.id))
         identity.delete()
     log.info("scim.deleted", provider=provider.id, user=identity.user_id)
 
 
-def deactivate(user: User) -> None:
-    """Disable the person: sessions end, sockets close, tokens, links and what they handed out open nothing."""
-    others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
-    if user.is_superuser and not others.exists():
-        raise ScimError(409, "The last administrator of this site is not disabled from outside.", "mutability")
-    user.is_active = False
-    user.save(update_fields=["is_active"])
-    close_ways_in(user)
-    void_handed_out()
-    log.info("scim.deactivated", user=user.pk)
+def _deactivate(identity: Identity) -> None:
+    try:
+        disable(identity.user)
+    except Refused as error:
+        sentence = "The last administrator of this site is not disabled from outside."
+        raise ScimError(409, sentence, "mutability") from error
+    identity.is_disabled_by_provider = True
+    identity.save(update_fields=["is_disabled_by_provider"])
+    log.info("scim.deactivated", user=identity.user_id)
+
+
+def _activate(identity: Identity) -> None:
+    """Enable the person, if it was the provider that disabled them. What they had before opens nothing."""
+    if not identity.is_disabled_by_provider:
+        log.info("scim.not_activated", user=identity.user_id)
+        return
+    identity.user.is_active, identity.is_disabled_by_provider = True, False
+    identity.user.save(update_fields=["is_active"])
+    identity.save(update_fields=["is_disabled_by_provider"])
+    end_ways_in(identity.user)
+    log.info("scim.activated", user=identity.user_id)
 
 
 def as_document(identity: Identity, location: str) -> UserOut:
@@ -146,12 +159,10 @@ def _apply(identity: Identity, wanted: UserIn, email: str) -> None:
         )
         user.email = email
         user.save(update_fields=["first_name", "last_name", "email"])
-    if user.is_active and not wanted.active:
-        deactivate(user)
+    if user.is_active and wanted.active is False:
+        _deactivate(identity)
     elif wanted.active and not user.is_active:
-        user.is_active = True
-        user.save(update_fields=["is_active"])
-        log.info("scim.activated", user=user.pk)
+        _activate(identity)
 
 
 def _as_written(identity: Identity) -> UserIn:

@@ -6,6 +6,7 @@ import secrets
 from datetime import timedelta
 
 import structlog
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from runs.access import NotFound, is_administrator, require_administrator
@@ -38,9 +39,14 @@ def revoke_provisioning_token(*, actor: User, token_id: str) -> ProvisioningToke
     return token
 
 
+def live_provisioning_tokens() -> QuerySet[ProvisioningToken]:
+    """Those that open something: not revoked, and made by who is an administrator to this day."""
+    return ProvisioningToken.objects.filter(revoked_at=None, created_by__is_active=True, created_by__is_superuser=True)
+
+
 def provider_of(secret: str, address: str) -> str | None:
     """Return whose token this is; None where it opens nothing."""
-    token = ProvisioningToken.objects.filter(digest=digest_of(secret), revoked_at=None).first()
+    token = live_provisioning_tokens().filter(digest=digest_of(secret)).first()
     if token is None:
         return None
     now = timezone.now()

@@ -65,3 +65,17 @@ def test_an_editor_of_groups_gives_their_group_no_permission(cast: Cast) -> None
     form = {"name": "greeters", "permissions": [permission("delete_user").pk]}
     assert client.post(reverse("admin:auth_group_change", args=(group.pk,)), form).status_code == 302
     assert not group.permissions.exists()
+
+
+def test_the_last_administrator_does_not_unmake_themselves(cast: Cast) -> None:
+    root, client = make_user("root", is_staff=True, is_superuser=True), Client()
+    client.force_login(root)
+    page = reverse("admin:runs_user_change", args=(root.pk,))
+    for form in (
+        {**FORM},
+        {name: value for name, value in FORM.items() if name != "is_active"} | {"is_superuser": "on"},
+    ):
+        answer = client.post(page, {**form, "username": "root"})
+        assert answer.status_code == 200 and "last administrator" in answer.content.decode()
+    make_user("other", is_superuser=True)
+    assert client.post(page, {**FORM, "username": "root"}).status_code == 302

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.crypto import constant_time_compare
 
 from dashboard.pages.account import factors
 from dashboard.pages.account.known_browser import remember
@@ -35,12 +36,13 @@ class Waiting:
     method: str
     after: str
     since: float
+    stamp: str = ""  # of the person's password: a new one, and the end of all ways in, end this too
 
 
 def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enough: bool = False) -> HttpResponse:
     """Sign the person in, or ask for their second factor first. ``is_enough``: a provider has asked for one."""
     if factors.has_any(user) and not is_enough:
-        request.session[WAITING] = asdict(Waiting(user.pk, method, after, time.time()))
+        request.session[WAITING] = asdict(Waiting(user.pk, method, after, time.time(), user.get_session_auth_hash()))
         by = {"actor": user.username, "actor_number": user.pk, "object": f"user {user.username}"}
         describe(action="sign-in.first-factor", is_wanted=True, **by)
         return redirect("second-factor-step")
@@ -87,7 +89,11 @@ def waiting(request: HttpRequest) -> tuple[User, Waiting] | None:
         return None
     one = Waiting(**found)
     user = User.objects.filter(pk=one.user_id, is_active=True).first()
-    if user is None or time.time() - one.since > WAITS_S:
+    if (
+        user is None
+        or time.time() - one.since > WAITS_S
+        or not constant_time_compare(one.stamp, user.get_session_auth_hash())
+    ):
         del request.session[WAITING]
         return None
     return user, one

@@ -10,8 +10,8 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import answer, is_script, page, person, show
 from runs.access import NotFound, get_project, require_administrator
 from runs.identity.second_factor import ask_from
-from runs.models import Identity, ProvisioningToken, Role
-from runs.scim.tokens import create_provisioning_token, revoke_provisioning_token
+from runs.models import Identity, Role
+from runs.scim.tokens import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
 
 FRAGMENTS = {"scim": "people/_scim.html"}
 NEEDS = {"": "nobody", "staff": "staff and administrators", "everybody": "everybody"}
@@ -56,7 +56,7 @@ def ask_second_factor(request: HttpRequest, project_id: str) -> HttpResponse:
 
 def _show(request: HttpRequest, **context: object) -> HttpResponse:
     names = {one.id: one.name for one in settings.SIGN_IN.providers}
-    tokens = ProvisioningToken.objects.filter(revoked_at=None).select_related("created_by")
+    tokens = live_provisioning_tokens().select_related("created_by")
     around = {
         "providers": [
             (one, Identity.objects.filter(provider=one.id).count(), one.roles) for one in settings.SIGN_IN.providers

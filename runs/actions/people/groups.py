@@ -93,7 +93,7 @@ def give_group_role(
         require_grant(actor, project, role, custom_role.permissions if custom_role else None)
     with transaction.atomic():
         made, _ = GroupRole.objects.update_or_create(
-            group=group, project=project, defaults={"role": role, "custom_role": custom_role}
+            group=group, project=project, defaults={"role": role, "custom_role": custom_role, "origin": ""}
         )
         void_handed_out()
     return made

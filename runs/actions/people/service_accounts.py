@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from runs.access import Permission, require, require_grant, with_rights_held
 from runs.actions.people.tokens import require_over_account
-from runs.models import Membership, Project, Role, Token, User
+from runs.actions.people.ways_in import disable
+from runs.models import Membership, Project, Role, User
 from runs.refused import Refused
 
 MAX_NAME = 60
@@ -37,7 +37,5 @@ def close_service_account(*, actor: User, account: User) -> None:
     """End the account for good: its tokens open nothing. What it launched keeps its name."""
     require_over_account(actor, account)
     with transaction.atomic():
-        Token.objects.filter(user=account, revoked_at=None).update(revoked_at=timezone.now())
         Membership.objects.filter(user=account).delete()
-        account.is_active = False
-        account.save(update_fields=["is_active"])
+        disable(account)

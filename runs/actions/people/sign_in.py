@@ -6,6 +6,7 @@ import secrets
 from datetime import timedelta
 
 import structlog
+from django.conf import settings
 from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -58,7 +59,7 @@ def sign_in(*, username: str, password: str, address: str, browser: str = "") ->
     if wait_s := guessing.claim(account=account, address=address, browser=browser):
         raise Paused(wait_s)
     user = authenticate(username=username, password=password)
-    if not isinstance(user, User) or user.is_service:
+    if not isinstance(user, User) or user.is_service or keeper_of(user) is not None:
         return None
     guessing.forget(account=account, browser=browser)
     return user
@@ -90,6 +91,8 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
     Links that were made before and not used open nothing any more. Tokens stay: revoke_tokens() is for whoever wants.
     """
     problems: dict[str, list[str]] = {}
+    if (provider := keeper_of(actor)) is not None:
+        raise Refused("kept-by-provider", f"{provider} keeps your account: you sign in there, without a password here.")
     if actor.is_service or actor.token is not None:
         raise Forbidden("A password is set in a session of one's own.")
     if actor.has_usable_password() and (words := _why_not_current(actor, current)):
@@ -104,6 +107,15 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
     with transaction.atomic():
         actor.save(update_fields=["password"])
         SignInLink.objects.filter(user=actor, used_at=None).delete()
+
+
+def keeper_of(user: User) -> str | None:
+    """Return the name of the provider through which alone the person comes in; None where a password does, too. An
+    administrator may have one, for the day on which the provider is away."""
+    if user.is_superuser:
+        return None
+    kept_by = user.identities.filter(keeps_person=True).values_list("provider", flat=True)
+    return next((one.name for one in settings.SIGN_IN.providers if one.id in set(kept_by)), None)
 
 
 def _why_not_current(actor: User, password: str) -> str:

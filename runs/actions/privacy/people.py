@@ -7,8 +7,16 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from runs.access import Forbidden, NotFound, Permission, is_administrator, require_account, with_rights_held
-from runs.actions.people.handed_out import void_handed_out
+from runs.access import (
+    Forbidden,
+    NotFound,
+    Permission,
+    is_administrator,
+    is_last_administrator,
+    require_account,
+    with_rights_held,
+)
+from runs.actions.people.ways_in import disable
 from runs.audit.recording import describe
 from runs.models import Consent, ErasedPerson, Membership, PersonalExport, Project, Role, Run, Sweep, User
 from runs.models.privacy.people import pseudonym_of
@@ -60,7 +68,6 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
     row = _begin_erasure(actor=actor, user=user, confirm=confirm, with_runs=with_runs)
     describe(action="person.erase", object=f"user {row.number}", **of_themselves)
     erasure.carry_out(user, row)
-    void_handed_out()
     return row
 
 
@@ -82,13 +89,13 @@ def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) ->
     if sentence := why_not_erased(user):
         raise Refused("not-erasable", sentence)
     runs = list(Run.objects.filter(created_by=user).values_list("pk", flat=True)) if with_runs else []
-    User.objects.filter(pk=user.pk).update(is_active=False)
+    disable(user)
     return erasure.put_on_list(user, timezone.now(), runs)
 
 
 def why_not_erased(user: User) -> str:
     """Say what has to be done before the person can be erased; empty where nothing has."""
-    if user.is_superuser and not User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk).exists():
+    if is_last_administrator(user):
         return "This is the last administrator. Make another one first."
     live = list(Run.objects.filter(created_by=user).exclude(status__in=list(FINAL)).values_list("name", flat=True))
     live += Sweep.objects.filter(created_by=user).exclude(status__in=list(SWEEP_FINAL)).values_list("name", flat=True)

@@ -19,6 +19,9 @@ class Identity(models.Model):
     external_id = models.CharField(max_length=255, blank=True)
     username = models.CharField(max_length=150, blank=True)  # as SCIM calls the person
     is_provisioned = models.BooleanField(default=False)  # by SCIM, which may change and disable the person
+    # The provider made the person, or was trusted with an account that was here: they come in through it alone.
+    keeps_person = models.BooleanField(default=False)
+    is_disabled_by_provider = models.BooleanField(default=False)  # so that it may enable the person again
     created_at = models.DateTimeField(auto_now_add=True)
     signed_in_at = models.DateTimeField(null=True, blank=True)
 

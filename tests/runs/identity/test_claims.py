@@ -84,3 +84,8 @@ def test_only_verified_addresses_of_listed_domains_are_admitted(
 )
 def test_user_names_are_made_of_what_may_stand_in_one(claims: Claims, names: list[str]) -> None:
     assert list(islice(usernames(claims), 2)) == names
+
+
+def test_an_address_is_verified_only_by_the_document_that_names_it() -> None:
+    found = claims_of(provider(), {"sub": "7", "email": "boss@example.com"}, {"sub": "7", "email_verified": True})
+    assert found.email == "boss@example.com" and not found.is_email_verified

@@ -8,15 +8,18 @@ import pytest
 from django.contrib.auth.models import Group
 
 from runs.access import Permission, can
-from runs.actions import create_token
+from runs.actions import Refused, create_token, invite, set_password, sign_in
+from runs.identity.checking import Arrival, keep_for_checks
 from runs.identity.claims import Claims
+from runs.identity.groups import reconcile_roles
 from runs.identity.people import NotAdmitted, connect, disconnect, person_of
-from runs.identity.providers import GroupRoleSetting, Provider
-from runs.models import GroupRole, Identity, Project, Token, User
+from runs.identity.providers import GroupRoleSetting, Provider, SignInSettings
+from runs.identity.sessions import begin_session
+from runs.models import BrowserSession, GroupRole, Identity, Invitation, Project, Role, Token, User
 from tests.cast import Cast, make_user
 from tests.runs.identity.test_claims import provider
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 ANN = Claims("7", "ann@example.com", True, "ann", "Ann", "Archer", frozenset({"ml", "chess"}))
 
 
@@ -128,3 +131,56 @@ def test_a_group_of_that_name_made_by_hand_is_not_taken_over(cast: Cast) -> None
     GroupRole.objects.create(group=mine, project=cast.project, role="owner")
     user = person_of(with_roles(("ml", "default", "viewer")), ANN)
     assert mine not in user.groups.all() and not may(user, cast.project, Permission.RUNS_LAUNCH)
+
+
+def test_a_person_whom_a_provider_keeps_has_no_other_way_in(cast: Cast, settings: Any) -> None:
+    corp = provider(create_people=True)
+    settings.SIGN_IN = SignInSettings(providers=(corp,))
+    user = person_of(corp, ANN)
+    for _ in ("alone", "with a password that an earlier version let them have"):
+        with pytest.raises(Refused, match="keeps your account"):
+            disconnect("corp", user)
+        with pytest.raises(Refused, match="keeps your account"):
+            set_password(actor=user, password="correct horse battery")
+        with pytest.raises(NotAdmitted, match="keeps your account"):
+            connect(corp, Claims("an accomplice's"), user)
+        user.set_password("correct horse battery")
+        user.save()
+    assert sign_in(username="ann", password="correct horse battery", address="127.0.0.1") is None
+    settings.SIGN_IN = SignInSettings()
+    assert sign_in(username="ann", password="correct horse battery", address="127.0.0.1") == user
+
+
+def test_what_a_forgotten_provider_gave_is_taken_back(cast: Cast) -> None:
+    ours = with_roles(("ml", "default", "maintainer"))
+    connect(ours, ANN, cast.outsider)
+    session = begin_session(user=cast.outsider, session_key="k", method="corp", address="", agent="")
+    keep_for_checks(session, ours, Arrival("corp", "7", ""))
+    invite(actor=User.objects.get(pk=cast.outsider.pk), project=cast.project, role=Role.VIEWER)
+    disconnect("corp", cast.outsider)
+    assert not BrowserSession.objects.filter(user=cast.outsider).exists() and not Invitation.objects.exists()
+
+
+def roles_of(user: User) -> set[tuple[str, str]]:
+    return {(row.project.name if row.project else "", row.role) for row in GroupRole.objects.filter(group__user=user)}
+
+
+def test_a_role_that_left_the_settings_is_taken_from_who_has_it_and_given_to_nobody(cast: Cast) -> None:
+    person = person_of(with_roles(("ml", "default", "owner")), ANN)
+    by_hand = Project.objects.create(name="by-hand")
+    group = person.groups.get()
+    without = with_roles(("others", "default", "viewer"))
+    reconcile_roles([with_roles(("ml", "default", "owner"))])
+    assert roles_of(person) == {("default", "owner")}
+    GroupRole.objects.create(group=group, project=by_hand, role="viewer")
+    reconcile_roles([without])
+    assert roles_of(person) == {("by-hand", "viewer")}
+    other = person_of(without, Claims("8", "bob@example.com", True, "bob", groups=frozenset({"ml"})))
+    assert roles_of(other) == {("by-hand", "viewer")}
+
+
+def test_roles_of_a_provider_that_left_the_settings_go(cast: Cast) -> None:
+    person = person_of(with_roles(("ml", "default", "owner")), ANN)
+    assert roles_of(person) == {("default", "owner")}
+    reconcile_roles([])
+    assert roles_of(person) == set()

@@ -8,7 +8,7 @@ from runs.scim.documents import Email, GroupIn, GroupRef, Operation, PersonName,
 from runs.scim.filters import Comparison, parse_filter
 from runs.scim.patching import patched_group, patched_user
 
-ANN = UserIn("ann@example.com", "e1", PersonName("Ann", "Archer"), [Email("ann@example.com", primary=True)])
+ANN = UserIn("ann@example.com", "e1", PersonName("Ann", "Archer"), [Email("ann@example.com", primary=True)], True)
 KNOWN = frozenset({"username", "externalid"})
 
 

@@ -10,6 +10,7 @@ from django.test import Client
 
 from runs import actions
 from runs.access import Permission, can
+from runs.actions.people.ways_in import disable
 from runs.identity.claims import Claims
 from runs.identity.people import connect, person_of
 from runs.identity.providers import GroupRoleSetting, Provider, SignInSettings
@@ -193,6 +194,32 @@ def test_groups_give_and_take_the_roles_of_the_settings(scim: Scim, cast: Cast, 
     assert scim("GET", 'Groups?filter=displayName eq "ML"').json()["totalResults"] == 1
     assert scim("POST", "Groups", {"displayName": "ML"}).status_code == 409
     assert scim("DELETE", f"Groups/{group['id']}").status_code == 204 and not may_launch(user, cast)
+
+
+def test_a_group_that_the_client_renames_loses_the_roles_of_its_former_name(scim: Scim, cast: Cast) -> None:
+    key = scim("POST", "Users", ANN).json()["id"]
+    user = User.objects.get(username="ann@example.com")
+    group = scim("POST", "Groups", {"displayName": "ml", "members": [{"value": key}]}).json()
+    assert may_launch(user, cast)
+    rename = {"Operations": [{"op": "replace", "path": "displayName", "value": "guests"}]}
+    scim("PATCH", f"Groups/{group['id']}", rename)
+    assert not may_launch(user, cast) and user.groups.get().name == "corp: guests"
+    scim("PATCH", f"Groups/{group['id']}", {"Operations": [{"op": "replace", "path": "displayName", "value": "ml"}]})
+    assert may_launch(user, cast)
+
+
+def test_the_client_enables_whom_it_disabled_and_nobody_else(scim: Scim) -> None:
+    key = scim("POST", "Users", ANN).json()["id"]
+    user = User.objects.get(username="ann@example.com")
+    without = {name: value for name, value in ANN.items() if name != "active"}
+    enable = {"Operations": [{"op": "replace", "value": {"active": True}}]}
+    scim("PATCH", f"Users/{key}", DISABLED)
+    assert scim("PUT", f"Users/{key}", without).json()["active"] is False
+    assert scim("PATCH", f"Users/{key}", enable).json()["active"] is True
+    user.refresh_from_db()
+    disable(user)  # by an administrator here
+    assert scim("PATCH", f"Users/{key}", DISABLED).json()["active"] is False
+    assert scim("PATCH", f"Users/{key}", enable).json()["active"] is False
 
 
 def test_lists_come_in_pages(scim: Scim) -> None:
