@@ -21,7 +21,7 @@ def remarks(reports: Sequence[AttemptReport], summary: Mapping[str, SeriesSummar
 
 
 def _of_exits(reports: Sequence[AttemptReport]) -> list[Trouble]:
-    hung = [rank for report in reports for rank in report.ranks if rank.exit_hang]
+    hung = [rank for report in reports for rank in report.ranks if rank.exit_hang and not rank.signal]
     if not hung:
         return []
     hung.sort(key=lambda rank: rank.rank)

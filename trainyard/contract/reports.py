@@ -68,11 +68,11 @@ class RankReport(WireStruct, kw_only=True):
     has_torchrun: bool = True  # whether it has torchrun's variables
     was_ended: bool = False  # the supervisor killed it
     printed_at: Seconds | None = None  # when it last printed, to within 15 s
-    computed_at: Seconds | None = None  # when it last used the processor, to within 15 s
+    computed_at: Seconds | None = None  # when it last did anything, by the counts of its threads, to within 15 s
     stall: RankStall | None = None  # it makes no progress
     oom_killed: bool = False  # the kernel counted a process that it killed for memory when this one ended
     memory_limit_bytes: Whole | None = None  # of its control group, which was reached
-    exit_hang: bool = False  # its script was over and its process did not exit: it was ended
+    exit_hang: bool = False  # its script was over, and its process neither exited nor did anything: it was ended
 
     @property
     def is_over(self) -> bool:

@@ -22,6 +22,10 @@ SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal tha
 REFUSED_WORDS = 2  # with which argparse ends
 REFUSAL = re.compile(r"(?:\S.*: error|Error): \S")
 MAX_MESSAGE, MAX_DATA_MESSAGE = 300, 1_000
+CUT_OFF = (
+    "had come to the end of its script and did not exit: for a minute it did nothing, and no child of it lived. It was "
+    "ended, and what its exit functions (atexit) still had to do is lost."
+)
 # What a rank of a recipe writes to stderr that ends by SIGTERM since all ranks agreed on it, and got none itself.
 STOPPED_WITH_ANOTHER = "Another rank was asked to stop (SIGTERM), and this one stopped with it."
 
@@ -49,6 +53,8 @@ def explain_rank(rank: RankReport, node: str, *, stderr: Sequence[str] = (), is_
 
 
 def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
+    if rank.exit_hang and rank.signal:
+        return RankFailure(CauseClass.USER_ERROR, f"{who} {CUT_OFF}", Standing.OWN)
     if rank.oom_killed and rank.signal == signal.SIGKILL:
         sentence = f"{who} was killed by the kernel, since memory ran out (SIGKILL)."
         if limit := rank.memory_limit_bytes:

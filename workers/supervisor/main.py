@@ -35,7 +35,7 @@ from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, res
 from workers.supervisor.ranks.port_check import is_listening
 from workers.supervisor.ranks.replicas import replica_plan
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.ranks.stopping import end_hung_exits
+from workers.supervisor.ranks.stopping import ExitWatch
 from workers.supervisor.records.collector import Collector
 from workers.supervisor.records.masked_output import MaskedOutput, opened_secrets
 from workers.supervisor.records.rule_watch import RuleWatch
@@ -94,6 +94,7 @@ class Supervisor:
         self.phase = Phase.READY if self._environment is None else Phase.PREPARING
         self._ending = Ending(order, folder)
         self._activity = Activity(folder)
+        self._exits = ExitWatch(folder, self._activity)
         self._rules = RuleWatch(order.log_rules)
         self._sessions = Sessions(request.home)
         self.is_disk_full = False
@@ -115,7 +116,7 @@ class Supervisor:
         self._valkey_thread = ValkeyThread(self.contact, self.shipper, lambda: self.report)
         self._collector = Collector(order, folder, self.ranks, [os.getpid(), os.getppid()], self._rules)
         self._start = RankStart()
-        self._hangs = HangWatch(order, folder, waiting.markers)
+        self._hangs = HangWatch(order, folder, waiting.markers, self._activity)
         self._is_watching = False
         self._groups_due_at = 0.0
         self._early: dict[int, int] = {}  # how those ended that were to become ranks, by pid
@@ -168,7 +169,8 @@ class Supervisor:
         self._start = start_of_ranks(self.order, self.folder, self._environment)
         self._is_watching = "script" in self.order.spec["task"] and not self._start.is_cold and can_watch()
         if self._start.is_cold:
-            self._hangs = HangWatch(self.order, self.folder, marks_files(self.folder, self.order))
+            marks = marks_files(self.folder, self.order)
+            self._hangs = HangWatch(self.order, self.folder, marks, self._activity)
         replicas = replica_plan(self._request, self.order, self.go)
         temporary = self.confinement.name_temporary()
         plans = [
@@ -212,10 +214,10 @@ class Supervisor:
             if self._ending.is_over:
                 self._ending.record_killed(self.ranks)
                 kill_children(self._record_exit)
-            end_hung_exits(self.ranks, self.folder)
             self._update_groups()
             self.confinement.name_temporary()
             has_news = self._activity.update(self.ranks)
+            self._exits.update(self.ranks)
             if self._hangs.update(self.ranks) or has_news or self._rules.has_news:
                 self._publish()
             self._update_port()

@@ -60,6 +60,15 @@ def test_a_script_that_waits_for_ever_is_reported_with_its_line(
     assert report["ranks"][0]["was_ended"] and start_of(pid) is None
 
 
+def test_a_script_that_needs_a_thousandth_of_a_core_is_no_hang(bare_node: ControlledNode) -> None:
+    order = bare_node.order("import time\nwhile True: time.sleep(0.1)")
+    order["spec"] |= {"hangs": {"after": "4s", "action": "stop"}}
+    bare_node.launch(order)
+    rank = bare_node.wait_for(order, "running")["ranks"][0]
+    until(lambda: (bare_node.report(order) or {})["ranks"][0]["computed_at"] > rank["started_at"] + 10.0, limit_s=60.0)
+    assert not stall_of(bare_node, order)
+
+
 @pytest.mark.extended
 def test_a_stopped_rank_is_reported_as_stopped_and_can_be_ended(bare_node: ControlledNode) -> None:
     order, pid = launched(bare_node)

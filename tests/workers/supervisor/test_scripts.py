@@ -26,6 +26,25 @@ print("on the side", file=sys.stderr)
 """
 
 
+# Longer than the 10 s in which a rank once had to exit.
+CHILD_AT_WORK = """
+import multiprocessing, time
+
+def late():
+    time.sleep(13)
+    print("saved", flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.Process(target=late).start()
+    print("over", flush=True)
+"""
+SAVES_AT_EXIT = """
+import atexit, time
+atexit.register(lambda: (time.sleep(13), print("saved", flush=True)))
+print("over", flush=True)
+"""
+
+
 def run(node: ControlledNode, script: str, **changes: Any) -> tuple[JsonObject, JsonObject]:
     order = node.order(script, **changes)
     node.launch(order)
@@ -250,12 +269,26 @@ sys.stdout.buffer.write(b"10%\r50%\r100%\nbad \xff byte\n" + b"x" * 100_000 + b"
     assert lines[4:] == ["no end"]
 
 
-def test_a_rank_that_is_over_but_does_not_exit_is_ended_and_counts_as_finished(
+@pytest.mark.parametrize("task", [{}, {"python": sys.executable}], ids=["warm", "cold"])
+def test_what_is_at_work_behind_the_last_line_of_a_script_comes_to_its_end(
+    calm_node: ControlledNode, task: dict[str, Any]
+) -> None:
+    orders = [with_task(calm_node, script, **task) for script in (CHILD_AT_WORK, SAVES_AT_EXIT)]
+    for order in orders:
+        calm_node.launch(order)
+    for order in orders:
+        assert calm_node.wait_for(order, "ended")["reason"] is None
+        calm_node.wait_until_shipped(order)
+        assert calm_node.lines(order) == ["over", "saved"]
+
+
+@pytest.mark.extended  # it takes a minute
+def test_a_rank_that_does_nothing_and_does_not_exit_is_ended_and_the_run_has_failed(
     calm_node: ControlledNode,
 ) -> None:
     _, report = run(calm_node, "import atexit, time; atexit.register(time.sleep, 3600)")
-    assert report["reason"] is None
-    assert (report["ranks"][0]["exit_code"], report["ranks"][0]["exit_hang"]) == (0, True)
+    assert (report["ranks"][0]["signal"], report["ranks"][0]["exit_hang"]) == (9, True)
+    assert "its exit functions (atexit) still had to do is lost" in report["reason"]["sentence"]
 
 
 def test_variables_in_arguments_are_those_of_each_rank(calm_node: ControlledNode) -> None:

@@ -24,7 +24,7 @@ WINDOW = 50
 
 @dataclass(frozen=True)
 class Sample:
-    """A look at one rank. ``is_alive``: it has printed or computed since the last look."""
+    """A look at one rank. ``is_alive``: it has printed or worked since the last look."""
 
     now: float  # monotonic
     at: float  # Unix seconds

@@ -10,24 +10,25 @@ from trainyard.contract.orders import Order
 from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import STOPPED, cpu_s, descendants_of, state_of
+from workers.machine.processes import STOPPED, state_of
 from workers.progress.marker import Marker
 from workers.rank_process.cold_rank import MarksFile
 from workers.supervisor.hangs.connections import LASTING_TRIES, unacknowledged
 from workers.supervisor.hangs.stacks import Stacks
 from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
+from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.state import RankState
 
 EVERY_S = 0.5
-LIFE_EVERY_S = 2.0  # how often processor time and output are looked at
-BUSY_SHARE = 0.05  # of one core
 CUT_LIMIT_S = 7.5  # without progress, where a network is cut; one that is back after 6 s has carried something by then
 
 
 class HangWatch:
     """Of one attempt on one node. ``markers`` are in the order of the ranks."""
 
-    def __init__(self, order: Order, folder: AttemptFolder, markers: Sequence[Marker | MarksFile]) -> None:
+    def __init__(
+        self, order: Order, folder: AttemptFolder, markers: Sequence[Marker | MarksFile], activity: Activity
+    ) -> None:
         self._folder = folder
         self._markers = markers
         self._rules = HangRules.of(order.spec)
@@ -35,7 +36,7 @@ class HangWatch:
         trains = "recipe" in task and task["recipe"] != "communication-benchmark"
         self._kind = Kind(counts_steps=trains, is_gang=order.world_size > 1)
         self._trackers: dict[int, Tracker] = {}
-        self._life = Life(folder)
+        self._activity = activity
         self._stacks = Stacks(folder)
         self._looked_at = 0.0
 
@@ -48,14 +49,15 @@ class HangWatch:
         changed = False
         for rank, marker in zip(ranks, self._markers, strict=False):
             stall = None
-            if rank.ended_at is None:
+            if rank.ended_at is None and not rank.is_exiting:
                 tracker = self._trackers.setdefault(rank.rank, Tracker(self._rules, self._kind, now=now))
                 sample = Sample(
                     now=now,
                     at=time.time(),
                     marks=marker.read(),
                     is_stopped=any(state_of(pid) == STOPPED for pid in {rank.main_pid, rank.pid}),
-                    is_alive=self._life.is_seen(rank, now),
+                    # To wait for the others of a process group is no progress: torch looks for them all the time.
+                    is_alive=self._activity.take_news(rank.rank) and rank.group != "waiting",
                 )
                 stall = tracker.update(sample)
                 if stall is not None:
@@ -71,7 +73,7 @@ class HangWatch:
             add_network(stall, rank.main_pid, at)
         if not stall.stack and not stall.is_stopped:
             if not self._stacks.was_asked(rank.rank):
-                self._life.ignore_next_output(rank.rank)
+                self._activity.ignore_answer(rank.rank)
             stall.stack = self._stacks.of(rank)
             stall.line = self._stacks.line_in(stall.stack)
 
@@ -86,36 +88,3 @@ def add_network(stall: RankStall, pid: int, at: float) -> None:
         stall.limit_s = min(stall.limit_s, CUT_LIMIT_S)
         is_lasting = bool(unacknowledged(pid, least_tries=LASTING_TRIES))
         stall.is_over |= is_lasting and at - stall.since >= stall.limit_s
-
-
-class Life:
-    """What ranks print, and the processor time that they and their children use."""
-
-    def __init__(self, folder: AttemptFolder) -> None:
-        self._folder = folder
-        self._seen: dict[int, tuple[float, int, float]] = {}  # when, bytes printed, seconds used, by rank
-        self._ignored: set[int] = set()
-
-    def ignore_next_output(self, rank: int) -> None:
-        """What the rank prints next was asked for: it is no sign of life."""
-        self._ignored.add(rank)
-
-    def is_seen(self, rank: RankState, now: float) -> bool:
-        """Whether the rank has printed or computed since the last answer, which is LIFE_EVERY_S old at least."""
-        last = self._seen.get(rank.rank)
-        if last is not None and now - last[0] < LIFE_EVERY_S:
-            return False
-        printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
-        used_s = sum(map(cpu_s, (rank.main_pid, *descendants_of(rank.main_pid))))
-        self._seen[rank.rank] = now, printed, used_s
-        has_printed = last is not None and printed != last[1]
-        if has_printed and rank.rank in self._ignored:
-            self._ignored.discard(rank.rank)
-            has_printed = False
-        return last is None or has_printed or used_s - last[2] > BUSY_SHARE * (now - last[0])
-
-    def _size(self, rank: int, stream: str) -> int:
-        try:
-            return self._folder.stream_path(rank, stream).stat().st_size
-        except OSError:
-            return 0

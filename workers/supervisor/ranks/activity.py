@@ -1,53 +1,82 @@
-"""Whether ranks do anything, seen from outside: what they print, and the processor time that they use.
+"""Whether ranks do anything, seen from outside: what they print, and what the kernel counts of them.
 
 A script that logs no steps looks the same whether it trains or waits for ever in a collective. A rank that waits prints
-nothing and computes next to nothing.
+nothing, computes next to nothing, and does not wake.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import cpu_s, descendants_of
+from workers.machine.work import WorkMeter
 from workers.supervisor.ranks.state import RankState
 
-UPDATE_EVERY_S = 5.0
+LOOK_EVERY_S = 2.0
 EXACT_S = 15.0  # how exactly a report says when it was: each change of it is published
-BUSY_SHARE = 0.05  # of one core
+
+
+@dataclass
+class Seen:
+    """Of one rank. Times are monotonic."""
+
+    meter: WorkMeter = field(default_factory=WorkMeter)
+    printed: int = 0  # bytes
+    at: float = 0.0  # when it last did anything
+    has_news: bool = False
+    ignored_until: float = 0.0
 
 
 class Activity:
     def __init__(self, folder: AttemptFolder) -> None:
         self._folder = folder
-        self._updated_at = 0.0
-        self._printed: dict[int, int] = {}
-        self._used_s: dict[int, float] = {}
+        self._looked_at = 0.0
+        self._seen: dict[int, Seen] = {}
 
     def update(self, ranks: Sequence[RankState]) -> bool:
-        """Record in the ranks when they last printed and computed. Returns whether that changes the report."""
+        """Record in the ranks when they last printed and worked. Returns whether that changes the report."""
         now = time.monotonic()
-        elapsed_s = now - self._updated_at
-        if elapsed_s < UPDATE_EVERY_S:
+        elapsed_s = now - self._looked_at
+        if elapsed_s < LOOK_EVERY_S:
             return False
-        self._updated_at = now
-        at = time.time() // EXACT_S * EXACT_S
+        self._looked_at = now
         before = [(rank.printed_at, rank.computed_at) for rank in ranks]
         for rank in ranks:
             if rank.ended_at is None:
-                self._update_rank(rank, at, elapsed_s)
+                self._look(rank, now, elapsed_s)
         return before != [(rank.printed_at, rank.computed_at) for rank in ranks]
 
-    def _update_rank(self, rank: RankState, at: float, elapsed_s: float) -> None:
+    def take_news(self, rank: int) -> bool:
+        """Whether the rank has done anything since the last call."""
+        seen = self._seen.setdefault(rank, Seen())
+        seen.has_news, has_news = False, seen.has_news
+        return has_news
+
+    def last_at(self, rank: int) -> float:
+        """Return when the rank last did anything, 0 before that is known."""
+        return self._seen.setdefault(rank, Seen()).at
+
+    def ignore_answer(self, rank: int) -> None:
+        """What the rank does next was asked for: it is no sign of life."""
+        self._seen.setdefault(rank, Seen()).ignored_until = time.monotonic() + 2 * LOOK_EVERY_S
+
+    def _look(self, rank: RankState, now: float, elapsed_s: float) -> None:
         rank.find_inner(self._folder.pid_path(rank.rank))
+        seen = self._seen.setdefault(rank.rank, Seen())
         printed = sum(self._size(rank.rank, stream) for stream in ("stdout", "stderr"))
-        used_s = sum(map(cpu_s, (rank.main_pid, *descendants_of(rank.main_pid))))
-        if rank.printed_at is None or printed != self._printed.get(rank.rank):
+        has_printed, seen.printed = printed != seen.printed, printed
+        has_worked = seen.meter.has_worked(rank.main_pid, elapsed_s)
+        if now < seen.ignored_until:
+            return
+        at = time.time() // EXACT_S * EXACT_S
+        if rank.printed_at is None or has_printed:
             rank.printed_at = at
-        if rank.computed_at is None or used_s - self._used_s.get(rank.rank, 0.0) > BUSY_SHARE * elapsed_s:
+        if has_worked:
             rank.computed_at = at
-        self._printed[rank.rank], self._used_s[rank.rank] = printed, used_s
+        if has_printed or has_worked:
+            seen.at, seen.has_news = now, True
 
     def _size(self, rank: int, stream: str) -> int:
         try:

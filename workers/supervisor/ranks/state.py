@@ -22,6 +22,7 @@ class RankState(RankReport, kw_only=True):
     pid: int
     started_at: float  # Unix seconds
     inner_pid: int = 0  # of its process in the container, which ``pid`` runs
+    is_exiting: bool = False  # its script is over, and no child of it lives
 
     @property
     def main_pid(self) -> int:
@@ -72,7 +73,8 @@ class RankState(RankReport, kw_only=True):
         self.error = error and explained(
             error, folder.code, has_joined=self.has_joined, has_no_torchrun=not self.has_torchrun
         )
-        if self.exit_hang and (recorded := read_document(folder.exit_path(self.rank), RankExit)) is not None:
+        recorded = read_document(folder.exit_path(self.rank), RankExit) if self.exit_hang else None
+        if recorded is not None and recorded.exit_code:  # it had failed before
             self.exit_code, self.signal = recorded.exit_code, None
 
     def snapshot(self) -> RankReport:

@@ -12,12 +12,14 @@ import structlog
 from trainyard.contract.reports import SavedStep, StopEvidence
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import read_document
-from workers.machine.processes import descendants_of, send
+from workers.machine.processes import PROC, descendants_of, send, start_of
+from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.state import RankState
 
 log = structlog.get_logger(__name__)
 
-EXIT_GRACE_S = 10.0  # a rank whose script is over has so long to exit
+EXIT_GRACE_S = 60.0  # in which nothing is at work in a rank whose script is over, and no child of it lives
+HELPERS = b"resource_tracker"  # of multiprocessing and of joblib: they live as long as their parent
 
 
 class StopProgress:
@@ -51,15 +53,34 @@ class StopProgress:
         )
 
 
-def end_hung_exits(ranks: Sequence[RankState], folder: AttemptFolder) -> None:
-    """End ranks whose script is over for some time, and whose process does not exit."""
-    for rank in ranks:
-        if rank.ended_at is not None or rank.exit_hang:
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            over_s = time.time() - folder.exit_path(rank.rank).stat().st_mtime
-            if over_s > EXIT_GRACE_S:
+class ExitWatch:
+    """Ends ranks whose script is over, whose process does not exit, and in which nothing is at work any more. What
+    their exit functions (atexit) and children do is the script's work still, however long it takes."""
+
+    def __init__(self, folder: AttemptFolder, activity: Activity) -> None:
+        self._folder = folder
+        self._activity = activity
+        self._busy_at: dict[int, float] = {}  # when the script was over, or a child lived last; monotonic
+
+    def update(self, ranks: Sequence[RankState]) -> None:
+        now = time.monotonic()
+        for rank in ranks:
+            if rank.ended_at is not None or rank.exit_hang or not self._folder.exit_path(rank.rank).exists():
+                continue
+            rank.is_exiting = not has_working_child(rank.pid)
+            if rank.rank not in self._busy_at or not rank.is_exiting:
+                self._busy_at[rank.rank] = now
+            if now - max(self._busy_at[rank.rank], self._activity.last_at(rank.rank)) > EXIT_GRACE_S:
                 log.warning("rank.exit_hang", rank=rank.rank)
                 rank.exit_hang = True
                 for pid in (rank.pid, *descendants_of(rank.pid)):
                     send(pid, signal.SIGKILL)
+
+
+def has_working_child(pid: int) -> bool:
+    """Whether a descendant lives that is more than a helper of a library."""
+    for child in descendants_of(pid):
+        with contextlib.suppress(OSError):
+            if start_of(child) is not None and HELPERS not in (PROC / str(child) / "cmdline").read_bytes():
+                return True
+    return False
