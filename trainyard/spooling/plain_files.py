@@ -10,12 +10,22 @@ from pathlib import Path
 
 
 def open_plain(path: Path) -> io.BufferedReader:
-    """Open a regular file to read. Raises OSError, for links and for pipes too: a pipe would block who reads it."""
+    """Open a regular file to read, in a folder with a name that only we may change; others are for ``held_folder``.
+    Raises OSError, for links and for pipes too: a pipe would block who reads it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return os.fdopen(checked(descriptor, path.parent.stat().st_uid, str(path)), "rb")
+
+
+def checked(descriptor: int, owner: int, name: str) -> int:
+    """Return the descriptor of a file in a folder of the user ``owner``; closed, with OSError, where it is no regular
+    one. To root it must be that user's, or root's with this name alone: to others' files a script may make hard links.
+    """
+    facts = os.fstat(descriptor)
+    is_own = facts.st_uid == owner or (facts.st_uid == 0 and facts.st_nlink == 1)
+    if stat.S_ISREG(facts.st_mode) and (is_own or os.geteuid() != 0):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "is no regular file of its folder's user", name)
 
 
 def create_plain(path: Path) -> io.BufferedWriter:

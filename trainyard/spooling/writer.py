@@ -50,7 +50,7 @@ def spool_bytes(folder: Path) -> int:
         for entry in entries:
             if entry.name.endswith(SUFFIX):
                 with contextlib.suppress(FileNotFoundError):  # deleted meanwhile, as what is shipped is
-                    total += entry.stat().st_size
+                    total += entry.stat(follow_symlinks=False).st_size
     return total
 
 

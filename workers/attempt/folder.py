@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,12 +17,14 @@ import trainyard
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.statuses import OVER, Phase
+from trainyard.spooling.held_folder import HeldFolder
 from workers.attempt.documents import RecordedProcesses, SentOutput
 from workers.attempt.json_files import read_document, write_document
 from workers.machine.processes import Process
 
 # Linux's struct flock: type, whence, start, length, pid.
 FLOCK = struct.Struct("hhqqi4x")
+TRACES = "traces"  # the folder of them, in the output
 TRACE = re.compile(r"step-\d+\.rank-\d+\.json\.gz")  # as workers.training.measuring.tracing names them
 
 
@@ -200,6 +203,11 @@ class AttemptFolder:
     def stream_path(self, rank: int, stream: str) -> Path:
         return self.logs / f"rank-{rank}.{stream}"
 
+    def append(self, rank: int, stream: str) -> IO[bytes]:
+        """Open a stream of a rank to write behind its end. Raises OSError."""
+        with HeldFolder.open(self.logs) as logs:
+            return os.fdopen(logs.append(self.stream_path(rank, stream).name), "ab", buffering=0)
+
     @property
     def trace_path(self) -> Path:
         """Which steps are to be traced: written by the supervisor, read by its ranks."""
@@ -210,16 +218,15 @@ class AttemptFolder:
         """Made by rank 0 of a recipe that was asked to stop: where it did, and whether that is saved."""
         return self.logs / "stopped.json"
 
-    def unsent_traces(self) -> list[Path]:
-        """Return the finished traces that the server does not have yet. Links, and what else a script may keep in a
-        folder of that name, are none."""
-        folder = self.output / "traces"
+    def unsent_traces(self) -> list[str]:
+        """Return the names of the finished traces that the server does not have yet. Links, and what else a script may
+        keep in a folder of that name, are none."""
         try:
-            entries = [] if folder.is_symlink() else list(os.scandir(folder))
+            with HeldFolder.open(self.output) as output, output.folder(TRACES) as traces:
+                found = [name for name, facts in traces.walk() if TRACE.fullmatch(name) and stat.S_ISREG(facts.st_mode)]
         except OSError:  # there are none, as in almost all attempts
             return []
-        names = sorted(one.name for one in entries if TRACE.fullmatch(one.name) and one.is_file(follow_symlinks=False))
-        return [folder / name for name in names if not self.sent_mark(name).exists()]
+        return [name for name in sorted(found) if not self.sent_mark(name).exists()]
 
     def sent_mark(self, name: str) -> Path:
         return self.path / "sent" / name

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 
+from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.containers.arguments import LABEL, OWNER, podman, remove_words
 from workers.containers.documents import ContainerRuntime
@@ -63,7 +63,7 @@ def remove_leftovers(program: str, home: Path) -> list[str]:
     for path in SHARED.glob(f"{SHARED_MEMORY}*"):
         attempt = path.name.removeprefix(SHARED_MEMORY).partition("-")[0]
         if attempt in own and attempt not in living:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)
     return left
 
 

@@ -5,6 +5,7 @@ Two runs share an environment where the digests are equal: the same files, the s
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sections.environment import SECTION, EnvironmentSection, file_of
-from trainyard.spooling.plain_files import open_plain
+from trainyard.spooling.held_folder import HeldFolder
 from workers.environments.requirement_lines import is_local, parse
 
 LAYOUT = 1  # of what the builder makes; a change makes every environment anew
@@ -140,16 +141,14 @@ class _Reader:
         self.needs_code = _COPIES.search(text) is not None
 
     def _read(self, name: str, field: str) -> str:
-        root = self._code.resolve()
-        path = (root / name).resolve()
         try:
-            if not path.is_relative_to(root):
-                raise BadEnvironment(f"{field}: {name} leads out of the run's code.")
-            with open_plain(path) as file:
+            with HeldFolder.open(self._code) as code, code.open_file(code.real_name(name, self._code)) as file:
                 data = file.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             raise BadEnvironment(f"{field}: there is no file {name} in the run's code.") from None
         except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise BadEnvironment(f"{field}: {name} leads out of the run's code.") from None
             raise BadEnvironment(f"{field}: {name} cannot be read: {error.strerror or error}.") from None
         if len(data) > MAX_FILE_BYTES:
             raise BadEnvironment(f"{field}: {name} has more than {MAX_FILE_BYTES // 2**20} MiB.")

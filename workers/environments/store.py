@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from typing import NamedTuple
 import structlog
 
 from trainyard.contract.base import WireStruct
+from trainyard.spooling.held_folder import HeldFolder, remove_tree
 from workers.attempt.json_files import read_document, write_document
 from workers.containers.removal import remove_image
 from workers.environments.documents import NodeTools
@@ -132,7 +132,7 @@ class EnvironmentPlace(NamedTuple):
     def delete(self) -> None:
         """Delete all of it; the caller holds its lock alone. The record goes first: half of an environment is none."""
         self._record_path.unlink(missing_ok=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
         self.lock.unlink(missing_ok=True)
 
 
@@ -229,7 +229,7 @@ def empty_downloads(folder: Path) -> bool:
     try:
         if not lock.take(alone=True):
             return False
-        shutil.rmtree(folder / "store" / DOWNLOADS, ignore_errors=True)
+        remove_tree(folder / "store" / DOWNLOADS)
         return True
     finally:
         lock.release()
@@ -239,11 +239,9 @@ def size_of(folder: Path) -> int:
     """Return the bytes of all files below the folder, each counted once."""
     seen: set[int] = set()
     total = 0
-    for path, _, files in os.walk(folder):
-        for name in files:
-            with contextlib.suppress(OSError):
-                found = Path(path, name).stat(follow_symlinks=False)
-                if found.st_ino not in seen:
-                    seen.add(found.st_ino)
-                    total += found.st_size
+    with contextlib.suppress(OSError), HeldFolder.open(folder) as held:
+        for _, found in held.walk():
+            if found.st_ino not in seen:
+                seen.add(found.st_ino)
+                total += found.st_size
     return total

@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+from trainyard.spooling.held_folder import HeldFolder
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.zygote_messages import StartRequest
 from workers.machine.processes import adopt_orphans, die_with_parent, kill_children, name_process, open_descriptors
@@ -68,7 +69,8 @@ def _kill_tree(folder: Path) -> NoReturn:
 
 def _own_descriptors(folder: Path, keep: set[int]) -> None:
     """Leave the zygote's descriptors; ours are the supervisor's log and what ``keep`` names."""
-    log = os.open(folder / "logs" / "supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with HeldFolder.open(AttemptFolder(folder).logs) as logs:
+        log = logs.append("supervisor.log")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(log, 1)

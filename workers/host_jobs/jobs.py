@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import TypeVar
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.calls.host_jobs import HostJob, HostJobState
+from trainyard.spooling.held_folder import remove_tree
 from workers.machine.processes import Process, is_alive, send
 
 CLAIM_LIMIT_S = 10.0  # from a claim to the keeper's own mark; without one it was killed between them
@@ -86,8 +86,8 @@ class JobFolder:
         job = self.look()
         if job is None or job.state != HostJobState.RUNNING:
             if job is not None:
-                shutil.rmtree(self._node_home(job), ignore_errors=True)
-            shutil.rmtree(self.path, ignore_errors=True)
+                remove_tree(self._node_home(job))
+            remove_tree(self.path)
             return
         keeper = self.keeper()
         if keeper is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 
 import structlog
 
+from trainyard.spooling.held_folder import remove_tree
 from workers.node.server_client import ServerClient
 
 log = structlog.get_logger(__name__)
@@ -31,7 +31,7 @@ def sweep(root: Path, server: ServerClient) -> list[str]:
     for start in range(0, len(here), MAX_ASKED):
         asked = here[start : start + MAX_ASKED]
         for run in sorted(set(asked) & server.gone_runs(asked)):
-            shutil.rmtree(root / run, ignore_errors=True)  # another node that sees this disk may be at the same
+            remove_tree(root / run)  # another node that sees this disk may be at the same
             log.info("checkpoints.swept", run=run)
             swept.append(run)
     return swept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from trainyard.contract.limits import UNSENT_KEPT_S
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import report_scope, seal
+from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 from workers.node.output.sending import carry_out_decision, report_taken, upload_finished, upload_output
 from workers.node.output.traces import send_traces
@@ -77,7 +77,7 @@ class FinishedAttempts:
             self._due[folder.attempt] = now + STEP_EVERY_S, now + RARELY_S
         kept_s = KEEP_S if folder.is_done() else UNSENT_KEPT_S
         if entry is None and not is_living and time.time() - report.at > kept_s:
-            shutil.rmtree(folder.path, ignore_errors=True)
+            remove_tree(folder.path)
             for memory in (self._due, self._upload_due, self._live_due, self._shipping):
                 memory.pop(folder.attempt, None)
             return True

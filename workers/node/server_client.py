@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
@@ -22,7 +22,6 @@ from trainyard.contract.orders import Locked
 from trainyard.contract.seals import http_scope, mac
 from trainyard.rest.http_clients import server_client
 from trainyard.rest.trust import sentence_of
-from trainyard.spooling.plain_files import open_plain
 from workers.node.server_clock import ServerClock
 from workers.transport.node_config import CannotStart, NodeConfig
 from workers.transport.trust import ADDRESS, Trust
@@ -134,10 +133,10 @@ class ServerClient:
         headers = self._headers("POST", path, hashlib.sha256(b"").hexdigest())
         return _decoded(self._request("POST", path, headers).raise_for_status(), Locked)
 
-    def put_file(self, run: str, fence: int, name: str, file: Path) -> None:
+    def put_file(self, run: str, fence: int, name: str, file: io.BufferedReader) -> None:
         path = f"/api/v1/node/runs/{run}/fences/{fence}/files/{name}"
-        headers = self._headers("PUT", path, _digest(file))
-        headers["Content-Length"] = str(file.stat().st_size)
+        headers = self._headers("PUT", path, hashlib.file_digest(file, "sha256").hexdigest())
+        headers["Content-Length"] = str(file.tell())
         self._request("PUT", path, headers, lambda: _chunks(file)).raise_for_status()
 
     def begin_upload(
@@ -235,12 +234,7 @@ def _may_follow(known: str, offered: str) -> bool:
     return not is_worse and (after.hostname not in LOOPBACK or before.hostname in LOOPBACK)
 
 
-def _chunks(file: Path) -> Iterator[bytes]:
-    with open_plain(file) as opened:
-        while part := opened.read(CHUNK_BYTES):
-            yield part
-
-
-def _digest(file: Path) -> str:
-    with open_plain(file) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+def _chunks(file: io.BufferedReader) -> Iterator[bytes]:
+    file.seek(0)
+    while part := file.read(CHUNK_BYTES):
+        yield part

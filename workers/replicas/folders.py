@@ -23,6 +23,8 @@ from pathlib import Path
 
 import psutil
 
+from trainyard.spooling.held_folder import HeldFolder, remove_tree
+
 FOLDER = "TRAINYARD_MEMORY"  # a memory file system other than SHARED_MEMORY
 LIMIT = "TRAINYARD_MEMORY_LIMIT_BYTES"
 SHARED_MEMORY = Path("/dev/shm")
@@ -68,10 +70,10 @@ class MemoryFolder:
     def free(self, run: str) -> None:
         """Remove what is kept of a run."""
         if RUN.fullmatch(run):
-            shutil.rmtree(self.path / run, ignore_errors=True)
+            remove_tree(self.path / run)
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_tree(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +139,8 @@ def _limit_bytes(base: Path, environment: Mapping[str, str]) -> int:
 def used_bytes(folder: Path) -> int:
     """Return what the files below take, each once however many names it has."""
     files: dict[int, int] = {}
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                found = (Path(path) / name).lstat()
-            except OSError:  # gone meanwhile
-                continue
-            files[found.st_ino] = found.st_blocks * 512
+    with suppress(OSError), HeldFolder.open(folder) as held:
+        files = {found.st_ino: found.st_blocks * 512 for _, found in held.walk()}
     return sum(files.values())
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import IO
 
 import structlog
 
+from trainyard.spooling.held_folder import remove_tree
 from workers.replicas.folders import MemoryFolder, NoMemoryFolder, open_memory
 
 log = structlog.get_logger(__name__)
@@ -93,5 +93,5 @@ def _remove(folder: Path) -> None:
     """Remove it unless its node worker lives after all. The lock keeps one that starts just now waiting."""
     with suppress(OSError), (folder / OWNER).open("r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         log.info("memory.removed", folder=str(folder), why="its node is gone")

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 import socket
 import threading
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import structlog
 
 from trainyard.contract.base import BadMessage
 from trainyard.contract.seals import seal, unseal
+from trainyard.spooling.held_folder import remove_tree
 from workers.replicas.folders import MemoryFolder, NoRoom
 from workers.replicas.wire import (
     BEGIN,
@@ -198,7 +198,7 @@ def _remove_older(side: Path, newest: tuple[int, int]) -> None:
     for folder in side.iterdir():
         found = STATE.fullmatch(folder.name)
         if found and (int(found[2]), int(found[1])) < newest:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _listen(address: str, port: int) -> socket.socket:

@@ -16,6 +16,7 @@ import msgspec
 
 from trainyard.contract.base import BadDocument, decode
 from trainyard.contract.machines import NodeSandbox, SandboxLevel, sandbox_level
+from trainyard.spooling.held_folder import give_to
 from workers.sandbox import cgroups
 from workers.sandbox.process import ROOT, TEMPORARY, Mechanism, Sandbox, our_programs
 
@@ -270,14 +271,11 @@ def project_users() -> tuple[int, int]:
 
 
 def hand_over(folder: Path, user: int) -> None:
-    """Make the folder, and it and all in it the user's. Links are not followed."""
+    """Make the folder, and it and all in it the user's, as far as it is the node's to give."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid == user:
         return
-    for path, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            os.chown(Path(path) / name, user, user, follow_symlinks=False)
-    os.chown(folder, user, user)
+    give_to(folder, user)
 
 
 def _open_folders_to(place: Path, hidden: Iterable[str]) -> None:

@@ -187,7 +187,7 @@ class EnvironmentBuild:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         try:
-            with self._log_path.open("ab") as output:
+            with self._folder.append(self._order.first_rank, "build") as output:
                 self._builder = subprocess.Popen(
                     [sys.executable, "-m", self.builder, str(os.getpid()), str(writer)],
                     stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], cwd=ROOT,
@@ -282,5 +282,5 @@ class EnvironmentBuild:
         log.info("environment.failed", attempt=self._order.attempt)
 
     def _print(self, line: str) -> None:
-        with contextlib.suppress(OSError), self._log_path.open("ab") as output:
+        with contextlib.suppress(OSError), self._folder.append(self._order.first_rank, "build") as output:
             output.write(f"{line}\n".encode())

@@ -7,7 +7,6 @@ asked to save and end then. The signal is one that ranks, which may get it too, 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 import time
@@ -16,6 +15,7 @@ from types import FrameType
 
 import structlog
 
+from trainyard.spooling.held_folder import remove_tree
 from workers.node.brought.leftovers import KeepAlive
 from workers.node.worker import NodeWorker
 
@@ -64,4 +64,4 @@ class Departure(threading.Thread):
         self._node.end_ranks()
         self._node.wait_for_supervisors(max(1.0, self._grace_s - LAST_STEPS_S))
         if self._node.is_done_with(self._attempt):
-            shutil.rmtree(self._home, ignore_errors=True)
+            remove_tree(self._home)

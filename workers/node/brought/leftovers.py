@@ -7,7 +7,6 @@ untouched, is removed: what the node of another kind keeps is not ours.
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import structlog
+
+from trainyard.spooling.held_folder import remove_tree
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +58,7 @@ def sweep(home: Path) -> int:
         return 0
     number = 0
     for folder in _dead(found, home, now):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         number += 1
         if number == MOST:
             break

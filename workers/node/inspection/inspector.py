@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Protocol
@@ -19,6 +20,7 @@ import structlog
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.limits import MAX_FACTS_BYTES
+from trainyard.spooling.held_folder import remove_tree
 from workers.data_access.roots import CLOSED, location_problem
 from workers.machine.passed_variables import passed_variables
 from workers.node.zygote_keeper import ONE_THREAD, ZYGOTE_VARIABLES
@@ -116,10 +118,10 @@ class Inspector:
         (self._home / "looks").mkdir(mode=0o711, exist_ok=True)
         with (
             tempfile.TemporaryFile() as complaints,
-            tempfile.TemporaryDirectory(dir=self._home / "looks", ignore_cleanup_errors=True) as room,
+            _room(self._home / "looks") as room,
         ):
             try:
-                child = self._start(complaints, question, Path(room))
+                child = self._start(complaints, question, room)
             except OSError as error:  # no process or memory to spare
                 problem = f"The node could not begin to look: {error.strerror or error}. Check it again."
                 return Answer(name, problem=problem)
@@ -202,6 +204,16 @@ class Inspector:
                 log.warning("dataset.not_answered", dataset=dataset, error=str(error))
             self._over.wait(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+@contextlib.contextmanager
+def _room(above: Path) -> Iterator[Path]:
+    """A folder that a child may write: the temporary folders of Python change modes through links as they go."""
+    room = Path(tempfile.mkdtemp(dir=above))
+    try:
+        yield room
+    finally:
+        remove_tree(room)
 
 
 def _answer_from(question: str, output: bytes, returncode: int | None, complaints: IO[bytes]) -> Answer:

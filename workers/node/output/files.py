@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import os
 import stat
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from trainyard.spooling.held_folder import HeldFolder
 from workers.attempt.documents import Stamp
 
 MAX_FILES = 10_000
 LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", ".trainyard", "trainyard-spool", ".ipynb_checkpoints"})
 
 
+class FileChanged(OSError):
+    """The file is another than it was when the folder was listed."""
+
+
 class OutputFile(NamedTuple):
     """One file, or a link to one inside the same folder, whose name is ``same_as`` then."""
 
     name: str
-    path: Path
+    root: Path  # the folder
+    below: str  # its name there
     stamp: Stamp  # size and time: as long as they stay, so does the content
     same_as: str = ""
 
@@ -32,64 +40,73 @@ class OutputFile(NamedTuple):
         """Names this version of the file for its upload."""
         return hashlib.sha256(f"{self.name}\0{self.stamp}".encode()).hexdigest()[:40]
 
+    def open(self) -> io.BufferedReader:
+        """Open the file that was listed. Raises FileChanged, and OSError where it went or became something else."""
+        with HeldFolder.open(self.root) as folder:
+            file = folder.open_file(self.below)
+        if not self.is_same(file):
+            file.close()
+            raise FileChanged(f"{self.name} was written to before it was sent")
+        return file
+
+    def is_same(self, file: io.BufferedReader) -> bool:
+        """Whether the open file is as it was listed."""
+        return stamp_of(os.fstat(file.fileno())) == self.stamp
+
 
 class FolderContents(NamedTuple):
     entries: list[OutputFile]  # files first, then links
     left_out: dict[str, str]  # name -> why
 
 
+def stamp_of(facts: os.stat_result) -> Stamp:
+    """Return size and time of a plain file, nothing for anything else."""
+    return [facts.st_size, facts.st_mtime_ns] if stat.S_ISREG(facts.st_mode) else []
+
+
 def list_files(root: Path) -> FolderContents:
-    """Return what the folder holds. No link is followed out of it."""
+    """Return what the folder holds; nothing where it is gone. No link is followed out of it."""
     files: list[OutputFile] = []
     links: list[OutputFile] = []
     left_out: dict[str, str] = {}
-    for name, path in walk(root):
-        if len(files) + len(links) >= MAX_FILES:
-            left_out[name] = f"there are more than {MAX_FILES:,} files"
-            break
-        try:
-            kind = path.lstat()
-            if stat.S_ISREG(kind.st_mode):
-                files.append(OutputFile(name, path, [kind.st_size, kind.st_mtime_ns]))
-            elif stat.S_ISLNK(kind.st_mode):
-                links += _of_link(root, name, path, left_out)
+    with suppress(FileNotFoundError, NotADirectoryError), HeldFolder.open(root) as folder:
+        for name, facts in folder.walk():
+            if len(files) + len(links) >= MAX_FILES:
+                left_out[name] = f"there are more than {MAX_FILES:,} files"
+                break
+            if stamp := stamp_of(facts):
+                files.append(OutputFile(name, root, name, stamp))
+            elif stat.S_ISLNK(facts.st_mode):
+                links += _of_link(folder, root, name, left_out)
             else:
                 left_out[name] = "it is no file"
-        except OSError as error:  # it went meanwhile, or cannot be looked at
-            left_out[name] = error.strerror or str(error)
     return FolderContents([*sorted(files), *sorted(links)], left_out)
 
 
-def walk(root: Path, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, Path]]:
-    """Yield name and path of everything below that is no folder; folders behind links are links."""
-    for above, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in without)
-        linked = [name for name in folders if Path(above, name).is_symlink()]
-        for name in sorted({*names, *linked}):
-            if name not in without:
-                path = Path(above, name)
-                yield path.relative_to(root).as_posix(), path
-
-
-def _of_link(root: Path, name: str, path: Path, left_out: dict[str, str]) -> list[OutputFile]:
+def _of_link(folder: HeldFolder, root: Path, name: str, left_out: dict[str, str]) -> list[OutputFile]:
     """Return the files that a link stands for."""
-    inside = root.resolve()
-    target = path.resolve()
-    if not target.is_relative_to(inside) or target == inside:
+    try:
+        target = folder.real_name(name, root)
+        facts = folder.stat(target or ".")
+    except FileNotFoundError:
+        left_out[name] = "it is a link to nothing"
+        return []
+    except OSError as error:
+        is_out = error.errno == errno.EXDEV
+        left_out[name] = "it is a link that leads out of the folder" if is_out else error.strerror or str(error)
+        return []
+    if not target:
         left_out[name] = "it is a link that leads out of the folder"
-    elif target.is_file():
-        return [_link(name, path, target, inside)]
-    elif target.is_dir() and not path.parent.resolve().is_relative_to(target):
-        return [
-            _link(f"{name}/{below}", found, found, inside)
-            for below, found in walk(target)
-            if found.is_file() and not found.is_symlink()
-        ]
+    elif stamp := stamp_of(facts):
+        return [OutputFile(name, root, target, stamp, target)]
+    elif not stat.S_ISDIR(facts.st_mode):
+        left_out[name] = "it is a link to nothing"
+    elif f"{name}/".startswith(f"{target}/"):
+        left_out[name] = "it is a link to a folder that holds it"
     else:
-        left_out[name] = "it is a link to a folder that holds it" if target.is_dir() else "it is a link to nothing"
+        return [
+            OutputFile(f"{name}{below.removeprefix(target)}", root, below, stamp, below)
+            for below, found in folder.walk(below=target)
+            if (stamp := stamp_of(found))
+        ]
     return []
-
-
-def _link(name: str, path: Path, target: Path, root: Path) -> OutputFile:
-    facts = target.stat()
-    return OutputFile(name, path, [facts.st_size, facts.st_mtime_ns], target.relative_to(root).as_posix())

@@ -14,11 +14,10 @@ import structlog
 from trainyard.contract.limits import OUTPUT_NAMED, UPLOAD_PART_BYTES
 from trainyard.contract.node_status import OutputState
 from trainyard.contract.orders import Order
-from trainyard.spooling.plain_files import open_plain
 from workers.attempt.documents import SentOutput
 from workers.attempt.folder import AttemptFolder
 from workers.node.output import working_folder
-from workers.node.output.files import OutputFile, list_files
+from workers.node.output.files import FileChanged, OutputFile, list_files
 from workers.node.server_client import ServerClient, problem_of
 
 log = structlog.get_logger(__name__)
@@ -27,10 +26,6 @@ log = structlog.get_logger(__name__)
 REFUSALS = frozenset({404, 409, 410, 413, 422})
 STABLE_S = 10.0  # a file that nobody wrote to for so long is taken for finished while the run goes on…
 LIVE_BYTES = 64 * 1024 * 1024  # …and sent, unless it is larger: a checkpoint may be written anew every minute
-
-
-class FileChanged(OSError):
-    """The file was written to while it was being sent."""
 
 
 def upload_output(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
@@ -121,16 +116,17 @@ def _send(order: Order, folder: AttemptFolder, server: ServerClient, one: Output
         server.begin_upload(run, fence, one.name, one.size, one.key, same_as=one.same_as)
         return
     if one.size <= UPLOAD_PART_BYTES:
-        server.put_file(run, fence, one.name, one.path)
+        with one.open() as file:
+            server.put_file(run, fence, one.name, file)
         return
     begun = server.begin_upload(run, fence, one.name, one.size, one.key)
     offset, is_done = begun.offset, begun.is_done
-    with open_plain(one.path) as file:
+    with one.open() as file:
         while not is_done:
             folder.sending = {one.name: offset}
             file.seek(offset)
             data = file.read(min(UPLOAD_PART_BYTES, one.size - offset))
-            if not data or [one.path.lstat().st_size, one.path.lstat().st_mtime_ns] != one.stamp:
+            if not data or not one.is_same(file):
                 raise FileChanged(f"{one.name} was written to while it was being sent")
             answer = server.put_part(run, fence, one.key, offset, data)
             if answer.offset == offset:
@@ -139,7 +135,7 @@ def _send(order: Order, folder: AttemptFolder, server: ServerClient, one: Output
 
 
 def _is_sent_trace(folder: AttemptFolder, one: OutputFile) -> bool:
-    return one.name.startswith("traces/") and folder.sent_mark(one.path.name).exists()
+    return one.name.startswith("traces/") and folder.sent_mark(one.name.removeprefix("traces/")).exists()
 
 
 def is_refusal(error: httpx.HTTPStatusError) -> bool:

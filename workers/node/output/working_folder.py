@@ -6,14 +6,16 @@ run takes them over where it is placed on this node again, as if the script had 
 
 from __future__ import annotations
 
+import os
 import stat
-from pathlib import Path
+from contextlib import suppress
 
 from trainyard.contract.calls.output_files import GainedFile, GainedFiles
-from workers.attempt.documents import FileStamps, Stamp
+from trainyard.spooling.held_folder import HeldFolder
+from workers.attempt.documents import FileStamps
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import read_document, write_document
-from workers.node.output.files import LEFT_OUT, OutputFile, walk
+from workers.node.output.files import LEFT_OUT, OutputFile, stamp_of
 
 MAX_NAMED = 300
 PREFIX = "working-folder"
@@ -21,7 +23,8 @@ PREFIX = "working-folder"
 
 def record_code(folder: AttemptFolder) -> None:
     """Remember what the working folder holds before the script is started."""
-    write_document(folder.path / "code.json", {name: _stamp(path) for name, path in walk(folder.code)})
+    with HeldFolder.open(folder.code) as code:
+        write_document(folder.path / "code.json", {name: stamp_of(facts) for name, facts in code.walk()})
 
 
 def gained(folder: AttemptFolder) -> list[OutputFile]:
@@ -30,11 +33,9 @@ def gained(folder: AttemptFolder) -> list[OutputFile]:
     if before is None:  # nothing was ever laid out here
         return []
     found = []
-    for name, path in walk(folder.code, without=LEFT_OUT):
-        stamp = _stamp(path)
-        if stamp and stamp != before.get(name):
-            found.append(OutputFile(name, path, stamp))
-    return found
+    with suppress(FileNotFoundError, NotADirectoryError), HeldFolder.open(folder.code) as code:
+        found = [(name, stamp_of(facts)) for name, facts in code.walk(without=LEFT_OUT)]
+    return [OutputFile(name, folder.code, name, stamp) for name, stamp in found if stamp and stamp != before.get(name)]
 
 
 def gained_files(entries: list[OutputFile]) -> GainedFiles:
@@ -49,29 +50,31 @@ def take_over(before: AttemptFolder, after: AttemptFolder) -> int:
     entries = gained(before)
     if entries:
         known = read_document(before.path / "code.json", FileStamps) or {}
-        _merge(before.code, after.code, known, "")
+        with HeldFolder.open(before.code) as old, HeldFolder.open(after.code) as new:
+            _merge(old, new, known, "")
         before.taken_mark.touch()
     return len(entries)
 
 
-def _merge(old: Path, new: Path, known: FileStamps, above: str) -> None:
-    for path in sorted(old.iterdir()):
-        name, target = f"{above}{path.name}", new / path.name
-        if path.name in LEFT_OUT:
+def _merge(old: HeldFolder, new: HeldFolder, known: FileStamps, above: str) -> None:
+    with os.scandir(old.descriptor) as entries:
+        here = sorted(one.name for one in entries)
+    for one in here:
+        if one in LEFT_OUT:
             continue
-        is_folder = path.is_dir() and not path.is_symlink()
-        if is_folder and target.is_dir() and not target.is_symlink():
-            _merge(path, target, known, f"{name}/")
-        elif not (target.exists() or target.is_symlink()):
-            path.rename(target)
-        elif not is_folder and not target.is_dir() and _stamp(path) not in ([], known.get(name)):
-            path.replace(target)
+        name, facts, there = f"{above}{one}", old.stat(one), _facts(new, one)
+        is_folder = stat.S_ISDIR(facts.st_mode)
+        if there is None:
+            old.move(one, new)
+        elif is_folder and stat.S_ISDIR(there.st_mode):
+            with old.folder(one) as inner, new.folder(one) as target:
+                _merge(inner, target, known, f"{name}/")
+        elif not is_folder and not stat.S_ISDIR(there.st_mode) and stamp_of(facts) not in ([], known.get(name)):
+            old.move(one, new)
 
 
-def _stamp(path: Path) -> Stamp:
-    """Return size and time of a plain file, nothing for anything else."""
+def _facts(folder: HeldFolder, name: str) -> os.stat_result | None:
     try:
-        facts = path.lstat()
-    except OSError:
-        return []
-    return [facts.st_size, facts.st_mtime_ns] if stat.S_ISREG(facts.st_mode) else []
+        return folder.stat(name)
+    except FileNotFoundError:
+        return None

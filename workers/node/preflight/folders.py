@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from trainyard.contract.machines import FolderState
+from trainyard.spooling.plain_files import create_plain
 
 PROBE_BYTES = 4096
 
@@ -42,6 +43,7 @@ def _exists(path: Path) -> bool:
 def _try_to_write(folder: Path) -> None:
     probe = folder / f".trainyard-preflight.{os.getpid()}"
     try:
-        probe.write_bytes(bytes(PROBE_BYTES))
+        with create_plain(probe) as file:
+            file.write(bytes(PROBE_BYTES))
     finally:
         probe.unlink(missing_ok=True)

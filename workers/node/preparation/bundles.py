@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +12,7 @@ import httpx
 from trainyard.bundle import BundleError, unpack
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.tasks import code_program
+from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 
 
@@ -33,7 +33,7 @@ def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: Bundl
 
     Raises Refusal, and what ``source`` raises when the server does not answer.
     """
-    shutil.rmtree(folder.code, ignore_errors=True)
+    remove_tree(folder.code)
     folder.code.mkdir(mode=0o700, parents=True)
     if order.code is not None:
         data = fetch_bundle(order.code.sha256, cache / "bundles", source)

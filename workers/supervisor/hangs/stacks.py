@@ -36,7 +36,7 @@ class Stacks:
         """Return the rank's stacks, empty until it has written them."""
         path = self._folder.stream_path(rank.rank, "stderr")
         if rank.rank not in self._asked:
-            self._asked[rank.rank] = path.stat().st_size if path.exists() else 0
+            self._asked[rank.rank] = path.lstat().st_size if path.exists() else 0
             if handles(rank.main_pid, STACK_SIGNAL):  # the signal ends any other process
                 os.kill(rank.main_pid, STACK_SIGNAL)
             return ""

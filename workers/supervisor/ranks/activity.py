@@ -80,6 +80,6 @@ class Activity:
 
     def _size(self, rank: int, stream: str) -> int:
         try:
-            return self._folder.stream_path(rank, stream).stat().st_size
+            return self._folder.stream_path(rank, stream).lstat().st_size
         except OSError:
             return 0

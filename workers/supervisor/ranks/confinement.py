@@ -6,7 +6,6 @@ Both are made before the supervisor reads the node's key, and end with it.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,6 +16,7 @@ import structlog
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.environment import has_container
+from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import give_name
 from workers.containers.documents import ContainerPlan
@@ -134,7 +134,7 @@ class Confinement:
         if self._guard is not None:
             self._guard.close()
         if self.shared_memory is not None:
-            shutil.rmtree(self.shared_memory, ignore_errors=True)
+            remove_tree(self.shared_memory)
         if self._group is not None:
             cgroups.remove(self._group)
 

@@ -112,7 +112,7 @@ def save_unread_output(order: Order, folder: AttemptFolder) -> None:
         for path in sorted(folder.logs.glob(f"rank-*.{stream}")):
             rank = int(path.stem.removeprefix("rank-"))
             offset = offsets.get(f"{rank} {stream}", 0)
-            if path.stat().st_size > offset:
+            if path.lstat().st_size > offset:
                 tails.append(LogTail(path, rank, stream, offset))
     if not tails:
         return

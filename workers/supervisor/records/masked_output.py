@@ -9,7 +9,6 @@ import os
 import selectors
 import threading
 import time
-from pathlib import Path
 
 import structlog
 
@@ -42,14 +41,15 @@ class MaskedOutput(threading.Thread):
     ):
         super().__init__(name="masked-output", daemon=True)
         patterns = patterns_of(one.value for one in secrets)
+        self._folder = folder
         self._selector = selectors.DefaultSelector()
-        self._maskers: dict[int, tuple[Masker, Path]] = {}
+        self._maskers: dict[int, tuple[Masker, int, str]] = {}
         self._until = float("inf")
         self._num_lost = 0
         for number, pair in enumerate(pipes):
             for descriptor, stream in zip(pair, ("stdout", "stderr"), strict=True):
                 os.set_blocking(descriptor, False)
-                self._maskers[descriptor] = Masker(patterns), folder.stream_path(first_rank + number, stream)
+                self._maskers[descriptor] = Masker(patterns), first_rank + number, stream
                 self._selector.register(descriptor, selectors.EVENT_READ)
 
     def run(self) -> None:
@@ -74,27 +74,24 @@ class MaskedOutput(threading.Thread):
         if not data:
             self._close(descriptor)
             return
-        masker, path = self._maskers[descriptor]
-        self._write(path, masker.mask(data))
+        masker, rank, stream = self._maskers[descriptor]
+        self._write(rank, stream, masker.mask(data))
 
     def _close(self, descriptor: int) -> None:
-        masker, path = self._maskers.pop(descriptor)
+        masker, rank, stream = self._maskers.pop(descriptor)
         self._selector.unregister(descriptor)
         os.close(descriptor)
-        self._write(path, masker.flush())
+        self._write(rank, stream, masker.flush())
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, rank: int, stream: str, data: bytes) -> None:
         """Append to the rank's file. On a full disk the ranks go on, and what they print is lost."""
         if not data:
             return
         try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-            try:
+            with self._folder.append(rank, stream) as file:
                 while data:
-                    data = data[os.write(file, data) :]
-            finally:
-                os.close(file)
+                    data = data[file.write(data) :]
         except OSError as error:
             if not self._num_lost:
-                log.warning("output.lost", path=str(path), error=str(error))
+                log.warning("output.lost", rank=rank, stream=stream, error=str(error))
             self._num_lost += len(data)
