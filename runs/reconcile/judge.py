@@ -175,6 +175,8 @@ def _stopping(case: Case) -> Verdict:
     end = ENDS[case.wanted]
     if not case.has_go:  # no rank exists before go, and none will: the fence is over
         return _stopped(end.outcome, end.code, end.before_go, {})
+    if all(_has_finished(case, part) for part in case.parts):
+        return _finishing(case, ())  # before the wish reached it
     if all(part.is_over for part in case.parts):
         return _stopped(end.outcome, *case.stopped()) if _is_settled(case, REST_LIMIT_S) else SETTLE
     silent = [part.node for part in case.parts if part.is_silent]

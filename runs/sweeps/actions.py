@@ -16,6 +16,7 @@ from runs.actions.runs import submit_run
 from runs.models import Role, Run, Sweep, Trial, User
 from runs.refused import Refused
 from runs.sweeps.checking import CheckedSweep, check_sweep
+from runs.sweeps.ending import update_best
 from runs.sweeps.launching import documents_of
 from runs.sweeps.stepping import EXHAUSTED
 from runs.sweeps.warm_start import warm_trials
@@ -40,6 +41,7 @@ def start_sweep(*, actor: User, document: Any, earlier: Callable[[Sweep], None] 
             for number, trial in enumerate(warm_trials(sweep)):
                 trial.number = number
                 trial.save()
+        update_best(sweep)
         sweep.changed()
     return sweep
 

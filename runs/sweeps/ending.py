@@ -11,10 +11,11 @@ from django.db import transaction
 from django.db.models import F
 
 from runs import stopping
+from runs.metrics.models import Telemetry
 from runs.models import Run, Sweep, Trial
 from runs.models.runs import StaleStatus
 from runs.status import PLACED, Status, TransitionError
-from runs.sweeps.objective import NoValue, value_of
+from runs.sweeps.objective import NoValue, reports_of, value_of
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import TrialState
@@ -28,13 +29,15 @@ class TrialEnding(TypedDict, total=False):
     value: float | None
     values: list[float]
     steps: int | None
-    pruned_at_step: int
+    pruned_at_step: int | None
     ended_at: datetime
     system_attributes: JsonObject
 
 
-def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> None:
-    """Have the runs of the trial that have not ended save and end. Raises StaleStatus where one has just changed."""
+def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> int:
+    """Have the runs of the trial that have not ended save and end, and return how many do so for this. Raises
+    StaleStatus where one has just changed."""
+    num = 0
     for run in Run.objects.filter(pk__in=trial.run_ids()).select_related("cluster"):
         if run.is_final or run.status == Status.STOPPING:
             continue
@@ -45,6 +48,8 @@ def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> None:
         else:
             run.move_to(Status.CANCELLED, code=code, sentence=sentence)
             schedule_soon(run.cluster_id)
+        num += 1
+    return num
 
 
 def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now: datetime) -> bool:
@@ -61,7 +66,8 @@ def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now
         with transaction.atomic():
             if not _leave(trial, TrialState.RUNNING, changes):
                 return False
-            end_runs(trial, code="pruned", sentence=sentence, now=now)
+            if not end_runs(trial, code="pruned", sentence=sentence, now=now):
+                raise StaleStatus(f"trial {trial.number} ends without its pruner")
     except (StaleStatus, TransitionError):
         trial.refresh_from_db()
         return False
@@ -70,17 +76,20 @@ def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now
 
 def fail(trial: Trial, *, sentence: str, now: datetime) -> bool:
     changes: TrialEnding = {"state": TrialState.FAILED, "reason": sentence, "ended_at": now}
-    return _leave(trial, TrialState.RUNNING, changes)
+    return _leave(trial, TrialState(trial.state), changes)
 
 
 def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
-    """End the trials whose runs have all ended, and return how many did."""
+    """End the trials whose runs have all ended, and return how many did. Those of a pruned one end after it: one that
+    had made its last step before the stop came is complete."""
     running = [one for one in trials if one.state == TrialState.RUNNING]
-    runs = Run.objects.in_bulk([run_id for one in running for run_id in one.run_ids()])
+    pruned = sweep.trials.filter(state=TrialState.PRUNED, run__ended_at__gt=F("ended_at"))
+    ending = [*running, *pruned]
+    runs = Run.objects.in_bulk([run_id for one in ending for run_id in one.run_ids()])
     finished = 0
-    for trial in running:
+    for trial in ending:
         own = [runs[run_id] for run_id in trial.run_ids() if run_id in runs]
-        if len(own) < sweep.parsed.seeds:
+        if trial.state == TrialState.RUNNING and len(own) < sweep.parsed.seeds:
             finished += fail(trial, sentence="Its run was deleted.", now=now)
         elif all(one.is_final for one in own):
             finished += _finish(sweep, trial, own, now)
@@ -91,6 +100,9 @@ def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
 
 def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
     ended_at = max((one.ended_at for one in runs if one.ended_at is not None), default=now)
+    if trial.state == TrialState.PRUNED and any(one.status != Status.SUCCEEDED for one in runs):
+        ended: TrialEnding = {"ended_at": ended_at, "steps": _last_step(sweep, trial, runs[0])}
+        return _leave(trial, TrialState.PRUNED, ended)
     if unsuccessful := next((one for one in runs if one.status != Status.SUCCEEDED), None):
         is_stopped = unsuccessful.status == Status.CANCELLED
         word = "was stopped" if is_stopped else "failed"
@@ -105,10 +117,21 @@ def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
         "value": values[0],
         "values": values if len(values) > 1 else [],
         "steps": steps,
+        "pruned_at_step": None,
         "ended_at": ended_at,
         "reason": "",
     }
-    return _leave(trial, TrialState.RUNNING, changes)
+    return _leave(trial, TrialState(trial.state), changes)
+
+
+def _last_step(sweep: Sweep, trial: Trial, run: Run) -> int | None:
+    """Return how far a pruned trial came until its stop: as far as the run's steps are known, else as far as its
+    objective was reported."""
+    if run.steps is not None:
+        step = Telemetry.objects.filter(pk=run.pk).values_list("step", flat=True).first()
+        return trial.steps if step is None else max(step, trial.steps or 0)
+    later = reports_of(run.pk, sweep.parsed.objectives[0].metric, trial.steps)
+    return later[-1].step if later else trial.steps
 
 
 def _leave(trial: Trial, state: TrialState, changes: TrialEnding) -> bool:
@@ -121,11 +144,11 @@ def _leave(trial: Trial, state: TrialState, changes: TrialEnding) -> bool:
 
 
 def update_best(sweep: Sweep) -> None:
-    """Find the best trial that completed, of a sweep with one objective."""
+    """Find the best trial that completed, of a sweep with one objective: here or, before the sweep, elsewhere."""
     if sweep.parsed.is_multiple:
         return
     order = F("value").asc() if sweep.parsed.objectives[0].sign > 0 else F("value").desc()
     found = sweep.trials.filter(state=TrialState.COMPLETE, value__isnull=False)
-    best = found.exclude(system_attributes__has_key="warm_start").order_by(order, "number").first()
+    best = found.order_by(order, "number").first()
     sweep.best = best
     Sweep.objects.filter(pk=sweep.pk).update(best=best)

@@ -54,7 +54,9 @@ class Observer:
         reports = reports_of(str(trial.run_id), objective.metric, trial.steps)
         if reports:
             _store(trial, reports)
-        if sweep.parsed.pruner.name == "none" or trial.is_promoted or sweep.parsed.is_multiple:
+        assert trial.run is not None, "it was chosen by its run"
+        is_judged = not (trial.is_promoted or sweep.parsed.is_multiple or trial.run.is_final)
+        if sweep.parsed.pruner.name == "none" or not is_judged:
             return bool(reports)
         return _judge(sweep, trial, rungs, reports, now) or bool(reports)
 

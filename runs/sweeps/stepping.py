@@ -147,7 +147,9 @@ def _has_no_more(sweep: Sweep) -> bool:
 
 
 def _end_if_over(sweep: Sweep) -> bool:
-    if sweep.live_trials().exists():
+    # The run of a pruned trial may have made its last step before its stop came: then the trial is complete.
+    ending = sweep.trials.filter(state=TrialState.PRUNED, run__isnull=False, run__ended_at=None)
+    if sweep.live_trials().exists() or ending.exists():
         return False
     status, code, sentence = outcome_of(sweep)
     return sweep.move_to(status, code=code, sentence=sentence)

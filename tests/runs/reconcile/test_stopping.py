@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from signal import SIGTERM
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def wanted(yard: Yard, number: int = 0) -> dict[str, Any]:
 
 def stopped(**evidence: Any) -> dict[str, Any]:
     told = {"took_s": 2.5, "grace_s": 60.0, "killed": [], "hurried": False, "saved": None, **evidence}
-    return {"reason": {"code": "stopped", "sentence": "", "evidence": told}, "ranks": [rank(0, 9.0)]}
+    return {"reason": {"code": "stopped", "sentence": "", "evidence": told}, "ranks": [rank(0, 9.0, exit_code=None, signal=SIGTERM)]}
 
 
 def test_a_stop_gives_the_ranks_what_the_spec_says(yard: Yard) -> None:
@@ -53,6 +54,16 @@ def test_a_second_stop_ends_the_ranks_at_once_and_a_double_click_does_not(yard: 
     yard.tick()
     assert yard.tick() == "CANCELLED"
     assert yard.run.reason_sentence == "Stopped as asked: rank 0 was killed at once, 3.1 s after the first Stop."
+
+
+def test_a_run_that_had_made_its_last_step_before_the_stop_came_has_succeeded(yard: Yard) -> None:
+    yard.start()
+    actions.stop_run(actor=yard.cast.mate, run=yard.run)
+    yard.tick()
+    for number in (0, 1):
+        yard.say("ended", number, **{**stopped(), "ranks": [rank(number, 9.0)]})
+    yard.tick()
+    assert yard.tick() == "SUCCEEDED"
 
 
 def test_the_time_limit_stops_a_run_once_and_says_so(yard: Yard) -> None:

@@ -88,7 +88,8 @@ def test_the_search_goes_on_behind_the_trials_of_the_study(cast: Cast) -> None:
     Stepper().step_all(timezone.now())
     new = sweep.trials.get(number=5)
     assert (new.state, new.by_hand) == (TrialState.RUNNING, False) and new.run is not None
-    assert Sweep.objects.get(pk=sweep.pk).best is None, "the best is one that has a run"
+    best = Sweep.objects.get(pk=sweep.pk).best
+    assert best is not None and (best.number, best.value) == (0, 0.02), "an imported trial counts"
     exported = study_of(sweep)
     assert len(exported.trials) == 5, "one that has not ended is not exported"
 

@@ -185,6 +185,52 @@ def test_a_pruned_trial_that_is_promoted_goes_on_and_is_not_pruned_again(
         actions.promote_trial(actor=cast.mate, sweep=sweep, number=1)
 
 
+def test_a_trial_whose_stop_comes_after_its_last_step_is_complete_with_its_final_value(
+    start: Callable[..., Sweep],
+) -> None:
+    sweep = step(start(pruner={"name": "asha", "min": 2, "factor": 2}, budget={"trials": 2, "parallel": 2}))
+    report(sweep, 0, 1.0, 0.5)
+    report(sweep, 1, 3.0, 2.5, 2.4, ends=False)
+    live = trial(sweep, 1).run
+    assert live is not None
+    Run.objects.filter(pk=live.pk).update(status=Status.STOPPING)  # its ranks have a stop on the way
+    Trial.objects.filter(run=live).update(
+        state=TrialState.PRUNED, value=2.5, steps=2, pruned_at_step=2, ended_at=timezone.now()
+    )
+    sweep = step(sweep)
+    assert sweep.status == SweepStatus.RUNNING, "a run of it goes on"
+    write_series(live, "val/loss", [1.2, 0.25], first=4)
+    end(live)
+    sweep = step(sweep)
+    late = trial(sweep, 1)
+    assert (late.state, late.value, late.pruned_at_step) == (TrialState.COMPLETE, 0.25, None)
+    assert (sweep.status, sweep.reason_sentence) == (SweepStatus.SUCCEEDED, "2 of 2 trials completed.")
+    assert sweep.best is not None and sweep.best.number == 1
+
+
+def test_a_run_that_has_ended_is_not_judged_by_what_it_had_before(start: Callable[..., Sweep]) -> None:
+    sweep = step(start(pruner={"name": "asha", "min": 2, "factor": 2}))
+    report(sweep, 0, 1.0, 0.5, ends=False)
+    sweep = step(sweep)
+    report(sweep, 1, 3.0, 2.5, 0.1)
+    sweep = step(sweep)
+    assert (trial(sweep, 1).state, trial(sweep, 1).value) == (TrialState.COMPLETE, 0.1)
+
+
+def test_a_pruned_trial_counts_the_steps_that_it_made_until_its_stop(start: Callable[..., Sweep]) -> None:
+    sweep = step(start(pruner={"name": "asha", "min": 2, "factor": 2}))
+    report(sweep, 0, 1.0, 0.5, ends=False)
+    report(sweep, 1, 3.0, 2.5, ends=False)
+    sweep = step(sweep)
+    run = trial(sweep, 1).run
+    assert run is not None
+    write_series(run, "val/loss", [2.4] * 78, first=3)
+    end(run, Status.CANCELLED)
+    sweep = step(sweep)
+    pruned = trial(sweep, 1)
+    assert (pruned.state, pruned.pruned_at_step, pruned.value, pruned.steps) == (TrialState.PRUNED, 2, 2.5, 80)
+
+
 def test_steps_that_a_restart_trains_again_are_reported_once(start: Callable[..., Sweep]) -> None:
     sweep = step(start())
     run = trial(sweep, 0).run
@@ -325,7 +371,8 @@ def test_old_runs_that_match_the_space_are_where_a_warm_sweep_starts(start: Call
     warm = step(start(name="warm", warm_start=True, budget={"trials": 2, "parallel": 1}))
     known = list(warm.trials.filter(by_hand=True))
     assert sorted(one.value or 0 for one in known) == [1.0, 2.0]
-    assert warm.trials.count() == 3 and warm.best is None, "the old ones are not of this sweep"
+    assert warm.trials.count() == 3
+    assert warm.best is not None and warm.best.value == 1.0, "they count as trials that are over"
 
 
 def test_who_lost_their_role_ends_their_sweep(cast: Cast, start: Callable[..., Sweep]) -> None:
