@@ -114,6 +114,7 @@ SWEEPS: dict[str, Rule] = {
     "POST /sweeps/<sweep_id>/launch": of(P.SWEEPS_LAUNCH),
     "POST /sweeps/import": of(P.SWEEPS_LAUNCH),
     "GET /sweeps/<sweep_id>/study": of(P.SWEEPS_READ),
+    "GET /sweeps/<sweep_id>/importance": of(P.SWEEPS_READ),
     "GET /sweeps/<sweep_id>/lineage": of(P.SWEEPS_READ),
     "POST /sweeps/<sweep_id>/trials/<number>/replay": of(P.SWEEPS_LAUNCH),
 }

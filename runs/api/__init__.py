@@ -27,7 +27,7 @@ from runs.api.people import (
     tokens,
     workspaces,
 )
-from runs.api.sweeping import exchange, populations
+from runs.api.sweeping import exchange, figures, populations
 from runs.api.training import (
     bundles,
     checkpoints,
@@ -79,6 +79,7 @@ for module in (
     uploads,
     jobs,
     exchange,
+    figures,
     sweeps,
     populations,
     datasets,

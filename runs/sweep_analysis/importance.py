@@ -44,8 +44,11 @@ class Importance(NamedTuple):
     sentence: str
 
 
-def importance(trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, seed: int = 0) -> Importance:
-    """The same trials and seed give the same figures. Needs scikit-learn."""
+def importance(
+    trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, at_step: int | None = None, seed: int = 0
+) -> Importance:
+    """The same trials and seed give the same figures. ``at_step``: few are complete, so that values are what all had at
+    that step. Needs scikit-learn."""
     known = complete(trials)
     used = sampled(known, MOST, seed)
     varied = [one for one in (with_seen(one, used) for one in fields) if _is_varied(one, used)]
@@ -61,7 +64,7 @@ def importance(trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, see
     found = [FieldImportance(one.path, *map(float, row)) for one, row in zip(varied, figures, strict=True)]
     found.sort(key=lambda one: (-one.fanova, one.path))
     interactions = max(0.0, 1.0 - float(alone.sum()))
-    return Importance(found, interactions, len(known), len(used), _warning(len(known), len(used)))
+    return Importance(found, interactions, len(known), len(used), _warning(len(known), len(used), at_step))
 
 
 def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike]:
@@ -86,7 +89,9 @@ def _why_not(num: int, varied: Sequence[SpaceField], targets: Array) -> str:
     return ""
 
 
-def _warning(num: int, num_used: int) -> str:
+def _warning(num: int, num_used: int, at_step: int | None) -> str:
+    if at_step is not None:
+        return f"Few trials are complete, so {num} are compared by what they had at step {at_step:,}."
     if num < ENOUGH:
         return f"Only {num} complete trials: below {ENOUGH}, chance decides much of this."
     if num_used < num:

@@ -71,15 +71,17 @@ def timeline(occupations: Iterable[Occupation]) -> Timeline:
     return Timeline([f"{node} · {at + 1}" for node, at in names], bars)
 
 
-def saved_by_pruning(trials: Sequence[TrialLike], steps_of: Mapping[int, int]) -> Saved:
-    """``steps_of`` are the steps that each trial would have run, by its number. What was not run is counted at the
-    trial's own measured time for a step."""
+def saved_by_pruning(
+    trials: Sequence[TrialLike], steps_of: Mapping[int, int], step_costs: Mapping[int, float]
+) -> Saved:
+    """``steps_of`` are the steps that each trial would have run, by its number, and ``step_costs`` how many
+    rank-seconds one usually took: what a run takes until its first step is spent either way."""
     pruned = [one for one in trials if one.state == PRUNED]
     saved, num_unknown = 0.0, 0
     for one in pruned:
-        steps, wanted = one.steps or 0, steps_of.get(one.number)
-        if not steps or wanted is None or one.rank_seconds <= 0:
+        wanted, cost = steps_of.get(one.number), step_costs.get(one.number)
+        if wanted is None or cost is None:
             num_unknown += 1
         else:
-            saved += max(0, wanted - steps) * one.rank_seconds / steps
+            saved += max(0, wanted - (one.steps or 0)) * cost
     return Saved(saved, sum(one.rank_seconds for one in trials), len(pruned), num_unknown)

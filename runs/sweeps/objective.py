@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from runs.points.pace import SYSTEM
 from runs.points.read import curves, summaries
 from runs.sweeps.pruning import Report
 from trainyard.spec.sweeps import Objective
 
 MOST_POINTS = 400  # of what is read at a time: of more points, the last of each of so many stretches
+
+MOST_NAMED = 8
 
 
 class NoValue(ValueError):
@@ -41,9 +44,10 @@ def value_of(run_ids: Sequence[str], objective: Objective) -> float:
 
 def _value_of(run_id: str, objective: Objective) -> float:
     metric = objective.metric
-    summary = summaries([run_id])[run_id].get(metric)
+    logged = summaries([run_id])[run_id]
+    summary = logged.get(metric)
     if summary is None or not summary["count"]:
-        raise NoValue(f"{metric} was never reported.")
+        raise NoValue(f"{metric} was never reported. {_logged(logged)}")
     if objective.of == "area":
         return _area(run_id, metric)
     if objective.of == "best":
@@ -54,6 +58,13 @@ def _value_of(run_id: str, objective: Objective) -> float:
     if value is None or not math.isfinite(value):
         raise NoValue(f"{metric} was {_word(value)}, which is no number to compare.")
     return value
+
+
+def _logged(names: Iterable[str]) -> str:
+    """Say what a run did log, so that a wrong name is found: but for what Trainyard measures itself."""
+    found = sorted(name for name in names if not name.startswith(SYSTEM))
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"It logged {', '.join(found[:MOST_NAMED])}{more}." if found else "It logged nothing."
 
 
 def _word(value: float | None) -> str:

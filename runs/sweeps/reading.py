@@ -12,7 +12,10 @@ from django.db.models import Count, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from runs.access import Someone, visible_sweeps
-from runs.models import Sweep, Trial
+from runs.metrics.models import Telemetry
+from runs.models import Sweep, Trial, TrialReport
+from runs.sweep_analysis.importance import ENOUGH
+from runs.sweep_analysis.pareto import pareto_front
 from trainyard.contract.statuses import TrialState
 
 
@@ -89,6 +92,8 @@ class TrialPoint(NamedTuple):
     steps: int | None = None
     rank_seconds: float = 0.0
     run: str | None = None
+    num_ranks: int = 1
+    step_cost: float | None = None  # rank-seconds that a step of a pruned one usually took
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,7 @@ TEXTS = {
 }  # fmt: skip
 
 
+AT_A_TIME = 500  # SQLite bounds the variables of a statement
 NAIVE = (19, 26)  # characters of a time without offset, in whole seconds or in microseconds
 
 
@@ -196,14 +202,45 @@ def trial_points(sweep: Sweep, *, state: str = "") -> list[TrialPoint]:
     ]
 
 
+def front_of(sweep: Sweep) -> list[int]:
+    """Return the numbers of the trials that no other beats, of a sweep with several objectives."""
+    if not sweep.parsed.is_multiple:
+        return []
+    directions = [one.direction for one in sweep.parsed.objectives]
+    return pareto_front(trial_points(sweep, state=TrialState.COMPLETE), directions)
+
+
+def compared_points(sweep: Sweep) -> tuple[list[TrialPoint], int | None]:
+    """Return the trials whose values say what mattered: those that completed. Where early stopping left few of them,
+    all that came so far count with what they had at the step of the first stop, and that step is returned, too."""
+    complete = trial_points(sweep, state=TrialState.COMPLETE)
+    pruned = trial_points(sweep, state=TrialState.PRUNED)
+    steps = sweep.trials.filter(state=TrialState.PRUNED).order_by("pruned_at_step")
+    at_step = steps.values_list("pruned_at_step", flat=True).exclude(pruned_at_step=None).first()
+    if len(complete) >= ENOUGH or at_step is None:
+        return complete, None
+    known = TrialReport.objects.filter(trial__sweep=sweep, step__lte=at_step).order_by("step")
+    values = dict(known.values_list("trial__number", "value"))  # of several the last
+    points = [one._replace(state=TrialState.COMPLETE, value=values.get(one.number)) for one in (*complete, *pruned)]
+    return [one for one in points if one.value is not None], at_step
+
+
 def timed_points(sweep: Sweep, now: datetime) -> list[TrialPoint]:
     """Return all trials by number, with their times and runs. Times and JSON are read from the database's texts: Django
     takes longer for them than for all the rest of a long sweep."""
     texts = {name: Cast(path, TextField()) for name, path in TEXTS.items()}
     rows = Trial.objects.filter(sweep=sweep).order_by("number").annotate(**texts)
     names = ("number", "state", "value", "steps", "run_id", "run__num_nodes", "run__slots_per_node")
-    found = rows.values_list(*names, *TEXTS)
-    return [_timed_point(row, now) for row in found.iterator(chunk_size=5_000)]
+    found = [_timed_point(row, now) for row in rows.values_list(*names, *TEXTS).iterator(chunk_size=5_000)]
+    pruned = [one.run for one in found if one.state == TrialState.PRUNED and one.run is not None]
+    paces: dict[str, float | None] = {}
+    for start in range(0, len(pruned), AT_A_TIME):
+        several = Telemetry.objects.filter(pk__in=pruned[start : start + AT_A_TIME])
+        paces |= dict(several.values_list("pk", "median_step_s"))
+    return [
+        one._replace(step_cost=pace * one.num_ranks) if (pace := paces.get(one.run or "")) is not None else one
+        for one in found
+    ]
 
 
 def _timed_point(row: Sequence[Any], now: datetime) -> TrialPoint:
@@ -219,6 +256,7 @@ def _timed_point(row: Sequence[Any], now: datetime) -> TrialPoint:
         steps=steps,
         rank_seconds=max(0.0, spent_s) * (num_nodes or 1) * (slots or 1),
         run=run,
+        num_ranks=(num_nodes or 1) * (slots or 1),
     )
 
 

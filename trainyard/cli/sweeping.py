@@ -145,8 +145,9 @@ def follow(client: Client, sweep_id: str, screen: Screen) -> sweep_answers.Sweep
             if trial["state"] in (TrialState.WAITING, TrialState.RUNNING) or trial["number"] in seen:
                 continue
             seen.add(trial["number"])
-            value = "" if trial["value"] is None else f" {sweep['metric']} {figure(trial['value'])}"
-            screen.say(f"trial {trial['number']} {trial['state']}{value} {_shown(trial['parameters'])}".rstrip())
+            metrics = [one["metric"] for one in sweep.get("objectives", [])] or [sweep["metric"]]
+            values = "".join(f" {name} {figure(one)}" for name, one in zip(metrics, trial["values"], strict=False))
+            screen.say(f"trial {trial['number']} {trial['state']}{values} {_shown(trial['parameters'])}".rstrip())
         if sweep["status"] in SWEEP_FINAL:
             break
         time.sleep(POLL_S)
@@ -184,17 +185,36 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     style = STATUS_STYLES.get(sweep["status"], "")
     screen.line(f"{sweep['status']}: {sweep['reason']['sentence']}".rstrip(": "), style)
     if (best := sweep["best"]) is not None:
-        screen.line(f"best       trial {best['number']}, {sweep['metric']} {figure(best['value'])}, run {best['run']}")
+        run = f", run {best['run']}" if best["run"] else ""
+        screen.line(f"best       trial {best['number']}, {sweep['metric']} {figure(best['value'])}{run}")
         screen.line(f"           {_shown(best['parameters'])}")
-    titles = ("trial", "run", "state", sweep["metric"], "steps", "parameters")
-    rows = [
-        (one["number"], one["run"], one["state"], figure(one["value"]), one["steps"], _shown(one["parameters"]))
-        for one in sweep["trials"]
-    ]
+    if front := sweep.get("front"):
+        screen.line(f"front      {'trial' if len(front) == 1 else 'trials'} {', '.join(map(str, front))}")
+    _show_importance(client.sweep_importance(sweep["id"]), screen)
+    _show_trials(sweep, screen)
+    return 0
+
+
+def _show_importance(found: sweep_answers.Importance, screen: Screen) -> None:
+    for place, one in enumerate(found["fields"]):
+        head = "" if place else "matters"
+        screen.line(f"{head:<10} {one['path']} {one['fanova']:.0%} ± {one['fanova_error']:.0%}")
+    if found["sentence"]:
+        screen.line(f"{'' if found['fields'] else 'matters':<10} {found['sentence']}")
+
+
+def _show_trials(sweep: sweep_answers.Sweep, screen: Screen) -> None:
+    metrics = [one["metric"] for one in sweep.get("objectives", [])] or [sweep["metric"]]
+    rows = []
+    for one in sweep["trials"]:
+        values = [*map(figure, one["values"]), *["–"] * len(metrics)][: len(metrics)]
+        rows.append((one["number"], one["run"], one["state"], *values, one["steps"], _shown(one["parameters"])))
     if rows:
         screen.line("")
-        screen.table(titles, rows)
-    return 0
+        screen.table(("trial", "run", "state", *metrics, "steps", "parameters"), rows)
+    reasons = [f"trial {one['number']} {one['state']}: {one['reason']}" for one in sweep["trials"] if one["reason"]]
+    for line in ["", *reasons] if reasons else []:
+        screen.line(line)
 
 
 def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

@@ -12,7 +12,7 @@ import httpx
 from trainyard.contract.answers import audit as audit_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
-from trainyard.contract.base import JsonObject, to_builtins
+from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.interchange.study import Study
 from trainyard.rest import answers, security_answers
 from trainyard.rest.connection import Connection, QueryValue, given
@@ -71,7 +71,11 @@ class Client(Connection):
 
     def sweep_study(self, sweep: str) -> Study:
         """Return the finished trials of a sweep."""
-        return self._json("GET", f"sweeps/{_part(sweep)}/study", Study, timeout=SUBMIT_S)
+        return convert(self._json("GET", f"sweeps/{_part(sweep)}/study", Study, timeout=SUBMIT_S), Study)
+
+    def sweep_importance(self, sweep: str) -> sweep_answers.Importance:
+        """Return how much each field of a sweep matters."""
+        return self._json("GET", f"sweeps/{_part(sweep)}/importance", sweep_answers.Importance)
 
     def replay(self, sweep: str, number: int) -> run_answers.Run:
         """Launch what led to a trial of a population as one run."""

@@ -174,7 +174,8 @@ def _best(found: BestSoFar | None) -> BestDocument | None:
 
 
 def _slots(trials: Sequence[TrialPoint], occupations: Sequence[Occupation], steps: Mapping[int, int]) -> SlotsDocument:
-    found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps)
+    costs = {one.number: one.step_cost for one in trials if one.step_cost is not None}
+    found, saved = thinned_bars(timeline(occupations)), saved_by_pruning(trials, steps, costs)
     states = {one.number: str(one.state).lower() for one in trials}
     names = sorted(set(states.values()))
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from dashboard.pages.shared.badges import Badge
 from dashboard.pages.shared.frame import page, refusal, show
-from dashboard.pages.sweeps import drawn
 from dashboard.pages.sweeps.badges import sweep_badge
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.kept_columns import columns_json
@@ -21,9 +20,9 @@ from dashboard.pages.sweeps.trial_lines import trial_lines
 from dashboard.pages.sweeps.trial_table import asked_of, find
 from runs.access import NotFound, Permission, can, get_sweep, projects_with
 from runs.api import paging
+from runs.api.sweeping.figures import importance_of
 from runs.models import Sweep
 from runs.sweep_analysis.contour import contour
-from runs.sweep_analysis.importance import importance
 from runs.sweep_analysis.trials import COMPLETE, fields_of
 from runs.sweeps.populations import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, trial_points
@@ -109,10 +108,14 @@ def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """How much each field matters. Where ``isCurrent`` is false, newer figures are being computed; 202 where there are
     none yet."""
     chosen = get_sweep(request.user, sweep_id)
-    found = drawn.kept(chosen, "importance", lambda: _importance(chosen))
-    answer = _json({**(found.document or {}), "isCurrent": found.is_current})
-    answer.status_code = 200 if found.document else 202
-    return answer
+    found, is_current = importance_of(chosen)
+    if found is None:
+        answer = _json({"isCurrent": False})
+        answer.status_code = 202
+        return answer
+    labels = labels_of(list(chosen.parsed.space))
+    fields = [{**one._asdict(), "label": labels.get(one.path, one.path)} for one in found.fields]
+    return _json({**found._asdict(), "fields": fields, "isCurrent": is_current})
 
 
 @page()
@@ -154,18 +157,6 @@ def _trials(request: HttpRequest, chosen: Sweep) -> Mapping[str, object]:
     found = find(chosen, asked, timezone.now())
     may_act = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
     return trial_lines(request.user, chosen, found, asked, may_act=may_act)
-
-
-def _importance(chosen: Sweep) -> Callable[[], dict[str, object]]:
-    """Read the trials, and return what computes the figures without the database."""
-    trials, space = trial_points(chosen, state=COMPLETE), chosen.parsed.space
-    labels = labels_of(list(space))
-
-    def compute() -> dict[str, object]:
-        found = importance(trials, fields_of(space))
-        return {**found._asdict(), "fields": [{**one._asdict(), "label": labels[one.path]} for one in found.fields]}
-
-    return compute
 
 
 def _json(document: object) -> JsonResponse:

@@ -21,7 +21,16 @@ from runs.models import Sweep
 from runs.presenting.stamps import stamp
 from runs.sweeps import actions
 from runs.sweeps.checking import preview
-from runs.sweeps.reading import BestTrial, SweepSummary, TrialRow, summaries_of, summary_of, sweep_trials, sweeps_of
+from runs.sweeps.reading import (
+    BestTrial,
+    SweepSummary,
+    TrialRow,
+    front_of,
+    summaries_of,
+    summary_of,
+    sweep_trials,
+    sweeps_of,
+)
 from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus
@@ -167,7 +176,7 @@ def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:
 
 def _one(sweep: Sweep) -> answers.Sweep:
     trials = [_trial(one) for one in sweep_trials(sweep, timezone.now())]
-    return {**_item(summary_of(sweep)), "spec": sweep.spec, "trials": trials}
+    return {**_item(summary_of(sweep)), "spec": sweep.spec, "trials": trials, "front": front_of(sweep)}
 
 
 def _item(one: SweepSummary) -> answers.SweepItem:
@@ -179,6 +188,7 @@ def _item(one: SweepSummary) -> answers.SweepItem:
         "reason": {"code": one.code, "sentence": one.reason, "evidence": {}},
         "metric": one.metric,
         "direction": one.direction,
+        "objectives": [{"metric": metric, "direction": direction} for metric, direction in one.objectives],
         "sampler": one.sampler,
         "pruner": one.pruner,
         "trials_total": one.trials_total,

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from dashboard.pages.sweeps import drawn
+from runs.api.sweeping.figures import _kept
+from runs.metrics.models import Telemetry
 from runs.models import Run, Sweep, Trial, User
 from runs.status import Status
+from runs.sweep_analysis.importance import Importance
 from tests.cast import Cast, make_run, spec
 from trainyard.spec.sweeps import parse_sweep
 
@@ -118,12 +120,13 @@ def test_a_long_table_goes_on_behind_its_cursor(as_user: AsUser, cast: Cast) -> 
 
 def test_the_charts_get_columns_with_the_best_and_what_pruning_saved(as_user: AsUser, cast: Cast) -> None:
     sweep = with_trials(cast)
+    Telemetry.objects.create(run_id=sweep.trials.get(number=2).run_id, median_step_s=0.6)
     found = as_user(cast.mate).get(f"/sweeps/{sweep.pk}/data/").json()
     assert found["number"] == [0, 1, 2, 3] and found["state"][2] == "pruned"
     rate, optimizer = found["fields"]
     assert rate["label"] == "learning_rate" and rate["isLog"] and rate["values"] == [1e-3, 1e-2, 5e-2, 9e-2]
     assert optimizer["choices"] == ["adamw", "sgd"] and found["overTrials"]["steps"] == [[0.0, 0, 0.5]]
-    # Its 100 steps took a minute: the 200 that it did not run would have taken two.
+    # Its 100 steps took 0.6 s each: the 200 that it did not run would have taken two minutes.
     assert found["slots"]["saved"] == pytest.approx(120, rel=0.05) and found["slots"]["pruned"] == 1
 
 
@@ -212,21 +215,22 @@ def test_the_space_is_widened_and_never_narrowed(as_user: AsUser, cast: Cast) ->
 
 def test_figures_are_computed_beside_the_requests_and_the_old_ones_stay_meanwhile(cast: Cast) -> None:
     sweep, may_end = with_trials(cast), Event()
-    first = drawn.kept(sweep, "slow", lambda: lambda: {"of": 2})
-    assert first == (None, False) or first == ({"of": 2}, True)
-    while not drawn.kept(sweep, "slow", lambda: lambda: {"of": 2}).is_current:
+    two, three = (Importance([], 0.0, num, num, "") for num in (2, 3))
+    first = _kept(sweep, lambda: lambda: two)
+    assert first == (None, False) or first == (two, True)
+    while not _kept(sweep, lambda: lambda: two).is_current:
         time.sleep(0.01)
     make_trial(cast, sweep, 4, 0.4, 2e-3)
 
-    def compute() -> dict[str, object]:
+    def compute() -> Importance:
         may_end.wait(10)
-        return {"of": 3}
+        return three
 
-    assert drawn.kept(sweep, "slow", lambda: compute) == ({"of": 2}, False)
+    assert _kept(sweep, lambda: compute) == (two, False)
     may_end.set()
-    while not (found := drawn.kept(sweep, "slow", lambda: compute)).is_current:
+    while not (found := _kept(sweep, lambda: compute)).is_current:
         time.sleep(0.01)
-    assert found.document == {"of": 3}
+    assert found.found == three
 
 
 def test_any_trial_is_launched_again_and_leads_to_its_run(as_user: AsUser, cast: Cast) -> None:

@@ -26,7 +26,10 @@ def wanted(yard: Yard, number: int = 0) -> dict[str, Any]:
 
 def stopped(**evidence: Any) -> dict[str, Any]:
     told = {"took_s": 2.5, "grace_s": 60.0, "killed": [], "hurried": False, "saved": None, **evidence}
-    return {"reason": {"code": "stopped", "sentence": "", "evidence": told}, "ranks": [rank(0, 9.0, exit_code=None, signal=SIGTERM)]}
+    return {
+        "reason": {"code": "stopped", "sentence": "", "evidence": told},
+        "ranks": [rank(0, 9.0, exit_code=None, signal=SIGTERM)],
+    }
 
 
 def test_a_stop_gives_the_ranks_what_the_spec_says(yard: Yard) -> None:

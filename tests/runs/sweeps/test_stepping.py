@@ -16,9 +16,11 @@ from runs.models import Membership, Run, Sweep, Trial, TrialReport
 from runs.reconcile import schedule
 from runs.refused import Refused
 from runs.status import Status
+from runs.sweep_analysis.importance import importance
+from runs.sweep_analysis.trials import fields_of
 from runs.sweeps import actions, ending, launching, observing, stepping
 from runs.sweeps.checking import preview
-from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
+from runs.sweeps.reading import best_over_trials, compared_points, summary_of, sweep_trials
 from runs.sweeps.stepping import Stepper
 from tests.cast import Cast, make_node, spec
 from tests.series import write_series
@@ -206,6 +208,24 @@ def test_a_trial_whose_stop_comes_after_its_last_step_is_complete_with_its_final
     assert (late.state, late.value, late.pruned_at_step) == (TrialState.COMPLETE, 0.25, None)
     assert (sweep.status, sweep.reason_sentence) == (SweepStatus.SUCCEEDED, "2 of 2 trials completed.")
     assert sweep.best is not None and sweep.best.number == 1
+
+
+def test_where_early_stopping_left_few_trials_all_are_compared_at_the_step_of_the_first_stop(
+    start: Callable[..., Sweep],
+) -> None:
+    sweep = start(budget={"trials": 8})
+    rates = [10.0 ** (-4 + number * 3 / 7) for number in range(8)]
+    for number, rate in enumerate(rates):
+        pruned = {"state": TrialState.PRUNED, "pruned_at_step": 50} if number > 2 else {"state": TrialState.COMPLETE}
+        row = Trial.objects.create(
+            sweep=sweep, number=number, value=9.0, parameters={"train.learning_rate": rate}, **pruned
+        )
+        TrialReport.objects.create(trial=row, step=50, value=number / 10)
+    points, at_step = compared_points(sweep)
+    assert at_step == 50 and [one.value for one in points] == [number / 10 for number in range(8)]
+    found = importance(points, fields_of(sweep.parsed.space), at_step=at_step)
+    assert found.fields[0].path == "train.learning_rate"
+    assert found.sentence == "Few trials are complete, so 8 are compared by what they had at step 50."
 
 
 def test_a_run_that_has_ended_is_not_judged_by_what_it_had_before(start: Callable[..., Sweep]) -> None:

@@ -10,10 +10,13 @@ import yaml
 from django.utils import timezone
 
 import trainyard as sdk
-from runs.models import Run, Sweep
+from runs.models import Run, Sweep, Trial
+from runs.sweeps.actions import start_sweep
 from runs.sweeps.stepping import Stepper
-from tests.cast import spec
+from tests.cast import Cast, spec
+from tests.series import write_series
 from tests.trainyard.command import Trainyard
+from trainyard.interchange.optuna_storage import read_study
 from trainyard.rest.connection import ApiError
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -45,6 +48,46 @@ def test_a_sweep_is_previewed_started_listed_shown_and_stopped(trainyard: Trainy
     assert trainyard("sweep", "promote", sweep.pk, "0").code == 1
     for verb, words in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPING")):
         assert trainyard("sweep", verb, sweep.pk).err.startswith(words)
+
+
+def test_a_sweep_with_two_objectives_shows_both_the_front_and_why_a_trial_failed(
+    trainyard: Trainyard, cast: Cast
+) -> None:
+    objectives = [{"metric": "val/loss"}, {"metric": "val/accuracy", "direction": "maximize"}]
+    sweep = start_sweep(actor=cast.mate, document={
+        "name": "two", "base": spec(), "space": SPACE, "objective": objectives, "budget": {"trials": 6},
+    })  # fmt: skip
+    for number, values in enumerate([[0.5, 0.875], [0.25, 0.625], [0.75, 0.125]]):
+        Trial.objects.create(
+            sweep=sweep, number=number, state="COMPLETE", value=values[0], values=values,
+            parameters={"train.learning_rate": 0.01}, ended_at=timezone.now(),
+        )  # fmt: skip
+    run = Run.objects.create(project=sweep.project, name="r", spec=spec(), status="SUCCEEDED", ended_at=timezone.now())
+    write_series(run, "eval_loss", [1.0])
+    Trial.objects.create(sweep=sweep, number=3, run=run, state="RUNNING", parameters={"train.learning_rate": 0.02})
+    Stepper().step_all(timezone.now())
+    shown = trainyard("sweep", "show", sweep.pk)
+    assert shown.code == 0, shown.err
+    assert "val/loss" in shown.out and "val/accuracy" in shown.out and "0.875" in shown.out
+    assert "front      trials 1, 0" in shown.out
+    assert "trial 3 FAILED: val/loss was never reported. It logged eval_loss." in shown.out
+    assert "Importance needs at least 4 complete trials; there are 3." in shown.out
+
+
+def test_a_sweep_is_exported_into_a_storage_of_optuna(trainyard: Trainyard, cast: Cast, tmp_path: Path) -> None:
+    sweep = start_sweep(actor=cast.mate, document={
+        "name": "mine", "base": spec(), "space": SPACE, "objective": {"metric": "val/loss"}, "budget": {"trials": 3},
+    })  # fmt: skip
+    now = timezone.now()
+    Trial.objects.create(
+        sweep=sweep, number=0, state="COMPLETE", value=0.5, parameters={"train.learning_rate": 0.01},
+        started_at=now, ended_at=now,
+    )  # fmt: skip
+    url = f"sqlite:///{tmp_path / 'studies.db'}"
+    ended = trainyard("sweep", "export", sweep.pk, url, "--map", "lr=train.learning_rate")
+    assert (ended.code, ended.out) == (0, "mine: 1 trial\n"), ended.err
+    study, unfinished = read_study(url)
+    assert (study.trials[0].parameters, study.trials[0].values, unfinished) == ({"lr": 0.01}, [0.5], 0)
 
 
 def test_a_bad_sweep_is_exit_code_2_with_its_path(trainyard: Trainyard, tmp_path: Path) -> None:

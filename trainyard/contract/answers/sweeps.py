@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -17,14 +17,20 @@ class BestTrial(TypedDict):
     parameters: JsonObject
 
 
+class Objective(TypedDict):
+    metric: str
+    direction: str
+
+
 class SweepItem(TypedDict):
     id: str
     name: str
     project: str
     status: str
     reason: Reason
-    metric: str
+    metric: Annotated[str, Meta(description="of the first objective, as `direction`")]
     direction: str
+    objectives: NotRequired[list[Objective]]
     sampler: str
     pruner: str
     trials_total: Annotated[int, Meta(description="that the budget has")]
@@ -39,13 +45,13 @@ class Trial(TypedDict):
     number: int
     run: str | None
     state: Annotated[str, Meta(description="WAITING, RUNNING, COMPLETE, PRUNED or FAILED")]
-    value: Annotated[float | None, Meta(description="of a pruned trial, the last that it reported")]
+    value: Annotated[float | None, Meta(description="of a pruned trial, what it had at `pruned_at_step`")]
     values: Annotated[list[float], Meta(description="one for each objective")]
     parameters: JsonObject
     reason: str
     started_at: str | None
     ended_at: str | None
-    steps: int | None
+    steps: Annotated[int | None, Meta(description="the last one that it made, also after it was pruned")]
     pruned_at_step: int | None
     parent: int | None
     by_hand: bool
@@ -56,6 +62,7 @@ class Trial(TypedDict):
 class Sweep(SweepItem):
     spec: JsonObject
     trials: list[Trial]
+    front: NotRequired[Annotated[list[int], Meta(description="trials that no other beats; of several objectives")]]
 
 
 class RefusedTrial(TypedDict):
@@ -81,3 +88,16 @@ class Launched(TypedDict):
     """The ids of runs."""
 
     runs: list[str]
+
+
+class FieldImportance(TypedDict):
+    path: str
+    fanova: float
+    fanova_error: float
+
+
+class Importance(TypedDict):
+    """How much each field matters; ``sentence`` says why there are none, or what they lack."""
+
+    fields: list[FieldImportance]
+    sentence: str

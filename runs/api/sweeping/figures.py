@@ -1,0 +1,122 @@
+"""``/sweeps/{id}/importance``, and how it is computed: beside the requests, and kept in this process until more trials
+of the sweep have a value."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock
+from typing import NamedTuple
+
+from django.http import HttpRequest
+from ninja import Field, Router, Schema
+from ninja import Status as Answer
+
+from runs.access import get_sweep
+from runs.api.auth import actor
+from runs.models import Sweep
+from runs.sweep_analysis.importance import Importance, importance
+from runs.sweep_analysis.trials import fields_of
+from runs.sweeps.reading import compared_points
+from trainyard.contract.statuses import TrialState
+
+MOST = 64
+PATIENCE_S = 0.25  # of a short sweep the first request has the answer
+Prepare = Callable[[], Callable[[], Importance]]
+router = Router(tags=["sweeps"])
+
+
+class Kept(NamedTuple):
+    """``is_current``: no trial has got a value since. Without ``found`` it is being computed for the first time."""
+
+    found: Importance | None
+    is_current: bool
+
+
+class FieldOut(Schema):
+    path: str
+    fanova: float = Field(description="share of the variance that the field explains alone")
+    fanova_error: float
+    permutation: float = Field(description="share of the variance that is missed with its values shuffled")
+    permutation_error: float
+
+
+class ImportanceOut(Schema):
+    """Errors are standard deviations of the estimates."""
+
+    fields: list[FieldOut] = Field(description="the most important one first; empty where `sentence` says why")
+    interactions: float = Field(description="share of the variance that no field explains alone")
+    num_complete: int
+    num_used: int
+    sentence: str
+    is_current: bool = Field(description="false: newer figures are being computed")
+
+
+@router.get(
+    "/sweeps/{sweep_id}/importance",
+    response={200: ImportanceOut, 202: ImportanceOut},
+    summary="How much each field of a sweep matters",
+)
+def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:
+    """202, with no fields, while they are computed for the first time."""
+    kept = importance_of(get_sweep(actor(request), sweep_id))
+    found = kept.found or Importance([], 0.0, 0, 0, "They are being computed.")
+    fields = [FieldOut(**one._asdict()) for one in found.fields]
+    out = ImportanceOut(**{**found._asdict(), "fields": fields}, is_current=kept.is_current)
+    return Answer(200 if kept.found else 202, out)
+
+
+def importance_of(sweep: Sweep) -> Kept:
+    """Return how much each field matters. What computes it reads the trials first, and then no database."""
+
+    def prepare() -> Callable[[], Importance]:
+        trials, at_step = compared_points(sweep)
+        space = fields_of(sweep.parsed.space)
+        return lambda: importance(trials, space, at_step=at_step)
+
+    return _kept(sweep, prepare)
+
+
+_lock = Lock()
+_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sweep-figures")  # requests come first
+_found: OrderedDict[str, tuple[int, Importance]] = OrderedDict()
+_underway: dict[str, Future[Importance]] = {}
+
+
+def _kept(sweep: Sweep, prepare: Prepare) -> Kept:
+    """Return the newest figures there are. Where more trials have a value, ``prepare`` reads the database, and what it
+    returns computes new ones in a thread."""
+    key, num = sweep.pk, sweep.trials.filter(state__in=(TrialState.COMPLETE, TrialState.PRUNED)).count()
+    with _lock:
+        before, future = _found.get(key), _underway.get(key)
+    if before is not None and before[0] == num:
+        return Kept(before[1], is_current=True)
+    if future is None:
+        future = _begin(key, num, prepare())
+    try:
+        return Kept(future.result(timeout=PATIENCE_S if before is None else 0), is_current=before is None)
+    except TimeoutError:
+        return Kept(before[1] if before is not None else None, is_current=False)
+
+
+def _begin(key: str, num: int, compute: Callable[[], Importance]) -> Future[Importance]:
+    with _lock:
+        future = _underway.get(key)
+        if future is not None:
+            return future
+        future = _underway[key] = _pool.submit(compute)
+    future.add_done_callback(lambda done: _end(key, num, done))
+    return future
+
+
+def _end(key: str, num: int, done: Future[Importance]) -> None:
+    """Keep what was found; what failed is computed again at the next request, which gets the error."""
+    with _lock:
+        _underway.pop(key, None)
+        if done.cancelled() or done.exception() is not None:
+            return
+        _found[key] = (num, done.result())
+        _found.move_to_end(key)
+        while len(_found) > MOST:
+            _found.popitem(last=False)
