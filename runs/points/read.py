@@ -39,6 +39,7 @@ __all__ = [
     "decode_block",
     "decoded",
     "grid",
+    "last_steps",
     "raw",
     "row_figures",
     "series_data",
@@ -62,6 +63,12 @@ def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
         summary["max"] = _of_both(max, summary["max"], row.max)
         summary["count"] += row.count
     return found
+
+
+def last_steps(run_ids: Sequence[str], name: str) -> dict[str, int]:
+    """Return how far each run has the series, over all of its labels."""
+    rows = Series.objects.filter(run_id__in=list(run_ids), name=name, last_step__isnull=False).order_by("last_step")
+    return {row.run_id: row.last_step for row in rows if row.last_step is not None}
 
 
 def _of_both(choose: Callable[[Iterable[float]], float], one: float | None, other: float | None) -> float | None:

@@ -43,6 +43,7 @@ class Compared(NamedTuple):
     facts: list[Fact]
     num_more_facts: int
     group: str
+    step: int | None = None  # the last one that its value may be compared at
 
     @property
     def note_icon(self) -> str:
@@ -53,6 +54,7 @@ class Group(NamedTuple):
     text: str  # "" where nothing is grouped
     rows: list[Compared]
     mean: float | None
+    num_counted: int = 0  # in the mean: of runs of different length those that came farthest
 
 
 class Metric(NamedTuple):
@@ -61,6 +63,11 @@ class Metric(NamedTuple):
     name: str
     statistic: str
     names: list[str]
+
+    def steps_of(self, run_ids: Sequence[str]) -> dict[str, int]:
+        """Return how far each run came, where values at the end are shown: a mean has those of the same step, as the
+        line of the group has it there."""
+        return read.last_steps(run_ids, self.name) if self.statistic == "last" else {}
 
     def of_runs(self, summaries: Summaries) -> dict[str, Number]:
         if self.statistic == MEDIAN:
@@ -92,6 +99,7 @@ def rows_of(
     fields: Mapping[str, Fields],
     differ: Sequence[str],
     by: Sequence[str],
+    steps: Mapping[str, int],
 ) -> list[Compared]:
     numbers = {number for value in values.values() if (number := number_of(value)) is not None}
     notes = {min(numbers): "lowest", max(numbers): "highest"} if len(numbers) > 1 else {}
@@ -105,6 +113,7 @@ def rows_of(
             facts=(facts := facts_of(fields[run.pk], differ))[:MAX_FACTS],
             num_more_facts=max(0, len(facts) - MAX_FACTS),
             group=group_text(fields[run.pk], by),
+            step=steps.get(run.pk),
         )
         for run in runs
     ]
@@ -136,8 +145,11 @@ def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[G
         found.setdefault(row.group, []).append(row)
     groups = []
     for text, members in found.items():
-        numbers = [number for row in members if (number := number_of(row.value)) is not None]
-        groups.append(Group(text, members, sum(numbers) / len(numbers) if numbers and is_grouped else None))
+        known = [(row.step or 0, number) for row in members if (number := number_of(row.value)) is not None]
+        farthest = max((step for step, _ in known), default=0)
+        numbers = [number for step, number in known if step == farthest]
+        mean = sum(numbers) / len(numbers) if numbers and is_grouped else None
+        groups.append(Group(text, members, mean, len(numbers)))
     if order in ("value", "-value"):
         sign = -1 if order.startswith("-") else 1
         groups.sort(key=lambda group: (group.mean is None, sign * (group.mean or 0)))

@@ -67,7 +67,8 @@ def _list(
     by = [path for path in _asked(request, "group").split(",") if path in differ]
     values = metric.of_runs(summaries)
     order = _asked(request, "sort")
-    rows = ordered(rows_of(runs, values, colours, fields, differ, by), order)
+    steps = metric.steps_of(list(values))
+    rows = ordered(rows_of(runs, values, colours, fields, differ, by, steps), order)
     return {
         "groups": grouped(rows, order, is_grouped=bool(by)),
         "is_grouped": bool(by),

@@ -152,6 +152,20 @@ def test_runs_are_grouped_by_what_differs(cast: Cast, as_user: AsUser, make_run:
     assert [group.mean for group in context["groups"]] == [5.0, 2.0]
 
 
+def test_the_mean_of_a_group_is_that_of_the_runs_that_came_farthest_as_its_line_has_it(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    runs = [make_run(name=str(place), spec=batch(32)) for place in range(3)]
+    for run, values in zip(runs, ([5.0, 3.0, 1.0], [5.0, 4.0, 2.0], [9.0]), strict=True):
+        write_series(run, "train/loss", values)
+    other = make_run(name="other", spec=batch(64))
+    write_series(other, "train/loss", [7.0])
+    found = as_user(cast.viewer).get(address(*runs, other, group="train.batch_size"))
+    means = {group.text: (group.mean, group.num_counted) for group in found.context["groups"]}
+    assert sorted(means.values()) == [(1.5, 2), (7.0, 1)], "the one that ended at step 1 is not mixed in"
+    assert "Mean over the 2 that came farthest" in found.content.decode()
+
+
 def test_the_spec_table_has_the_differences_or_everything(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     runs = [make_run(spec=batch(32)), make_run(spec=batch(64, resources={"nodes": 2}))]
     client = as_user(cast.viewer)
