@@ -56,6 +56,11 @@ class Group(NamedTuple):
     mean: float | None
     num_counted: int = 0  # in the mean: of runs of different length those that came farthest
 
+    @property
+    def words(self) -> str:
+        is_whole = self.num_counted == len(self.rows)
+        return "Mean over the group" if is_whole else f"Mean over the {self.num_counted} that came farthest"
+
 
 class Metric(NamedTuple):
     """Which number of each run is shown, and those that could be."""
