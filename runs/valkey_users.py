@@ -101,13 +101,15 @@ def _make(nodes: list[Node], *, anew: bool = False) -> bool:
     client = _client()
     try:
         known = {name if isinstance(name, bytes) else str(name).encode() for name in client.acl_users()}
+        unknown: set[str] | None = None
         for node in nodes:
             name, rules = user_of(node.pk), rules_of(node)
             if name.encode() in known and not anew and _made.get(name) == rules[2]:
                 continue
             if anew:
                 client.acl_deluser(name)
-            client.execute_command("ACL", "SETUSER", name, *rules)
+            unknown = _unknown_to(client) if unknown is None else unknown
+            client.execute_command("ACL", "SETUSER", name, *(rule for rule in rules if rule not in unknown))
             _made[name] = rules[2]
             _save(client)
         client.set(SEPARATE_KEY, 1)
@@ -118,6 +120,12 @@ def _make(nodes: list[Node], *, anew: bool = False) -> bool:
         return False
     _refused_at = None
     return True
+
+
+def _unknown_to(client: Any) -> set[str]:
+    """Return the rules that the server refuses, since it does not know the command: Redis 7.0 has no CLIENT SETINFO."""
+    found = client.execute_command("COMMAND INFO", *COMMANDS)
+    return {f"+{name}" for name, about in zip(COMMANDS, found, strict=True) if about is None}
 
 
 def remove(node: Node) -> None:

@@ -184,12 +184,16 @@ async def reap(processes: Processes) -> None:
 
 async def say_goodbye(processes: Processes) -> None:
     names: list[str] = []
+    num_live = 0
+    started = [name for name in processes.names if name in processes.children]
     if processes.owner is not None:
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
-            names = await asyncio.wait_for(processes.call(database.live_runs), 0.5)
+            names, num_live = await asyncio.wait_for(processes.call(database.live_runs, started), 0.5)
     live = (
         f"this ends {len(names)} live run{'s'[: len(names) != 1]} ({', '.join(names[:5])})"
         if names
+        else "no live run is ended by this"
+        if num_live
         else "no run is live"
     )
     processes.console.say(f"Stopping: {live}.")

@@ -45,6 +45,8 @@ class Child:
         self.console = console
         self.changed = changed
         self.num_starts = 0
+        self.num_early_ends = 0  # in a row, each before STEADY_S
+        self.last_line = ""
         self._life: Process | None = None
         self._lifeline = os.pipe()
         self._log = LogFile(folder / f"{program.name}.log")
@@ -102,6 +104,8 @@ class Child:
                 return
             if time.time() - life.started_at > STEADY_S:
                 pause_s = FIRST_PAUSE_S
+                self.num_early_ends = 0
+            self.num_early_ends += 1
             self.note(f"ended with {how(code)}; it starts again in {pause_s:.1f} s")
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
@@ -123,8 +127,10 @@ class Child:
     def _pass_on(self, line: bytes) -> None:
         """Called from the life's own thread."""
         self._log.write(line + b"\n")
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        self.last_line = text.strip() or self.last_line
         if not self.program.is_quiet:
-            self.console.line(self.program.name, line.decode("utf-8", "replace").rstrip("\r"))
+            self.console.line(self.program.name, text)
 
     async def _end(self) -> None:
         if self._keeping is not None:

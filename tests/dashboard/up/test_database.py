@@ -13,6 +13,7 @@ from dashboard.up import database
 from runs import actions
 from runs.access import user_of_token
 from runs.models import Node, Token
+from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 
 
@@ -90,3 +91,12 @@ def test_a_local_node_that_a_run_holds_is_removed_when_the_run_has_left_it(cast:
     attempt.ended_at = timezone.now()
     attempt.save()
     assert database.remove_other_nodes(tmp_path, [], cast.owner) == [] and names() == []
+
+
+def test_only_runs_on_nodes_that_were_started_here_are_said_to_end(cast: Cast) -> None:
+    here, there = make_node(cast.cluster, "local-1"), make_node(cast.cluster, "far")
+    for node in (here, there):
+        run = make_run(cast, status=Status.RUNNING, name=f"on-{node.name}")
+        make_attempt(run, [node])
+    assert database.live_runs(["local-1"]) == (["on-local-1"], 2)
+    assert database.live_runs([]) == ([], 2), "where no node was started, as when `up` fails before"

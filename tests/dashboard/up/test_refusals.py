@@ -11,7 +11,7 @@ import pytest
 from dashboard.up import checks
 from dashboard.up.checks import CannotStart, number, prepare_home
 from tests.servers import free_port, short_folder
-from tests.up_process import Up
+from tests.up_process import Up, new_home
 
 
 @pytest.fixture
@@ -112,3 +112,11 @@ def test_a_lock_is_free_again_when_its_holder_is_gone(folder: Path) -> None:
     first.process.kill()
     first.close()
     checks.lock_home(folder)
+
+
+def test_a_child_that_does_not_start_is_named_with_its_last_line(folder: Path) -> None:
+    home = new_home(folder)
+    (home / "valkey" / "appendonlydir").mkdir(parents=True)
+    (home / "valkey" / "appendonlydir" / "appendonly.aof.manifest").write_text("of another server\n")
+    said = refused(Up(home))
+    assert "valkey does not start: it ended 5 times, in the end with" in said and "AOF manifest" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 import redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
+from dashboard.up.valkey import version_of
 from runs import valkey_users
 from runs.models import Node
-from tests.servers import Valkey
+from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.keys import new_key, stream_key, up_key
 from workers.transport.node_config import NodeConfig, store_config
@@ -66,6 +68,33 @@ def test_a_node_whose_user_valkey_forgot_is_back_when_it_is_made_again(node: Con
     order = node.order("print('back')")
     node.launch(order)  # by a command, through Celery, too
     node.wait_for(order, "ended")
+
+
+def test_a_server_that_does_not_know_every_command_lets_nodes_in_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian 12's Redis has no CLIENT SETINFO, which clients send if they can."""
+    program = shutil.which("redis-server")
+    if program is None or not version_of(program).startswith("7.0."):
+        pytest.skip("this machine has no redis-server 7.0")
+    monkeypatch.setenv("VALKEY_SERVER", program)
+    with short_folder("ty-redis-") as folder:
+        server = Valkey(folder / "redis", durable=True)
+        server.start()
+        try:
+            with redis.Redis.from_url(server.url) as owner:
+                monkeypatch.setattr(valkey_users, "_client", lambda: owner)
+                monkeypatch.setattr(valkey_users.settings, "REDIS_URL", server.url)
+                url = valkey_users.url_for(Node(pk="mine", name="mine", key=new_key()))
+                assert url != server.url
+                with redis.Redis.from_url(url) as client:
+                    assert client.set(up_key("mine"), "x")
+                    with pytest.raises(NoPermissionError):
+                        client.get(up_key("other"))
+            server.kill()
+            server.start()  # with the users in its file
+        finally:
+            server.stop()
 
 
 ATTEMPTS = [
