@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +13,12 @@ from django.db.models import Q
 from django.utils import timezone
 
 from runs import broadcast
-from runs.access import Permission, require, require_manager, require_runner, with_rights_held
+from runs.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.checks import SettingsError
 from runs.engines.cluster_settings.fields import secret_names
+from runs.engines.cluster_settings.guarded import Guarded
+from runs.engines.cluster_settings.guarded import problems as guarded_problems
 from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
 from runs.engines.offers import keep_offers
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
@@ -53,7 +55,7 @@ def create_cluster(
     none, Refused for a taken name."""
     require_manager(actor)
     cluster = Cluster(name=name, region=region, labels=labels or {}, engine=engine)
-    _set(cluster, settings or {})
+    _set(actor, cluster, settings or {})
     cluster.log_rules = read_rules(list(log_rules))
     cluster.spares = 1 if spares is None else spares
     cluster.interactive = interactive
@@ -86,7 +88,7 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
     if changes.get("isolation_minimum") is not None:
         cluster.isolation_minimum = _level(changes["isolation_minimum"])
     if changes.get("settings") is not None:
-        _set(cluster, changes["settings"])
+        _set(actor, cluster, changes["settings"])
     cluster.clean_fields()
     if changes.get("log_rules") is not None:
         cluster.log_rules = read_rules(list(changes["log_rules"]))
@@ -129,12 +131,16 @@ def _level(number: int) -> int:
         raise ValidationError({"isolation_minimum": [str(error)]}) from error
 
 
-def _set(cluster: Cluster, document: JsonObject) -> None:
+def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
     """Take the settings, and lock the secrets among them. A secret that is not named stays; an empty one goes."""
     allocating = allocating_engine(cluster.engine)
     secrets = secret_names(allocating.fields) if allocating else frozenset[str]()
-    cluster.settings = checked_settings(
-        cluster.engine, {name: value for name, value in document.items() if name not in secrets}
+    cluster.settings = changed_settings(
+        actor=actor,
+        cluster=cluster,
+        engine=cluster.engine,
+        document={name: value for name, value in document.items() if name not in secrets},
+        given=secrets.intersection(document),
     )
     for name in sorted(secrets.intersection(document)):
         value = document[name]
@@ -148,6 +154,31 @@ def _set(cluster: Cluster, document: JsonObject) -> None:
             keep_secret(cluster, name, value)
         except KeyProblem as error:
             raise Refused("no-key", str(error)) from error
+
+
+def changed_settings(
+    *, actor: User, cluster: Cluster, engine: str, document: JsonObject, given: Collection[str] = ()
+) -> JsonObject:
+    """Return the settings as they are kept, where the actor may change those of the cluster to them. ``given``: the
+    names of the secrets that come with them. Raises ValidationError."""
+    after = checked_settings(engine, document)
+    found = guarded_problems(
+        _guarded(cluster.engine, cluster.settings, engine),
+        _guarded(engine, after),
+        kept=set(cluster.secrets).difference(given),
+        is_administrator=is_administrator(actor),
+    )
+    if found:
+        raise ValidationError({f"settings.{field}": words for field, words in found.items()})
+    return after
+
+
+def _guarded(engine: str, document: JsonObject, next_engine: str = "") -> Guarded:
+    """Return what is guarded of these settings; with the defaults of ``next_engine`` where they say nothing."""
+    allocating, following = allocating_engine(engine), allocating_engine(next_engine)
+    found = allocating.guarded(document) if allocating else Guarded()
+    defaults = following.guarded(following.defaults()).on_server if following else {}
+    return found._replace(on_server={**defaults, **found.on_server})
 
 
 def checked_settings(engine: str, document: JsonObject) -> JsonObject:

@@ -7,16 +7,18 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
+from django.http import HttpRequest
 
-from runs.actions.clusters import checked_settings
+from runs.actions.clusters import changed_settings
 from runs.admin.base import Editable, Written
 from runs.engines import ENGINES
-from runs.models import Allocation, Cluster, HeldSlot, JoinToken, Node, Preflight
+from runs.models import Allocation, Cluster, HeldSlot, JoinToken, Node, Preflight, User
 
 
 class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
     """Checks the settings as the form of the site and REST do."""
 
+    actor: User  # whose request it is
     engine = forms.ChoiceField(choices=lambda: [(name, engine.label) for name, engine in sorted(ENGINES.items())])
 
     class Meta:
@@ -26,11 +28,20 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
         try:
-            values["settings"] = checked_settings(values.get("engine", "celery"), values.get("settings") or {})
+            values["settings"] = changed_settings(
+                actor=self.actor,
+                cluster=self._before(),
+                engine=values.get("engine", "celery"),
+                document=values.get("settings") or {},
+            )
         except ValidationError as error:
             for field, words in error.message_dict.items():
                 self.add_error("settings" if field.startswith("settings") else field, words)
         return values
+
+    def _before(self) -> Cluster:
+        """The form has put the new values into its instance by now."""
+        return Cluster.objects.filter(pk=self.instance.pk).first() or Cluster(settings={})
 
 
 @admin.register(Cluster)
@@ -40,6 +51,11 @@ class ClusterAdmin(Editable):
     filter_horizontal = ("projects",)
     list_filter = ("engine",)
     form = ClusterForm
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        form.actor = request.user
+        return form
 
 
 @admin.register(Allocation)

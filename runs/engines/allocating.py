@@ -13,6 +13,7 @@ from datetime import datetime
 
 from runs.engines.celery import CeleryEngine
 from runs.engines.cluster_settings.fields import SettingField
+from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineSystem
 from runs.engines.protocol import NOTHING, WantedOfPlacements
@@ -47,6 +48,10 @@ class AllocatingEngine(CeleryEngine, ABC):
     def secret_problem(self, name: str, text: str) -> str:
         """Return what is wrong with a secret among the settings, as a sentence that does not show it."""
         return ""
+
+    @abstractmethod
+    def guarded(self, document: JsonObject) -> Guarded:
+        """Return what of the settings only an administrator changes, and where each secret goes."""
 
     def defaults(self) -> JsonObject:
         """Return the settings of a new cluster."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from django.conf import settings as django_settings
 
 from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.doctor import examine
@@ -26,6 +27,11 @@ class KubernetesEngine(AllocatingEngine):
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
+
+    def guarded(self, document: JsonObject) -> Guarded:
+        """A kubeconfig may name programs that sign in, and its contexts other users."""
+        settings = settings_of(document)
+        return Guarded({"kubeconfig": settings.kubeconfig, "context": settings.context})
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from django.conf import settings
 
 from runs.engines.cluster_settings.fields import SECRET, SettingField
+from runs.engines.cluster_settings.guarded import Guarded, Places
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.machine_system import SystemAway
+from runs.engines.openssh.target import Target
 from runs.models import Cluster
 
 SECRET_NAME = "ssh_key"
@@ -43,6 +46,14 @@ def key_file_problem(value: str) -> str:
     path = PurePosixPath(value)
     is_below = value.isprintable() and len(value) <= 200 and not path.is_absolute() and ".." not in path.parts
     return "" if is_below or not value else f"a path below the server's home, such as keys/hpc, not {value[:100]!r}"
+
+
+def of_key(key_file: str, field: str, targets: Sequence[Target]) -> Guarded:
+    """Return what is guarded of a cluster whose machines are reached with the key. ``field``: the setting with them.
+    A file is the server's own, and so are the machines that it opens."""
+    places = Places(f"{target.user}@{target.host}:{target.port} {target.host_key}" for target in targets)
+    on_server = {"ssh_key_file": key_file, **({field: places} if key_file else {})}
+    return Guarded(on_server, {SECRET_NAME: places})
 
 
 def ssh_folder() -> Path:

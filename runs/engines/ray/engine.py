@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from django.conf import settings as django_settings
 
 from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.cluster_settings.guarded import Guarded, Places
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused, mark_of
@@ -35,6 +36,12 @@ class RayEngine(AllocatingEngine):
     def secret_problem(self, name: str, text: str) -> str:
         is_fine = text.isascii() and text.isprintable() and len(text) <= MAX_TOKEN
         return "" if is_fine else f"At most {MAX_TOKEN} letters, digits and signs in one line."
+
+    def guarded(self, document: JsonObject) -> Guarded:
+        settings = settings_of(document)
+        # Ray reads files of this server that a runtime environment names, and ships them to the cluster.
+        on_server = {"ray_python": settings.ray_python, "runtime_env": settings.runtime_env}
+        return Guarded(on_server, {"token": Places({settings.address})})
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from django.conf import settings as django_settings
 
 from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.cluster_settings.guarded import Guarded, Places
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding
 from runs.engines.machine_system import SystemAway, mark_of
@@ -34,6 +35,11 @@ class SageMakerEngine(AllocatingEngine):
     def secret_problem(self, name: str, text: str) -> str:
         is_fine = name != SECRET_NAME or (0 < len(text) <= MAX_SECRET and text.isascii() and text.isprintable())
         return "" if is_fine else "The secret of an access key, as AWS shows it once."
+
+    def guarded(self, document: JsonObject) -> Guarded:
+        settings = settings_of(document)
+        # The secret signs requests; without one they are signed with what boto3 finds on this server.
+        return Guarded({"endpoint": settings.endpoint}, {SECRET_NAME: Places({settings.endpoint or settings.region})})
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

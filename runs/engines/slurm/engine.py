@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from django.conf import settings as django_settings
 
 from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
 from runs.engines.openssh.client import OpenSsh
-from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem
+from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem, of_key
 from runs.engines.slurm.doctor import examine
 from runs.engines.slurm.form import FIELDS
 from runs.engines.slurm.jobs import parse_accounts, parse_jobs
@@ -59,6 +60,18 @@ class SlurmEngine(AllocatingEngine):
 
     def checked(self, document: JsonObject) -> JsonObject:
         return checked_settings(document)
+
+    def guarded(self, document: JsonObject) -> Guarded:
+        settings = settings_of(document)
+        login = settings.login
+        found = of_key(settings.ssh_key_file, "ssh_host", [] if login is None else [login])
+        # slurm.conf names plugins, and without a login node jobs are the server's user's.
+        own = (
+            {"slurm_conf": settings.slurm_conf}
+            if login is not None
+            else {"slurm_conf": settings.slurm_conf, "python": settings.python}
+        )
+        return found._replace(on_server={**found.on_server, **own})
 
     def offers(self, cluster: Cluster) -> list[Offer]:
         settings = settings_of(cluster.settings)

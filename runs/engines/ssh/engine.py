@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from django.conf import settings as django_settings
 
 from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
 from runs.engines.machine_system import mark_of
-from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem
+from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem, of_key
 from runs.engines.ssh.doctor import examine
 from runs.engines.ssh.form import FIELDS
 from runs.engines.ssh.hosts import Hosts
@@ -31,6 +32,10 @@ class SshEngine(AllocatingEngine):
 
     def secret_problem(self, name: str, text: str) -> str:
         return key_problem(text) if name == SECRET_NAME else ""
+
+    def guarded(self, document: JsonObject) -> Guarded:
+        settings = settings_of(document)
+        return of_key(settings.ssh_key_file, "hosts", [host.target for host in hosts_of(settings)])
 
     def offers(self, cluster: Cluster) -> list[Offer]:
         kinds = Counter((host.slots, host.gpu) for host in hosts_of(settings_of(cluster.settings)))

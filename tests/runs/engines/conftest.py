@@ -13,6 +13,7 @@ from runs import actions, reconcile
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, Offer
 from runs.engines.allocations import run_round
+from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
 from runs.engines.tokens import secret_of
@@ -42,6 +43,9 @@ class Machines(AllocatingEngine):
 
     def checked(self, document: JsonObject) -> JsonObject:
         return document
+
+    def guarded(self, document: JsonObject) -> Guarded:
+        return Guarded()
 
     def defaults(self) -> JsonObject:
         return {}
