@@ -30,7 +30,13 @@ class AttemptFailure(WireStruct, kw_only=True):
     node_name: str = ""
     step: int | None = None  # the last that it reached
     kept_step: int | None = None  # of the newest checkpoint by then
+    memory_step: int | None = None  # of the newest state that ranks had reported to be in memory
     left_out: list[LeftOutNode] = msgspec.field(default_factory=list)  # by rules of the log
+
+    @property
+    def newest_step(self) -> int | None:
+        """The step of the newest state that a restart can go on from."""
+        return max((one for one in (self.kept_step, self.memory_step) if one is not None), default=None)
 
 
 class Recovery(WireStruct, kw_only=True):

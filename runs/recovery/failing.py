@@ -92,7 +92,7 @@ def outcome_of_failure(
     if label := refusing_rule(placements):
         words = f"{sentence.rstrip('.')}. The rule {label} of the log says that it is not restarted."
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
-    recovery = _with_memory(_recovery(former, rules, decision, failure), attempt)
+    recovery = _with_memory(_recovery(former, rules, decision, failure), failure)
     due_at = datetime.fromtimestamp(recovery.due_at, UTC)
     words = f"{sentence.rstrip('.')}. {restart_sentence(recovery, has_room=room.now)}"
     return Outcome(Status.RECOVERING, RESTARTING, words, failure, recovery, due_at)
@@ -141,13 +141,17 @@ def _together(new: Sequence[LeftOutNode], former: Sequence[LeftOutNode]) -> list
     return [*new, *(one for one in former if one.node not in {known.node for known in new})]
 
 
-def _with_memory(recovery: Recovery, attempt: Attempt) -> Recovery:
+def _with_memory(recovery: Recovery, failure: AttemptFailure) -> Recovery:
     """Expect the restart to go on from what ranks of the attempt reported to be in memory, where that is as new."""
-    reported = facts_of(attempt.run_id, IN_MEMORY, InMemoryFacts, attempt=attempt.fence).values()
-    newest = max((one.step for one in reported), default=0)
-    if newest == 0 or newest < (recovery.from_step or 0):
+    newest = failure.memory_step
+    if newest is None or newest < (recovery.from_step or 0):
         return recovery
     return msgspec.structs.replace(recovery, from_step=newest, source="memory")
+
+
+def _step_in_memory(attempt: Attempt) -> int | None:
+    reported = facts_of(attempt.run_id, IN_MEMORY, InMemoryFacts, attempt=attempt.fence).values()
+    return max((one.step for one in reported if one.step), default=None)
 
 
 def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:
@@ -164,6 +168,7 @@ def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, no
         node_name=name,
         step=step,
         kept_step=kept[0].step if kept else None,
+        memory_step=_step_in_memory(attempt),
         left_out=left_out_by_rules(placements, now.timestamp()),
     )
 

@@ -82,8 +82,9 @@ def _place(step: int | None) -> str:
 
 
 def _counts(one: AttemptFailure, last: AttemptFailure, rules: RestartRules, now: float) -> bool:
-    """Whether the restart after this failure still counts: it is not long ago, and no newer checkpoint was kept."""
-    has_got_on = last.kept_step is not None and (one.kept_step is None or last.kept_step > one.kept_step)
+    """Whether the restart after this failure still counts: it is not long ago, and no newer state was kept."""
+    newest, former = last.newest_step, one.newest_step
+    has_got_on = newest is not None and (former is None or newest > former)
     return now - one.at <= rules.window_s and not has_got_on and one.cause not in NOT_COUNTED
 
 

@@ -64,6 +64,9 @@ def test_a_newer_checkpoint_heals() -> None:
     assert isinstance(decide(DEFAULTS, [*before, failed(kept_step=100)], NOW), Stop)
     assert decide(DEFAULTS, [*before, failed(kept_step=120)], NOW) == Restart(1, 0.0)
     assert decide(DEFAULTS, [failed(ago_s=60), failed(kept_step=20)], NOW) == Restart(1, 0.0)
+    in_memory = [failed(ago_s=60, kept_step=100, memory_step=130), failed(kept_step=100, memory_step=162)]
+    assert decide(DEFAULTS, in_memory, NOW) == Restart(1, 0.0), "a state in memory is progress, too"
+    assert decide(DEFAULTS, [in_memory[1], in_memory[1]], NOW).number == 2
 
 
 def test_the_same_failure_in_the_same_step_twice_is_the_end() -> None:
