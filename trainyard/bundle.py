@@ -1,7 +1,7 @@
 """Code bundles: a folder as a gzipped tar, the same bytes for the same files, and unpacked without trust.
 
-A bundle holds regular files and nothing else. Whoever unpacks one gets no link, no device, no path that leads out of
-the folder, and no more than MAX_BYTES, whatever the archive says.
+A bundle holds regular files, and links to folders that it has. Whoever unpacks one gets no other link, no device, no
+path that leads out of the folder, and no more than MAX_BYTES, whatever the archive says.
 """
 
 from __future__ import annotations
@@ -12,24 +12,29 @@ import io
 import os
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from trainyard.code_folder import BadFolder, CodeFolder, largest, read
+from trainyard.formats.figures import size
+from trainyard.formats.words import listed
+
 MAX_BYTES = 50 * 1024 * 1024
 MAX_FILES = 10_000
-LEFT_OUT = frozenset({".git", "__pycache__", ".venv", ".trainyard", "trainyard-spool"})
+LEAVE_BEHIND = "name what is to stay behind in a .trainyardignore, or point code at a smaller folder"
 _MAX_PATH_CHARS = 500
 _MAX_PART_BYTES = 255  # what file systems take as one name
 _HEADER_BYTES = 2048  # of a file in a tar, with its padding and, for a long name, the extra header
 
 
 class Content(NamedTuple):
-    """One file of a bundle."""
+    """One file of a bundle, or a link to a folder, which ``link`` is then as it is written."""
 
     name: str
     is_executable: bool
     data: bytes
+    link: str = ""
 
 
 class BundleError(ValueError):
@@ -38,43 +43,70 @@ class BundleError(ValueError):
 
 def pack(folder: Path) -> tuple[bytes, str, list[str]]:
     """Return ``folder``, or a file alone, as bundle, its SHA-256 and the paths inside. Raises BundleError, naming what
-    is in the way.
+    is in the way. What stays out: see ``find_code``."""
+    return pack_code(find_code(folder), str(folder.resolve()))
 
-    Names in LEFT_OUT stay out, at any depth. A link is followed where it leads to a file inside the folder.
-    """
+
+def find_code(folder: Path) -> CodeFolder:
+    """Return what of the folder is code: not what ignore files name, nor names of ``code_folder.LEFT_OUT``, nor links
+    that lead to nothing of it. A link to a file inside becomes that file. Raises BundleError."""
     folder = folder.resolve()
-    alone = folder if folder.is_file() else None
-    if alone is not None:
-        folder = alone.parent
-    elif not folder.is_dir():
+    if folder.is_file():
+        return CodeFolder({folder.name: folder}, {}, [], [])
+    if not folder.is_dir():
         raise BundleError(f"{folder} is no folder and no file")
-    paths = [alone] if alone is not None else _files(folder)
-    return pack_contents(
-        (Content(path.relative_to(folder).as_posix(), os.access(path, os.X_OK), path.read_bytes()) for path in paths),
-        str(folder),
-    )
+    try:
+        return read(folder)
+    except BadFolder as error:
+        raise BundleError(str(error)) from None
+
+
+def pack_code(code: CodeFolder, source: str) -> tuple[bytes, str, list[str]]:
+    """Return what ``pack`` does. ``source`` is what the folder is called. Raises BundleError."""
+    check_size({name: path.stat().st_size for name, path in code.files.items()}, source)
+    names = sorted([*code.files, *code.links])
+    return pack_contents((_content(name, code) for name in names), source)
+
+
+def _content(name: str, code: CodeFolder) -> Content:
+    if name in code.links:
+        return Content(name, False, b"", code.links[name])
+    path = code.files[name]
+    return Content(name, os.access(path, os.X_OK), path.read_bytes())
 
 
 def pack_contents(contents: Iterable[Content], source: str = "the code") -> tuple[bytes, str, list[str]]:
     """Return files as bundle, its SHA-256 and their paths. Raises BundleError. ``source`` is what they are called."""
-    names: list[str] = []
+    sizes: dict[str, int] = {}
     total = 0
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name, is_executable, content in contents:
+        for name, is_executable, content, link in contents:
             check_name(name)
+            sizes[name] = len(content)
             total += len(content)
-            names.append(name)
-            if total > MAX_BYTES or len(names) > MAX_FILES:
-                raise BundleError(
-                    f"{source} has more than {MAX_BYTES // 2**20} MB or {MAX_FILES:,} files; "
-                    "point code at a smaller folder"
-                )
+            if total > MAX_BYTES or len(sizes) > MAX_FILES:
+                check_size(sizes, source)
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o755 if is_executable else 0o644
+            if link:
+                entry.type, entry.linkname = tarfile.SYMTYPE, link
             archive.addfile(entry, io.BytesIO(content))
     data = gzip.compress(plain.getvalue(), compresslevel=6, mtime=0)
-    return data, hashlib.sha256(data).hexdigest(), names
+    return data, hashlib.sha256(data).hexdigest(), list(sizes)
+
+
+def check_size(sizes: Mapping[str, int], source: str, remedy: str = LEAVE_BEHIND) -> None:
+    """Raise BundleError for files, by name, that are too large together or too many, with the largest of them."""
+    if sum(sizes.values()) > MAX_BYTES:
+        found = f"{source} has {size(sum(sizes.values()))}, more than {MAX_BYTES // 2**20} MB"
+        most = listed([f"{name} ({size(number)})" for name, number in largest(sizes)])
+    elif len(sizes) > MAX_FILES:
+        found = f"{source} has {len(sizes):,} files, more than {MAX_FILES:,}"
+        most = listed([f"{name} ({number:,} files)" for name, number in largest(dict.fromkeys(sizes, 1))])
+    else:
+        return
+    raise BundleError(f"{found} (the largest: {most}); {remedy}")
 
 
 def unpack(data: bytes, folder: Path) -> list[str]:
@@ -84,27 +116,15 @@ def unpack(data: bytes, folder: Path) -> list[str]:
             contents = list(_read(archive))
     except (tarfile.TarError, UnicodeError, ValueError, OverflowError) as error:
         raise error if isinstance(error, BundleError) else BundleError(f"no code bundle: {error}") from None
-    for name, mode, content in contents:
+    for name, is_executable, content, link in sorted(contents, key=lambda one: bool(one.link)):  # links come last
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        path.chmod(mode)
-    return [name for name, _, _ in contents]
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below ``folder``, sorted. Raises BundleError for what is neither file nor folder."""
-    for above, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in LEFT_OUT)
-        for name in [*folders, *sorted(set(names) - LEFT_OUT)]:
-            path = Path(above, name)
-            if path.is_symlink() and not (path.is_file() and path.resolve().is_relative_to(folder)):
-                raise BundleError(f"{path.relative_to(folder)} is a link that leads to no file inside the folder")
-            if path.is_dir():
-                continue
-            if not path.is_file():
-                raise BundleError(f"{path.relative_to(folder)} is no regular file")
-            yield path
+        if link:
+            path.symlink_to(link)
+        else:
+            path.write_bytes(content)
+            path.chmod(0o755 if is_executable else 0o644)
+    return [one.name for one in contents]
 
 
 def _decompress(data: bytes) -> bytes:
@@ -121,28 +141,44 @@ def _decompress(data: bytes) -> bytes:
     return plain
 
 
-def _read(archive: tarfile.TarFile) -> Iterator[tuple[str, int, bytes]]:
+def _read(archive: tarfile.TarFile) -> Iterator[Content]:
     seen: set[str] = set()
-    folders: set[str] = set()
+    folders: set[str] = {"."}
+    links: dict[str, str] = {}
     total = 0
     for entry in archive:
         if entry.isdir():
             continue
         check_name(entry.name)
-        if not entry.isreg() or entry.issparse():
-            raise BundleError(f"{entry.name!r} is a link or a device; a bundle has files only")
+        if entry.issym():
+            links[entry.name] = entry.linkname
+        elif not entry.isreg() or entry.issparse():
+            raise BundleError(f"{entry.name!r} is a link or a device; a bundle has files and links to folders only")
         if entry.name in seen or len(seen) >= MAX_FILES:
             raise BundleError(f"{entry.name!r} is there twice, or there are more than {MAX_FILES:,} files")
         folders.update(str(path) for path in PurePosixPath(entry.name).parents)
         seen.add(entry.name)
         if folders & seen:
             raise BundleError(f"{entry.name!r} and another entry are a file and a folder of one name")
-        file = archive.extractfile(entry)
+        file = archive.extractfile(entry) if entry.isreg() else None
         content = file.read() if file else b""
         total += len(content)
         if len(content) != entry.size or total > MAX_BYTES:
             raise BundleError(f"{entry.name!r} is cut off, or there are more than {MAX_BYTES // 2**20} MB")
-        yield entry.name, 0o755 if entry.mode & 0o100 else 0o644, content
+        yield Content(entry.name, bool(entry.mode & 0o100), content, links.get(entry.name, ""))
+    for name, target in links.items():
+        if not _leads_inside(name, target, folders - set(links)):
+            raise BundleError(f"{name!r} is a link that leads to no folder of the bundle")
+
+
+def _leads_inside(name: str, target: str, folders: set[str]) -> bool:
+    """Whether the link leads to one of the folders by steps up and then down: so no other link is on its way."""
+    parts = PurePosixPath(target).parts
+    up = next((place for place, part in enumerate(parts) if part != ".."), len(parts))
+    above = PurePosixPath(name).parent.parts
+    if not parts or PurePosixPath(target).is_absolute() or ".." in parts[up:] or up > len(above):
+        return False
+    return str(PurePosixPath(*above[: len(above) - up], *parts[up:])) in folders
 
 
 def check_name(name: str) -> None:

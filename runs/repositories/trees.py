@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -16,7 +16,7 @@ from runs.repositories.command import run_git
 from runs.repositories.lfs import fetch, read_pointer
 from runs.repositories.mirrors import Mirror
 from runs.repositories.problems import GitFailed, RepositoryProblem
-from trainyard.bundle import MAX_BYTES, MAX_FILES, BundleError, Content, check_name, pack_contents
+from trainyard.bundle import BundleError, Content, check_name, check_size, pack_contents
 from trainyard.formats.names import visible
 from trainyard.formats.words import listed
 from trainyard.spec.values.code import GitCode
@@ -49,7 +49,7 @@ class TreeReader:
         self._left_out: list[str] = []
         self._empty: list[str] = []
         self._pointers: list[str] = []
-        self._size = 0
+        self._sizes: dict[str, int] = {}
         self.contents: list[Content] = []
 
     def pack(self, mirror: Mirror, commit: str) -> Packed:
@@ -77,8 +77,9 @@ class TreeReader:
         entries = _entries(mirror.folder, tree)
         by_path = {one.path: one for one in entries}
         files = [one for one in entries if one.mode not in (LINK, SUBMODULE)]
-        self._size += sum(one.size for one in files)
-        self._refuse_too_much(mirror.url, len(files))
+        self._sizes |= {f"{prefix}{one.path}": one.size for one in files}
+        self._refuse_too_much(mirror.url)
+        folders = {str(above) for one in files for above in PurePosixPath(one.path).parents}
         first = len(self.contents)
         links = [one for one in entries if one.mode == LINK]
         targets = _blobs(mirror.folder, [one.number for one in links])
@@ -86,6 +87,9 @@ class TreeReader:
             place = posixpath.normpath(posixpath.join(posixpath.dirname(link.path), target.decode(errors="replace")))
             if (found := by_path.get(place)) is not None and found.mode not in (LINK, SUBMODULE):
                 files.append(found._replace(path=link.path))
+            elif place in folders:
+                to = posixpath.relpath(place, posixpath.dirname(link.path) or ".")
+                self.contents.append(Content(f"{prefix}{link.path}", False, b"", to))
             else:
                 self._left_out.append(f"{prefix}{link.path}")
         for one, content in zip(files, _blobs(mirror.folder, [one.number for one in files]), strict=True):
@@ -111,19 +115,17 @@ class TreeReader:
         """Put files of Git LFS in the place of their pointers, among the contents of one repository, from ``first``."""
         found = {place: read_pointer(self.contents[place].data) for place in range(first, len(self.contents))}
         pointers = {place: pointer for place, pointer in found.items() if pointer is not None}
-        self._size += sum(pointer.size for pointer in pointers.values())
-        self._refuse_too_much(url, 0)
+        self._sizes |= {self.contents[place].name: pointer.size for place, pointer in pointers.items()}
+        self._refuse_too_much(url)
         files = fetch(self._project, url, list(pointers.values())) if pointers else {}
         for place, pointer in pointers.items():
             self.contents[place] = self.contents[place]._replace(data=files[pointer.digest])
 
-    def _refuse_too_much(self, url: str, num_files: int) -> None:
-        if self._size > MAX_BYTES or len(self.contents) + num_files > MAX_FILES:
-            raise RepositoryProblem(
-                "path",
-                f"the code at {url} has more than {MAX_BYTES // 2**20} MB or {MAX_FILES:,} files: name the "
-                "folder in it that is needed with path",
-            )
+    def _refuse_too_much(self, url: str) -> None:
+        try:
+            check_size(self._sizes, f"the code at {url}", "name the folder in it that is needed with path")
+        except BundleError as error:
+            raise RepositoryProblem("path", str(error)) from None
 
     def _read_submodules(
         self, mirror: Mirror, commit: str, above: str, prefix: str, entries: list[Entry], depth: int

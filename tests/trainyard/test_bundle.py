@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard import bundle
-from trainyard.bundle import BundleError, pack, unpack
+from trainyard.bundle import BundleError, find_code, pack, unpack
+from trainyard.code_folder import LEFT_OUT
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_the_same_files_give_the_same_digest_whenever_they_were_written(code: Pa
 
 
 def test_git_caches_and_the_home_stay_out(code: Path) -> None:
-    for name in bundle.LEFT_OUT:
+    for name in LEFT_OUT:
         (code / "lib" / name).mkdir()
         (code / "lib" / name / "secret").write_text("x")
     assert sorted(pack(code)[2]) == ["lib/größe.py", "train.py"]
@@ -75,10 +76,48 @@ def test_a_link_to_a_file_inside_is_packed_as_a_file(code: Path, tmp_path: Path)
     assert (tmp_path / "out" / "again.py").read_text() == "print('hello')\n"
 
 
-def test_a_link_that_leads_out_is_refused_by_name(code: Path) -> None:
+def test_a_link_to_a_folder_inside_stays_one(code: Path, tmp_path: Path) -> None:
+    (code / "lib" / "deep").mkdir()
+    (code / "lib" / "deep" / "all").symlink_to("../..")
+    (code / "models").symlink_to(code / "lib")
+    data, _, names = pack(code)
+    assert unpack(data, tmp_path / "out") == names == ["lib/deep/all", "lib/größe.py", "models", "train.py"]
+    assert (tmp_path / "out" / "models").readlink() == Path("lib")
+    assert (tmp_path / "out" / "models" / "deep" / "all" / "train.py").read_text() == "print('hello')\n"
+
+
+def test_links_that_lead_out_or_nowhere_are_left_out_and_listed(code: Path) -> None:
     (code / "hosts").symlink_to("/etc/hosts")
-    with pytest.raises(BundleError, match="hosts is a link"):
-        pack(code)
+    (code / "etc").symlink_to("/etc")
+    (code / "gone").symlink_to("nothing")
+    (code / "round").symlink_to("round")
+    (code / ".git").mkdir()
+    (code / "objects").symlink_to(".git")
+    found = find_code(code)
+    assert sorted(found.lost) == ["etc", "gone", "hosts", "objects", "round"]
+    assert sorted(pack(code)[2]) == ["lib/größe.py", "train.py"]
+    assert "etc, gone, hosts, round and objects" in found.remarks()[0]
+
+
+def test_what_ignore_files_name_is_left_out_and_listed(code: Path) -> None:
+    for name in ("data/rows.csv", "lib/cache/x", "lib/a.log", "lib/keep.log", "w.pt", "best.pt", "top.pt"):
+        (code / name).parent.mkdir(exist_ok=True)
+        (code / name).write_text("x")
+    (code / ".gitignore").write_text("# large\n/data/\n*.pt\n!top.pt\n*.log\n")
+    (code / "lib" / ".gitignore").write_text("cache\n!keep.log\n")
+    (code / ".trainyardignore").write_text("!best.pt\n")
+    kept = [".gitignore", ".trainyardignore", "best.pt", "lib/.gitignore", "lib/größe.py", "lib/keep.log", "top.pt"]
+    assert sorted(pack(code)[2]) == [*kept, "train.py"]
+    found = find_code(code)
+    assert found.ignored == ["data/", "lib/a.log", "lib/cache/", "w.pt"]
+    assert found.remarks() == ["Left out by .gitignore and .trainyardignore: data/, lib/a.log, lib/cache/ and w.pt."]
+
+
+def test_the_ignore_files_of_the_working_tree_above_count_too(code: Path) -> None:
+    (code / ".git").mkdir()
+    (code / ".gitignore").write_text("/lib/*.bin\n")
+    (code / "lib" / "a.bin").write_text("x")
+    assert pack(code / "lib")[2] == ["größe.py"]
 
 
 def test_a_pipe_is_refused_by_name(code: Path) -> None:
@@ -88,8 +127,17 @@ def test_a_pipe_is_refused_by_name(code: Path) -> None:
 
 
 def test_a_folder_above_the_limit_is_refused(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "MAX_BYTES", 10)
-    with pytest.raises(BundleError, match="smaller folder"):
+    monkeypatch.setattr(bundle, "MAX_BYTES", 1000)
+    for name, number in (("data/deep/rows", 5000), ("data/deep/more", 4000), ("weights.pt", 3000), ("lib/b", 700)):
+        (code / name).parent.mkdir(parents=True, exist_ok=True)
+        (code / name).write_bytes(bytes(number))
+    with pytest.raises(BundleError, match="smaller folder") as raised:
+        pack(code)
+    most = "(the largest: data/deep/ (8.8 KiB), weights.pt (2.9 KiB) and lib/b (700 B)); name what is to stay behind"
+    assert most in str(raised.value)
+    monkeypatch.setattr(bundle, "MAX_BYTES", 100_000)
+    monkeypatch.setattr(bundle, "MAX_FILES", 3)
+    with pytest.raises(BundleError, match=r"has 6 files, more than 3 \(the largest: .*lib/ \(2 files\)"):
         pack(code)
 
 
@@ -112,6 +160,12 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
         entry("x" * 300),
         entry(f"lib/{'ö' * 130}/a.py"),
         entry("link", tarfile.SYMTYPE, "/etc/passwd"),
+        entry("up", tarfile.SYMTYPE, ".."),
+        entry("itself", tarfile.SYMTYPE, "itself"),
+        entry("nowhere", tarfile.SYMTYPE, "lib"),
+        entry("empty", tarfile.SYMTYPE, ""),
+        entry("round/link", tarfile.SYMTYPE, "../round/../.."),
+        entry("to-a-file", tarfile.SYMTYPE, "train.py"),
         entry("hard", tarfile.LNKTYPE, "train.py"),
         entry("device", tarfile.CHRTYPE),
         entry("pipe", tarfile.FIFOTYPE),
@@ -126,6 +180,19 @@ def test_a_bad_entry_is_refused_and_nothing_is_written(bad: tarfile.TarInfo, tmp
     with pytest.raises(BundleError):
         unpack(data, out)
     assert not out.exists()
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """Nor leads a link by another one out of the folder."""
+    deep, root = entry("a/b/deep.py"), entry("a/b/root", tarfile.SYMTYPE, "../..")
+    for bad in (
+        entry("a/b/root/evil.py"),
+        entry("x", tarfile.SYMTYPE, "a/b/root/../a"),
+        entry("y", tarfile.SYMTYPE, "a/b/root/a"),
+    ):
+        with pytest.raises(BundleError):
+            unpack(archive((deep, b""), (root, b""), (bad, b"")), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
 
 def test_a_bomb_is_refused(tmp_path: Path) -> None:

@@ -118,9 +118,12 @@ def send_code(client: Client, spec: ScriptSpec, folder: Path, screen: Screen) ->
     run is not in it."""
     source = folder / str(spec.task.code)
     try:
-        data, sha256, names = bundle.pack(source)
+        code = bundle.find_code(source)
+        data, sha256, names = bundle.pack_code(code, str(source))
     except bundle.BundleError as error:
         raise SpecError([Problem("task.code", str(error))]) from None
+    for remark in code.remarks():
+        screen.say(remark, "yellow")
     field, words = spec.task.missing_in(names)
     if field:
         raise SpecError([Problem(f"task.{field}", f"{words}: {source}")])

@@ -11,7 +11,10 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest
 
 from trainyard import bundle
-from trainyard.bundle import LEFT_OUT, MAX_BYTES, BundleError
+from trainyard.bundle import MAX_BYTES, BundleError
+from trainyard.code_folder import LEFT_OUT
+
+SMALLER = "choose a smaller folder"
 
 
 def uploaded(request: HttpRequest) -> bytes | None:
@@ -27,8 +30,8 @@ def uploaded(request: HttpRequest) -> bytes | None:
 
 def pack(files: Sequence[UploadedFile[Any]], paths: Sequence[str]) -> bytes:
     """Pack the files under their paths inside the chosen folder; without scripts a browser sends bare names."""
-    _check_size(sum(one.size or 0 for one in files))
     names = list(paths) if len(paths) == len(files) else [one.name or "" for one in files]
+    bundle.check_size({name: one.size or 0 for name, one in zip(names, files, strict=True)}, "the code", SMALLER)
     with tempfile.TemporaryDirectory() as folder:
         for file, name in zip(files, names, strict=True):
             path = _inside(name)
@@ -56,4 +59,4 @@ def _inside(name: str) -> PurePosixPath:
 
 def _check_size(num_bytes: int | None) -> None:
     if num_bytes is not None and num_bytes > MAX_BYTES:
-        raise BundleError(f"the code has more than {MAX_BYTES // 2**20} MB; choose a smaller folder")
+        raise BundleError(f"the code has more than {MAX_BYTES // 2**20} MB; {SMALLER}")

@@ -43,7 +43,7 @@ def refused(cast: Cast, code: JsonObject | str, **task: Any) -> tuple[str, str]:
 
 def files_of(run: Run, folder: Path) -> dict[str, str]:
     names = unpack(bundle_path(bundle_of(run)).read_bytes(), folder)
-    return {name: (folder / name).read_text() for name in names}
+    return {name: (folder / name).read_text() for name in names if (folder / name).is_file()}
 
 
 def test_a_branch_is_pinned_to_its_commit_and_the_next_run_gets_the_newer_one(
@@ -90,12 +90,17 @@ def test_a_folder_of_a_repository_with_modes_and_links(cast: Cast, repository: R
     (folder / "run.sh").chmod(0o755)
     (folder / "same.sh").symlink_to("run.sh")
     (folder / "out.sh").symlink_to("/etc/passwd")
+    (folder / "parts").mkdir()
+    (folder / "parts" / "one.py").write_text("one = 1\n")
+    (folder / "linked").symlink_to("parts")
     (folder / ".gitattributes").write_text("*.sh export-ignore filter=evil\n")
     repository.commit("A model")
     code = {"git": repository.url, "path": "models/gpt"}
     run = submit(cast, code, script="", command=["./run.sh"])
     files = files_of(run, tmp_path / "a")
-    assert set(files) == {"run.sh", "same.sh", ".gitattributes"} and files["same.sh"] == files["run.sh"]
+    assert set(files) == {"run.sh", "same.sh", "parts/one.py", ".gitattributes"}
+    assert files["same.sh"] == files["run.sh"]
+    assert (tmp_path / "a" / "linked").readlink() == Path("parts")
     assert (tmp_path / "a" / "run.sh").stat().st_mode & 0o100
     assert RunCode.objects.get(run=run).remarks == ["Left out: links that lead to no file of the code (out.sh)."]
 
