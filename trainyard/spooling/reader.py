@@ -15,6 +15,7 @@ from typing import NamedTuple
 from trainyard.contract.records import Damaged
 from trainyard.spooling.frames import HEAD_START, HEADER, MAX_FRAME_BYTES, BadFrame, head, pack
 from trainyard.spooling.ledger import Ledger
+from trainyard.spooling.plain_files import open_plain
 from trainyard.spooling.writer import spool_files, spool_path
 
 READ_BYTES = MAX_FRAME_BYTES + HEADER.size  # a frame of any size fits
@@ -169,15 +170,11 @@ class SpoolReader:
         self._at = 0
         path = spool_path(self.folder, self.producer, self.number)
         try:
-            # Whoever may write here may also have made a pipe, which would never let an ordinary open go on.
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open_plain(path) as file:
+                self._data = os.pread(file.fileno(), READ_BYTES, self._offset)
         except FileNotFoundError:
             self._data = b""
             return False
-        try:
-            self._data = os.pread(fd, READ_BYTES, self._offset)
-        finally:
-            os.close(fd)
         return len(self._data) > num_left
 
     def _pass_end(self, numbers: list[int], is_over: bool) -> bool:

@@ -21,6 +21,7 @@ from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.environment import EnvironmentSection
+from trainyard.spooling.reader import SpoolReader
 from workers.attempt.folder import AttemptFolder
 from workers.node.checkpoints import sweep
 from workers.node.output.sending import carry_out_decision, upload_output
@@ -29,6 +30,7 @@ from workers.node.output.working_folder import record_code, take_over
 from workers.node.server_client import ServerClient
 from workers.sandbox.node import NO_ISOLATION, hand_over
 from workers.supervisor.environment import EnvironmentBuild
+from workers.supervisor.ranks.tracebacks import last_lines
 from workers.supervisor.records.masked_output import MaskedOutput
 from workers.transport.node_config import NodeConfig, make_home
 
@@ -177,6 +179,17 @@ def test_a_hard_link_to_a_file_of_somebody_else_is_not_sent(
     with suppress(OSError):
         upload_output(ORDER, folder, server)
     assert SECRET not in site.files.values()
+
+
+def test_a_hard_link_in_the_spool_or_among_the_logs_is_not_read(folder: AttemptFolder, secret: Path) -> None:
+    """What is no frame would be sent as the evidence of damage."""
+    for path in (folder.spool / "p.1.spool", folder.stream_path(0, "stdout")):
+        hand_over(path.parent, RANK)
+        path.hardlink_to(secret / "client.toml")
+    with suppress(OSError):
+        frames = SpoolReader(folder.spool, "p").read(1 << 20, [1], is_over=True)
+        assert not [one for one in frames if SECRET in one.raw]
+    assert last_lines(folder.stream_path(0, "stdout")) == []
 
 
 def test_a_folder_is_handed_over_without_links_to_files_of_others(folder: AttemptFolder, secret: Path) -> None:
