@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
@@ -155,6 +156,11 @@ def outcome(
     saved = next((one.saved for one in stops if one.saved is not None), None)
     evidence = {"took_s": took_s, "killed": killed, "saved_step": saved.step if saved and saved.saved else None}
     words = _words(spec, stops, took_s, killed, saved, at_once=bool(stop["at_once"]))
+    fallen = [one for report in reports for one in report.ranks if one.signal == signal.SIGKILL and not one.was_ended]
+    if fallen and not killed and not (saved and saved.saved):
+        ranks = sorted(one.rank for one in fallen)
+        words = f"{_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} killed by SIGKILL (9) meanwhile"
+        words += ", so that no step could be saved." if "recipe" in (spec.get("task") or {}) else "."
     return code, f"{first}: {words}", evidence
 
 

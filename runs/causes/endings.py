@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from runs.causes.failures import UNASKED, Failure
@@ -36,6 +37,8 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Co
     only lost their connection to others.
     """
     main, *others = _ordered(failures, parts)
+    if main.cause_class == CauseClass.COLLECTIVE_TIMEOUT and (missing := _ended_at_work(parts)):
+        main = replace(main, sentence=f"{main.sentence} It was {missing} that had not come.")
     consequences = [_consequence(one) for one in others if one.sentence != main.sentence]
     cause = Cause(
         cause_class=main.cause_class,
@@ -46,6 +49,22 @@ def cause_of(failures: Sequence[Failure], parts: Sequence[PlacementState]) -> Co
         consequences=consequences[:MAX_CONSEQUENCES],
     )
     return CodedCause(main.code, cause)
+
+
+def _ended_at_work(parts: Sequence[PlacementState]) -> str:
+    """Return the one rank that had no failure of its own and was ended; empty where there are more, some of which may
+    have waited, too."""
+    found = [
+        f"rank {rank.rank} on {part.node}"
+        for part in parts
+        for rank in part.report.ranks
+        if rank.error is None and (rank.was_ended or (rank.signal and _was_asked(part)))
+    ]
+    return found[0] if len(found) == 1 else ""
+
+
+def _was_asked(part: PlacementState) -> bool:
+    return part.report.reason is not None and part.report.reason.code == "stopped"
 
 
 def _consequence(failure: Failure) -> Consequence:

@@ -28,6 +28,7 @@ class AttemptFailure(WireStruct, kw_only=True):
     signature: str = ""  # equal where two attempts failed in the same way; empty where that proves nothing
     node: str = ""  # id of the node where it happened
     node_name: str = ""
+    broke_at: float = 0.0  # when it happened, as far as anybody can know
     step: int | None = None  # the last that it reached
     kept_step: int | None = None  # of the newest checkpoint by then
     memory_step: int | None = None  # of the newest state that ranks had reported to be in memory
@@ -42,12 +43,14 @@ class AttemptFailure(WireStruct, kw_only=True):
 class Recovery(WireStruct, kw_only=True):
     """The restarts of a run since a person started it last. ``number`` 0: there was none."""
 
+    failed_fence: int = 0  # of the attempt that failed last
     after_fence: int = 0  # attempts up to this one were started before, and do not count
     number: int = 0  # of the last restart, among those that count
     total: int = 0  # all restarts, also those that do not count any more
     max: int = 0
     cause: CauseClass = CauseClass.UNKNOWN
-    failed_at: float = 0.0
+    failed_at: float = 0.0  # when it was known
+    broke_at: float = 0.0  # when it happened, as far as anybody can know; 0: as failed_at
     due_at: float = 0.0
     step: int | None = None  # the last before the failure
     from_step: int | None = None  # of the checkpoint that was there to go on from; None: it starts anew

@@ -212,10 +212,10 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
     changed = _record_contact(attempt, verdict, now)
     if verdict.go:
         offered = offered_to(attempt)
-        if (origin := missing_origin(attempt, offered)) is None:
+        if not (origin := missing_origin(attempt, offered)):
             return _go(attempt, placements, offered, now)
         sentence = f"Checkpoint {origin}, from which this run was to go on, is not there any more."
-        cause = plain_cause(CauseClass.REFUSED, sentence, checkpoint=str(origin))
+        cause = plain_cause(CauseClass.REFUSED, sentence, checkpoint=origin)
         verdict = Verdict(Status.FAILED, "checkpoint-gone", sentence, cause.evidence, ends=True, cause=cause)
     if verdict.settles and attempt.settling_at is None:
         attempt.settling_at = now
@@ -249,7 +249,8 @@ def _do(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now
 
 def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, now: datetime) -> bool:
     """End the attempt, and with it the run unless its policy has it started again."""
-    step = Telemetry.objects.filter(pk=attempt.run_id).values_list("step", flat=True).first()
+    own = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence)  # an earlier one may have been further
+    step = own.values_list("step", flat=True).first()
     evidence = {**verdict.evidence, "step": step}
     assert verdict.cause is not None
     has_no_step = verdict.cause.rank is None or "stacks" in evidence  # the sentence of a hang names the rank's own step

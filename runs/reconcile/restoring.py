@@ -8,11 +8,12 @@ import msgspec
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from runs.checkpoint_reference import Origin, origin_of
+from runs.checkpoint_reference import origin_of
 from runs.checkpoints import read as checkpoints
 from runs.checkpoints.reports import ANEW, INVALID, OFF, RESTORED
 from runs.metrics.models import CheckpointUse, Series
 from runs.models import Attempt, Run
+from runs.recovery.returning import is_behind
 from runs.status import Phase
 from trainyard.contract.base import to_builtins
 from trainyard.contract.limits import MAX_OFFERED
@@ -65,10 +66,16 @@ def _arrived_step(attempt: Attempt, before: QuerySet[Attempt]) -> int | None:
     return min(arrived.values())
 
 
-def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> Origin | None:
-    """Return the checkpoint that the spec goes on from where that is gone, and nothing of the run's own is left either:
-    to start anew would be another training than the one that was asked for."""
-    return None if offered else origin_of(attempt.run.spec)
+def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> str:
+    """Return in words the checkpoint that the run was to go on from where that is gone, and nothing of its own is left
+    either: to start anew would be another training than the one that was asked for. Empty where nothing is missing."""
+    if offered:
+        return ""
+    if (origin := origin_of(attempt.run.spec)) is not None:
+        return str(origin)
+    sent_back = [one for one in attempt.run.known_rewinds.entries if one.fence >= attempt.run.restarts.after_fence]
+    step = sent_back[-1].to_step if sent_back else 0
+    return f"of step {step:,} or before" if step else ""
 
 
 def place_of(attempt: Attempt, run_id: str, step: int, fence: int) -> str:
@@ -146,7 +153,12 @@ def _memory_words(use: CheckpointUse, why: str) -> tuple[str, str]:
 def _lost(attempt: Attempt, use: CheckpointUse) -> str:
     """Say of a restart how many steps are trained again."""
     recovery = attempt.run.restarts
-    if not recovery.number or recovery.step is None or use.step is None or use.source_run not in ("", attempt.run_id):
+    if (
+        not is_behind(attempt.run)
+        or recovery.step is None
+        or use.step is None
+        or use.source_run not in ("", attempt.run_id)
+    ):
         return ""
     lost = max(0, recovery.step - use.step)
     return f"; {lost:,} {'step is' if lost == 1 else 'steps are'} trained again" if lost else "; no step is lost"

@@ -16,6 +16,7 @@ from runs.models import Attempt, Placement, Run
 from runs.models.recoveries import AttemptFailure, LeftOutNode, Recovery
 from runs.recovery.log_matches import left_out_by_rules, refusing_rule
 from runs.recovery.policy import Restart, Stop, decide
+from runs.recovery.returning import is_behind
 from runs.recovery.words import restart_sentence
 from runs.status import Status, Wanted
 from trainyard.contract.base import JsonObject
@@ -38,6 +39,14 @@ FROM_OUTSIDE = frozenset(
         CauseClass.STORAGE,
         CauseClass.UNKNOWN,
     }
+)
+# Nobody knows more of these than when the last step was: the end of their ranks is ours.
+STOOD_STILL = (
+    CauseClass.HANG,
+    CauseClass.NETWORK,
+    CauseClass.COLLECTIVE_TIMEOUT,
+    CauseClass.NODE_LOST,
+    CauseClass.PROCESS_LOST,
 )
 OUTSIDE_SIGNALS = (2, 9, 15)  # SIGINT, SIGKILL, SIGTERM: somebody sent them; others are crashes of the program itself
 
@@ -92,7 +101,7 @@ def outcome_of_failure(
     if label := refusing_rule(placements):
         words = f"{sentence.rstrip('.')}. The rule {label} of the log says that it is not restarted."
         return Outcome(Status.FAILED, code, words, failure, msgspec.structs.replace(former, left_out=[]))
-    recovery = _with_memory(_recovery(former, rules, decision, failure), failure)
+    recovery = _with_memory(_recovery(run, rules, decision, failure), failure)
     due_at = datetime.fromtimestamp(recovery.due_at, UTC)
     words = f"{sentence.rstrip('.')}. {restart_sentence(recovery, has_room=room.now)}"
     return Outcome(Status.RECOVERING, RESTARTING, words, failure, recovery, due_at)
@@ -121,16 +130,19 @@ def failures_of(run: Run, after_fence: int) -> list[AttemptFailure]:
     return [failure for one in ended if (failure := one.failed) is not None]
 
 
-def _recovery(former: Recovery, rules: RestartRules, restart: Restart, failure: AttemptFailure) -> Recovery:
+def _recovery(run: Run, rules: RestartRules, restart: Restart, failure: AttemptFailure) -> Recovery:
+    former, is_open = run.restarts, is_behind(run)  # then it has the steps of both before it, and the time
     return Recovery(
+        failed_fence=failure.fence,
         after_fence=former.after_fence,
         number=restart.number,
         total=former.total + 1,
         max=rules.max,
         cause=failure.cause,
         failed_at=failure.at,
+        broke_at=failure.broke_at if not is_open else min(failure.broke_at, former.broke_at or former.failed_at),
         due_at=failure.at + restart.pause_s,
-        step=failure.step,
+        step=max(failure.step or 0, former.step or 0) or None if is_open else failure.step,
         from_step=failure.kept_step,
         left_out=_together(restart.left_out, former.left_out_at(failure.at)),
     )
@@ -157,12 +169,14 @@ def _step_in_memory(attempt: Attempt) -> int | None:
 def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:
     name = cause.node or _first_silent(cause.evidence)
     node = next((one.node_id for one in placements if one.node.name == name), "")
-    step = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", flat=True).first()
+    told = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", "step_at").first()
+    step, step_at = told or (None, None)
     kept = checkpoints.candidates(attempt.run_id, before=attempt.fence + 1, number=1)
     return AttemptFailure(
         fence=attempt.fence,
         cause=cause.cause_class,
         at=now.timestamp(),
+        broke_at=_broke_at(attempt, placements, cause.cause_class, step_at, now.timestamp()),
         signature=signature_of(cause.cause_class, cause.evidence),
         node=node,
         node_name=name,
@@ -173,6 +187,18 @@ def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, no
     )
 
 
+def _broke_at(
+    attempt: Attempt, placements: Sequence[Placement], cause: CauseClass, step_at: float | None, now: float
+) -> float:
+    """Return when the first rank ended, by its node's clock; of ranks that stood still or were not heard, when the last
+    known step was."""
+    began = attempt.go_at.timestamp() if attempt.go_at is not None else now
+    if cause in STOOD_STILL:
+        return min(max(began, step_at or began), now)
+    ended = [rank.ended_at for one in placements for rank in one.reported.ranks if rank.ended_at is not None]
+    return min(max(began, min(ended, default=now)), now)
+
+
 def _first_silent(evidence: JsonObject) -> str:
     """Return the first of several nodes that are out of contact."""
     return str((evidence.get("silent") or [""])[0])
@@ -181,7 +207,7 @@ def _first_silent(evidence: JsonObject) -> str:
 def signature_of(cause: CauseClass, evidence: JsonObject) -> str:
     """Return what two failures have in common that are one and the same; empty where nobody can know."""
     signal = evidence.get("signal")
-    if cause in FROM_OUTSIDE or signal in OUTSIDE_SIGNALS:
+    if cause in FROM_OUTSIDE or (signal in OUTSIDE_SIGNALS and cause == CauseClass.KILLED):
         return ""
     lines = str(evidence.get("traceback") or "").strip().splitlines()
     exception = lines[-1].partition(":")[0] if lines else ""

@@ -13,14 +13,13 @@ from django.db.models import Sum, prefetch_related_objects
 from runs.metrics.models import Checkpoint, Series, Telemetry
 from runs.models import Attempt, Event, Run
 from runs.points import read
+from runs.recovery.failing import STOOD_STILL
 from runs.status import Phase, Status
 from runs.time_use.split import AttemptSpan, Outcome, StatusSpan, TimeUse, time_use
-from trainyard.contract.causes import CauseClass
 
 LOSS, STEP_TIME = "train/loss", "train/step_time_s"
 SETTLED_S = 60.0  # behind its end nothing of an attempt is on its way any more
 GIVEN_UP, PLACED_ANEW, PREEMPTED = "given-up", "placed-anew", "preempted"
-STOOD_STILL = (CauseClass.HANG, CauseClass.NETWORK, CauseClass.COLLECTIVE_TIMEOUT)
 
 
 def times_of(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
@@ -111,6 +110,7 @@ class _Attempts:
             last_step_at=last_at,
             repeated_until=self._repeated_until(attempt, reached, last_step, last_at),
             broke_at=_broke_at(attempt, last_at) if outcome == Outcome.FAILED else None,
+            over_at=_over_at(attempt) if outcome == Outcome.FINISHED else None,
             stall_s=self._stalls.get((self._run.pk, attempt.fence), 0.0),
             counts_steps=self._run.steps is not None and self._run.counts_steps,
             is_silent=attempt.ended_at is None and attempt.contact_lost_at is not None,
@@ -165,6 +165,12 @@ class _Attempts:
         if last_step <= reached:
             return last_at
         return _time_of(self._run.pk, self._series, attempt.fence, reached)
+
+
+def _over_at(attempt: Attempt) -> float | None:
+    """Return when the last of its ranks ended, by the nodes' clocks."""
+    reports = [one.reported for one in attempt.placements.all() if one.phase == Phase.ENDED]
+    return max((rank.ended_at for report in reports for rank in report.ranks if rank.ended_at), default=None)
 
 
 def _broke_at(attempt: Attempt, last_at: float | None) -> float | None:

@@ -7,7 +7,7 @@ Steps that are trained again after a restart count as recomputed in the attempt 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from runs.status import FINAL, Status
@@ -91,8 +91,10 @@ class AttemptSpan:
     last_step_at: float | None = None  # its last step so far ended
     repeated_until: float | None = None  # until then it trained steps that an earlier attempt had trained
     broke_at: float | None = None  # of a failed one: the first rank ended
+    over_at: float | None = None  # of one that finished: the last rank ended
     stall_s: float = 0.0  # for which its steps waited for checkpoints
     counts_steps: bool = True  # whether its ranks are known to log steps; else they are productive once they run
+    is_last: bool = False  # no other attempt follows
     is_silent: bool = False  # it is live and out of contact
 
 
@@ -142,8 +144,9 @@ def _with_recovery(
     """Yield each attempt, whether it replaces one that failed, and whether the wait behind it is one for a restart. A
     run that was over and that a person restarted waits in line like any other."""
     is_after_failure = False
-    for attempt in attempts:
+    for number, attempt in enumerate(attempts):
         is_restart = is_after_failure
+        attempt = replace(attempt, is_last=number == len(attempts) - 1)
         if attempt.outcome != Outcome.CALLED_OFF:
             is_after_failure = attempt.outcome in (Outcome.FAILED, Outcome.RESIZED)
         yield (
@@ -202,7 +205,11 @@ def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[Piece]:
             marks = [(start_name, attempt.broke_at if attempt.broke_at is not None else attempt.end)]
     if attempt.outcome == Outcome.FAILED:
         if attempt.first_step_at is not None and attempt.broke_at is not None:
-            marks.append(("recomputed_s", attempt.broke_at))  # the step that broke off is trained again
+            # The step that broke off is trained again, where somebody does.
+            marks.append(("productive_s" if attempt.is_last else "recomputed_s", attempt.broke_at))
+        tail = "detection_s"
+    elif attempt.outcome == Outcome.FINISHED and attempt.over_at is not None:
+        marks.append(("productive_s", attempt.over_at))
         tail = "detection_s"
     elif attempt.is_silent and attempt.first_step_at is not None:
         tail = "detection_s"

@@ -10,7 +10,7 @@ from runs.actions import Refused
 from runs.checkpoints import read as checkpoints
 from runs.metrics.models import Checkpoint, Telemetry
 from runs.models import Attempt, Run
-from runs.reconcile.restoring import offered_to
+from runs.reconcile.restoring import missing_origin, offered_to
 from runs.rewinding import skips_of
 from runs.status import Phase, Status, Wanted
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
@@ -59,6 +59,17 @@ def test_the_next_attempt_is_offered_what_lies_before_and_what_came_after(cast: 
     assert [(one.fence, one.first, one.last) for one in skips_of(run)] == [(1, 160, 170)]
     Checkpoint.objects.create(run_id=run.pk, step=300, fence=2, at=0.0)
     assert [(one.step, one.fence) for one in checkpoints.candidates(run.pk, before=3, number=9)] == [(300, 2), (100, 1)]
+
+
+def test_a_checkpoint_that_was_removed_meanwhile_is_missed_and_the_run_does_not_begin_anew(cast: Cast) -> None:
+    attempt = trained(cast)
+    run = back(cast, attempt.run, 150, 160, 170)
+    Checkpoint.objects.filter(run_id=run.pk).delete()
+    Attempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now())
+    second = make_attempt(run, [make_node(cast.cluster)])
+    assert missing_origin(second, offered_to(second)) == "of step 150 or before"
+    Run.objects.filter(pk=run.pk).update(recovery={"after_fence": 2})  # a person has started it again since
+    assert missing_origin(Attempt.objects.get(pk=second.pk), []) == ""
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED, Status.PAUSED])

@@ -145,7 +145,7 @@ class TimeDocument(TypedDict):
     productive_s: Annotated[float, Meta(description="steps that are trained once")]
     recomputed_s: Annotated[float, Meta(description="steps that are trained again after a restart")]
     checkpoint_s: Annotated[float, Meta(description="steps waited for a checkpoint to be saved")]
-    detection_s: Annotated[float, Meta(description="from a failure until it is known")]
+    detection_s: Annotated[float, Meta(description="from a failure, or the end of the ranks, until it is known")]
     restart_s: Annotated[float, Meta(description="from then to the first step of the next attempt")]
     paused_s: float
     total_s: float

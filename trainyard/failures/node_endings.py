@@ -22,6 +22,7 @@ CLASSES = {
     "supervisor_stopped": CauseClass.PROCESS_LOST,
     "supervisor_unanswering": CauseClass.PROCESS_LOST,
     "fence_killed": CauseClass.PROCESS_LOST,
+    "init_killed": CauseClass.PROCESS_LOST,
     "hang": CauseClass.HANG,
     "network_stall": CauseClass.NETWORK,
     "preempted": CauseClass.PREEMPTED,
@@ -39,6 +40,8 @@ SENTENCES = {
     "supervisor_killed": "The supervisor on {node} was killed; its ranks ended with it.",
     "supervisor_stopped": "The supervisor on {node} was stopped (SIGSTOP) for 15 s; {node} ended it with its ranks.",
     "supervisor_unanswering": "The supervisor on {node} did not answer for 30 s; {node} ended it with its ranks.",
+    "init_killed": "The first process of the ranks' namespaces on {node} (ty-init) was killed; the kernel ended the "
+    "ranks with it.",
     "fence_killed": "The process reaper on {node} was killed; its ranks ended with it.",
 }
 

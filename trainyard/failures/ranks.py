@@ -19,6 +19,10 @@ DATA_PROBLEMS = {  # of workers.training.data.problems
 }
 MISSING_FILE = ("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", "PermissionError")
 SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal that ended its child
+# The innermost line of a traceback: a signal's handler would stand there otherwise, or the line that it interrupted.
+RAISED_INTERRUPT = re.compile(
+    r"^ +raise KeyboardInterrupt\b.*\n(?:[ ^~]*\n)?(?:\[rank\d+\]: ?)?KeyboardInterrupt", re.M
+)
 REFUSED_WORDS = 2  # with which argparse ends
 REFUSAL = re.compile(r"(?:\S.*: error|Error): \S")
 MAX_MESSAGE, MAX_DATA_MESSAGE = 300, 1_000
@@ -63,6 +67,9 @@ def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
                 "that their control group allows (memory.max)."
             )
         return RankFailure(CauseClass.OUT_OF_MEMORY, sentence, Standing.OWN)
+    trace = (rank.error and rank.error.traceback) or "\n".join(stderr)
+    if RAISED_INTERRUPT.search(trace):
+        return RankFailure(CauseClass.USER_ERROR, f"{who} raised KeyboardInterrupt in its own code.", Standing.OWN)
     if rank.signal:
         return _of_signal(rank.signal, who, stderr)
     if rank.error is not None:
@@ -73,14 +80,20 @@ def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
     if code in SHELL_SIGNALS:
         sentence = f"{who} ended with exit code {code}, as after {signal_name(code - 128)}."
         return RankFailure(CauseClass.KILLED, sentence, Standing.OWN)
-    why = _refused_words(stderr) if code == REFUSED_WORDS else ""
+    why = _refused_words(stderr) if code == REFUSED_WORDS else _last_words(stderr) if code == 1 else ""
     return RankFailure(CauseClass.USER_ERROR, f"{who} ended with exit code {rank.exit_code}{why}.", Standing.OWN)
 
 
 def _refused_words(stderr: Sequence[str]) -> str:
     """Return what argparse, or click, wrote last of the words of the command line that it refused."""
+    last = _last_words(stderr)
+    return last if REFUSAL.match(last.removeprefix(": ")) else ""
+
+
+def _last_words(stderr: Sequence[str]) -> str:
+    """Return what it wrote last: ``sys.exit("why")`` writes that, and ends with 1."""
     last = next((line.strip() for line in reversed(stderr) if line.strip()), "")
-    return f": {last[:MAX_MESSAGE].rstrip('. ')}" if REFUSAL.match(last) else ""
+    return f": {last[:MAX_MESSAGE].rstrip('. ')}" if last else ""
 
 
 def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:

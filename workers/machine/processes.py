@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PR_SET_PDEATHSIG = 1
+PF_EXITING = 0x4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -89,6 +90,12 @@ def state_of(pid: int) -> str:
     """Return the kernel's letter for what the process does (R runs, S sleeps, T is stopped), "" where there is none."""
     fields = _stat(pid)
     return "" if fields is None else fields[0]
+
+
+def is_exiting(pid: int) -> bool:
+    """Whether the process is gone, or on its way: the first one of a namespace goes behind all others of it."""
+    fields = _stat(pid)
+    return fields is None or fields[0] in "ZX" or bool(int(fields[6]) & PF_EXITING)
 
 
 def identify(pid: int) -> Process:

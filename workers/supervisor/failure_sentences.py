@@ -74,13 +74,19 @@ def _disk(is_full: bool) -> JsonObject:
     return {"disk_full": True} if is_full else {}
 
 
-def explained(error: RankError, code: Path, *, has_joined: bool, has_no_torchrun: bool = False) -> RankError:
+def explained(
+    error: RankError, code: Path, *, has_joined: bool, has_no_torchrun: bool = False, user: int = -1
+) -> RankError:
     """Return the error with a message that names the place in the user's ``code``, where a process group was missing.
 
     ``has_joined``: there had been a process group. ``has_no_torchrun``: the rank got none of torchrun's variables; an
-    error about a missing one says where they come from. Any other error is returned as it is.
+    error about a missing one says where they come from. ``user``: the Unix user that the ranks are where it is another
+    than the node's, as PermissionError says then. Any other error is returned as it is.
     """
     message = str(error.message)
+    if user >= 0 and error.type == "PermissionError" and message:
+        why = f"the ranks of this project are Unix user {user} here, to whom it must be open (docs/isolation.md)"
+        return msgspec.structs.replace(error, message=f"{message.splitlines()[0]}; {why}.")
     if has_no_torchrun and NO_VARIABLE.search(message):
         why = "the only process of a run has torchrun's variables where task.distributed is true"
         return msgspec.structs.replace(error, message=f"{message.splitlines()[0]}; {why}.")

@@ -17,6 +17,7 @@ import structlog
 from trainyard.contract.orders import Go
 from trainyard.contract.reports import AttemptReport, Reason
 from trainyard.contract.statuses import Phase
+from trainyard.failures.node_endings import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.temporary import take_name
@@ -97,7 +98,7 @@ class Supervisor:
         self._exits = ExitWatch(folder, self._activity)
         self._rules = RuleWatch(order.log_rules)
         self._sessions = Sessions(request.home)
-        self.is_disk_full = False
+        self.is_disk_full = self._has_lost_init = False
         with contextlib.suppress(OSError):
             self.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
         self.go: Go | None = None
@@ -272,7 +273,8 @@ class Supervisor:
             return
         for rank in self.ranks:  # others are orphans that we adopted
             if rank.pid == pid and rank.ended_at is None:
-                rank.end(self._start.exit_of(status), time.time(), self.folder, is_cold=self._start.is_cold)
+                ending, user = self._start.exit_of(status), self.confinement.user
+                rank.end(ending, time.time(), self.folder, is_cold=self._start.is_cold, user=user)
                 self.confinement.record_memory(rank)
                 log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
                 self._publish()
@@ -318,6 +320,7 @@ class Supervisor:
 
     def _finish(self) -> None:
         """End whoever is left of the tree, write the final report, and ship until the server has it all."""
+        self._has_lost_init = self._lost_init()
         kill_children(self._record_exit)
         take_name(self.folder)
         if self._environment is not None:  # sending what is left may take long
@@ -334,6 +337,12 @@ class Supervisor:
         self._valkey_thread.finish(self.report.producers, limit_s=limit_s)
         if not self.folder.is_ended():  # the disk was full; what was shipped may have made room
             self._publish()
+
+    def _lost_init(self) -> bool:
+        """Whether the first process of the ranks' namespaces was killed, and the kernel therefore killed them."""
+        if not self.ranks or any(rank.signal != signal.SIGKILL or rank.was_ended for rank in self.ranks):
+            return False
+        return self.confinement.has_lost_holder
 
     def _publish(self) -> None:
         self.report = self._report()
@@ -363,6 +372,9 @@ class Supervisor:
         )
 
     def _reason(self) -> Reason | None:
+        if self._has_lost_init:
+            sentence = ending_sentence("init_killed", self.order.node_name)
+            return Reason(code="init_killed", sentence=sentence, evidence={"node": self.order.node_name})
         if self._ending.cause == CODE:
             return self._environment.problem if self._environment is not None else None
         return self._ending.reason(self.ranks, self.contact.hang, is_disk_full=self.is_disk_full)

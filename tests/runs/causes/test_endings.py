@@ -135,3 +135,18 @@ def test_one_sentence_that_all_nodes_report_is_listed_once() -> None:
 )
 def test_what_a_person_or_the_time_limit_ended(code: str, cause_class: CauseClass) -> None:
     assert cause_of_stop(code, "It was.", {}).cause_class == cause_class
+
+
+def test_a_timeout_of_gloo_names_the_one_rank_that_had_not_come() -> None:
+    timeout = error("RuntimeError", f"{GLOO}unbound_buffer.cc:81] Timed out waiting 1800000ms for recv to complete")
+    asked = {"code": "stopped", "sentence": "The run was asked to stop."}
+    cause = judged(part(0, rank(0, 9.0, **timeout)), part(1, rank(1, 12.0, **killed(15)), reason=asked))
+    assert cause.cause_class == CauseClass.COLLECTIVE_TIMEOUT
+    assert cause.sentence.endswith(" It was rank 1 on b that had not come.")
+
+
+def test_a_signal_that_interrupts_a_rank_is_no_error_of_its_code() -> None:
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1\n    time.sleep(9)\nKeyboardInterrupt\n'
+    interrupted = {**killed(2), "error": {"type": "KeyboardInterrupt", "message": "", "traceback": trace}}
+    cause = judged(part(0, rank(0, 9.0, **interrupted)))
+    assert (cause.cause_class, cause.sentence) == (CauseClass.KILLED, "Rank 0 on a was killed by SIGINT (2).")

@@ -13,6 +13,7 @@ from runs.models import Event, HeldSlot, Node, Run
 from runs.presenting.restarts import restarts_document
 from runs.recovery.failing import RESTART_REST_LIMIT_S
 from runs.recovery.policy import LEFT_OUT_S
+from runs.recovery.returning import is_behind
 from tests.cast import make_node, make_run, spec
 from tests.checkpoints import saved, tell
 from tests.runs.reconcile.conftest import Yard
@@ -228,7 +229,12 @@ def test_the_history_says_when_the_run_was_back_where_it_had_been(yard: Yard) ->
     yard.start()
     Telemetry.objects.create(run_id=yard.run.pk, attempt=1, step=112, step_at=yard.now.timestamp())
     tell(yard.run, saved(100))
-    kill(yard)
+    broke_at = yard.now.timestamp()
+    yard.say("ended", 0, ranks=[rank(0, broke_at, exit_code=None, signal=9)])
+    yard.say("ended", 1, ranks=[rank(1, broke_at + 0.1)])
+    yard.later(265)  # nobody was there to read it
+    yard.tick()
+    yard.tick()
     assert sentences(yard.run, "restarting")[0].endswith(
         "in step 112. Restart 1 of 3 follows at once, from step 100: 12 steps are trained again."
     )
@@ -244,9 +250,13 @@ def test_the_history_says_when_the_run_was_back_where_it_had_been(yard: Yard) ->
     for _ in range(2):
         yard.tick()
     assert sentences(yard.run, "recovered") == [
-        "The first new step came 2.5 s after the failure; 12 steps were trained again."
+        "The first new step came 4 min 28 s after the failure; 12 steps were trained again."
     ]
-    assert Event.objects.get(code="recovered").data == {"seconds": 2.5, "steps_again": 12, "step": 113}
+    assert Event.objects.get(code="recovered").data == {
+        "seconds": pytest.approx(failed_at - broke_at + 2.5),
+        "steps_again": 12,
+        "step": 113,
+    }
 
 
 def test_the_document_says_what_was_used_and_which_nodes_are_left_out(yard: Yard) -> None:
@@ -276,3 +286,31 @@ def test_records_that_do_not_come_hold_up_a_restart_for_a_moment_only(
     reconcile.reconcile_run(yard.run.pk, yard.now + timedelta(seconds=RESTART_REST_LIMIT_S + 0.1))
     assert (yard.status, yard.attempt.number) == ("SCHEDULED", 2)
     assert asked == [yard.run.pk]
+
+
+def test_a_kill_before_the_first_step_of_a_restart_still_owes_the_steps_of_before(yard: Yard) -> None:
+    restarts(yard)
+    yard.start()
+    Telemetry.objects.create(run_id=yard.run.pk, attempt=1, step=112, step_at=yard.now.timestamp())
+    tell(yard.run, saved(100))
+    assert kill(yard) == "SCHEDULED"
+    for phase in ("ready", "running"):
+        yard.say(phase)
+        yard.tick()
+    kill(yard)
+    words = sentences(yard.run, "restarting")[1]
+    assert words.startswith("Rank 0 on node-a was killed by SIGKILL (9). Restart 2 of 3"), "it had no step of its own"
+    assert "from step 100: 12 steps are trained again." in words
+    assert yard.run.restarts.step == 112
+
+
+def test_a_run_that_was_sent_back_owes_nothing_of_what_it_left(yard: Yard) -> None:
+    restarts(yard)
+    yard.start()
+    Telemetry.objects.create(run_id=yard.run.pk, attempt=1, step=112, step_at=yard.now.timestamp())
+    tell(yard.run, saved(60))
+    assert kill(yard) == "SCHEDULED"
+    rewind = {"fence": 2, "to_step": 60, "first": 70, "last": 70, "at": 1.0}
+    Run.objects.filter(pk=yard.run.pk).update(rewinds=[rewind])
+    yard.run.refresh_from_db()
+    assert not is_behind(yard.run)

@@ -110,6 +110,12 @@ def test_each_outcome_is_told_apart(document: dict[str, Any], evidence: dict[str
     assert words.startswith(f"Stopped as asked: {sentence}")
 
 
+def test_a_rank_that_was_killed_while_it_was_to_save_is_named() -> None:
+    lost = {**stopped(), "ranks": [rank(0, 9.0, exit_code=None, signal=9)]}
+    _, words, _ = stopping.outcome(RECIPE, None, [report_of(**lost)])
+    assert words == "Stopped as asked: rank 0 was killed by SIGKILL (9) meanwhile, so that no step could be saved."
+
+
 def test_a_node_of_another_version_says_less(yard: Yard) -> None:
     old = {"reason": {"code": "stopped", "sentence": "", "evidence": {"node": "a"}}, "ranks": [rank(0, 9.0)]}
     assert stopping.outcome(RECIPE, None, [report_of(**old)])[:2] == ("stopped", "Stopped as asked.")

@@ -32,6 +32,16 @@ CASES: dict[str, tuple[list[StatusSpan], list[AttemptSpan], dict[str, float]]] =
         [attempt(10, 100, **STEPS, stall_s=2.0)],
         {"queued_s": 10, "starting_s": 5, "productive_s": 83, "checkpoint_s": 2},
     ),
+    "its end was known late": (
+        spans((QUEUED, 0), (RUNNING, 10), (RECOVERING, 40), (RUNNING, 290), (SUCCEEDED, 300), (SUCCEEDED, 300)),
+        [attempt(10, 300, first_step_at=15.0, last_step_at=35.0, over_at=37.0)],
+        {"queued_s": 10, "starting_s": 5, "productive_s": 22, "detection_s": 263},
+    ),
+    "its only attempt failed: nobody trains a step again": (
+        spans((QUEUED, 0), (RUNNING, 10), (FAILED, 100), (FAILED, 100)),
+        [attempt(10, 100, Outcome.FAILED, **STEPS, broke_at=97.0)],
+        {"queued_s": 10, "starting_s": 5, "productive_s": 82, "detection_s": 3},
+    ),
     "it trains now": (
         spans((QUEUED, 0), (RUNNING, 10), (RUNNING, 100)),
         [attempt(10, 100, Outcome.LIVE, **STEPS)],

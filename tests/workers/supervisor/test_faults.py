@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.disks import disk
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, outside_pid, until
@@ -255,3 +257,21 @@ def test_a_stopped_warm_process_is_replaced_before_anybody_waits_for_it(bare_nod
     order = bare_node.order("print('warm')")
     bare_node.launch(order)
     assert bare_node.wait_for(order, "ended")["reason"] is None
+
+
+def test_where_the_first_process_of_the_namespaces_is_killed_no_rank_is_blamed(calm_node: ControlledNode) -> None:
+    order, pids = launch_family(calm_node)
+    inits = [pid for pid in children_of(supervisor_of(calm_node, order)) if name_of(pid) == "ty-init"]
+    if not inits:
+        pytest.skip("this machine gives ranks no namespaces")
+    os.kill(inits[0], signal.SIGKILL)
+    reason = calm_node.wait_for(order, "ended")["reason"]
+    assert (reason["code"], reason["sentence"]) == (
+        "init_killed",
+        "The first process of the ranks' namespaces on calm (ty-init) was killed; the kernel ended the ranks with it.",
+    )
+    assert all_gone(pids)
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()

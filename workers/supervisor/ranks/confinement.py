@@ -22,6 +22,7 @@ from workers.attempt.temporary import give_name
 from workers.containers.documents import ContainerPlan
 from workers.containers.naming import SHARED, SHARED_MEMORY
 from workers.machine.memory_kills import count_memory_kills
+from workers.machine.processes import is_exiting
 from workers.rank_process.run import RankPlan
 from workers.sandbox import cgroups
 from workers.sandbox.loopback import Guard
@@ -127,6 +128,16 @@ class Confinement:
         rank.oom_killed = events.oom_kill > self._events.oom_kill
         if events.oom > self._events.oom:
             rank.memory_limit_bytes = self._limits.memory_bytes
+
+    @property
+    def user(self) -> int:
+        """The Unix user that the ranks are where it is another than ours, else -1."""
+        return user_of(self._order.spec.get("project", "")) if self.isolation.is_other_user else -1
+
+    @property
+    def has_lost_holder(self) -> bool:
+        """Whether the process that holds the namespaces ends, or has: then the kernel ends all ranks, and it last."""
+        return self._holder.pid != 0 and is_exiting(self._holder.pid)
 
     def close(self) -> None:
         """Remove what was made. The processes have ended."""

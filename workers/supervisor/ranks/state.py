@@ -62,7 +62,8 @@ class RankState(RankReport, kw_only=True):
                 self.group, self.waiting_since = "none", None
         return before != (self.group, self.waiting_since)
 
-    def end(self, ending: Exit, at: float, folder: AttemptFolder, *, is_cold: bool = False) -> None:
+    def end(self, ending: Exit, at: float, folder: AttemptFolder, *, is_cold: bool = False, user: int = -1) -> None:
+        """``user``: the Unix user that it was, where that is another than the node's."""
         self.ended_at = at
         self.exit_code, self.signal = ending
         self.update_group(folder)
@@ -71,7 +72,7 @@ class RankState(RankReport, kw_only=True):
         if error is None and is_cold and self.exit_code == 1:  # Python's, by an exception: others a script chose
             error = error_in(last_text(folder.stream_path(self.rank, "stderr"), TRACEBACK_BYTES))
         self.error = error and explained(
-            error, folder.code, has_joined=self.has_joined, has_no_torchrun=not self.has_torchrun
+            error, folder.code, has_joined=self.has_joined, has_no_torchrun=not self.has_torchrun, user=user
         )
         recorded = read_document(folder.exit_path(self.rank), RankExit) if self.exit_hang else None
         if recorded is not None and recorded.exit_code:  # it had failed before

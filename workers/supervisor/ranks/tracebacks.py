@@ -34,6 +34,8 @@ def error_in(text: str) -> RankError | None:
     if end is None or (ending := ENDING.fullmatch(lines[end])) is None:
         return None
     name, message = ending[1].rpartition(".")[2], ending[2] or ""
+    if ending[2] is not None and not message.strip():  # it begins with a line end
+        message = next((line for line in lines[end + 1 :] if line.strip()), "")
     trace = "\n".join(lines[: end + 1])
     return RankError(type=name, message=message[:2000], traceback=trace[-MAX_CHARACTERS:] + "\n")
 

@@ -47,6 +47,22 @@ def test_lines_that_torch_marked_with_the_rank_are_read_too() -> None:
     )
 
 
+def test_a_message_that_begins_with_a_line_end_is_read_behind_it(tmp_path: Path) -> None:
+    found = error_in(printed(tmp_path, "raise ValueError('\\n  the shards differ\\nand more')") + "a word at exit\n")
+    assert found is not None and (found.message or "").strip() == "the shards differ"
+    bare = error_in(printed(tmp_path, "raise ValueError") + "a word at exit\n")
+    assert bare is not None and bare.message == ""
+
+
+def test_a_permission_that_is_missing_names_the_user_that_the_ranks_are(tmp_path: Path) -> None:
+    error = RankError(type="PermissionError", message="[Errno 13] Permission denied: '/data/a'", traceback="")
+    assert explained(error, tmp_path, has_joined=False, user=60017).message == (
+        "[Errno 13] Permission denied: '/data/a'; the ranks of this project are Unix user 60017 here, to whom it must "
+        "be open (docs/isolation.md)."
+    )
+    assert explained(error, tmp_path, has_joined=False) == error
+
+
 def test_what_is_no_traceback_or_only_half_of_one_is_none() -> None:
     for text in ("", "Error: no", "Traceback (most recent call last):\n", "Traceback (most recent call last):\n  F\n"):
         assert error_in(text) is None
