@@ -152,7 +152,7 @@ def flaps(scene: Scene, run: str) -> list[str]:
     codes = Counter(
         (event["code"], event.get("attempt"))
         for event in scene.events(run)
-        if event["code"] not in ("checkpoint", "checkpoint-kept")
+        if not event["code"].startswith(("checkpoint", "memory"))  # each is about another one
     )
     return [f"{code} came {count} times" for (code, _), count in codes.items() if count > MOST_TIMES]
 
