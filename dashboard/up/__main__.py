@@ -125,7 +125,7 @@ async def serve(processes: Processes, *, is_demo: bool, is_once: bool) -> int:
 
 
 async def start_and_stay(processes: Processes, *, is_demo: bool, is_once: bool) -> int:
-    processes.console.say(f"Starting Trainyard in {processes.home}")
+    processes.console.say(f"Starting Trainyard in {processes.home}; its logs are in {processes.home / 'logs'}")
     reach = asyncio.create_task(asyncio.to_thread(database.isolation, processes.home)) if processes.names else None
     await processes.start()
     if reach is not None:

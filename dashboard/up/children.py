@@ -34,7 +34,6 @@ class Program:
     descriptors: tuple[int, ...] = ()
     death_signal: int = signal.SIGKILL
     stops_by_lifeline: bool = False
-    is_quiet: bool = False  # its output goes to its file only
 
 
 class Child:
@@ -91,7 +90,7 @@ class Child:
         self._cut_lifeline()
 
     def note(self, text: str) -> None:
-        """Write a line about the child into its own output."""
+        """Write a line about the child to the terminal, and into its file, which has all that it says itself."""
         self._log.write(f"-- {text}\n".encode())
         self.console.line(self.program.name, f"-- {text}")
 
@@ -127,10 +126,7 @@ class Child:
     def _pass_on(self, line: bytes) -> None:
         """Called from the life's own thread."""
         self._log.write(line + b"\n")
-        text = line.decode("utf-8", "replace").rstrip("\r")
-        self.last_line = text.strip() or self.last_line
-        if not self.program.is_quiet:
-            self.console.line(self.program.name, text)
+        self.last_line = line.decode("utf-8", "replace").strip() or self.last_line
 
     async def _end(self) -> None:
         if self._keeping is not None:

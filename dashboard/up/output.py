@@ -1,4 +1,4 @@
-"""The children's output: every line to its own file, and with a coloured name in front to the terminal."""
+"""What `up` and its children say: sentences about them go to the terminal, what they log to a file each."""
 
 from __future__ import annotations
 
@@ -122,6 +122,19 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
     """Write ``data`` or raise OSError; a full disk takes a part first and raises at the next try."""
     while data:
         data = data[file.write(data) :]
+
+
+class LogStream:
+    """A log file as handlers of ``logging`` want it: text, line by line."""
+
+    def __init__(self, log: LogFile) -> None:
+        self._log = log
+
+    def write(self, text: str) -> None:
+        self._log.write(text.encode(errors="replace"))
+
+    def flush(self) -> None:
+        """Nothing waits."""
 
 
 class Lines:

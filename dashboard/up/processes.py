@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import socket
 import ssl
@@ -18,7 +19,7 @@ from dashboard.home import make_private, serves_tls, socket_path, valkey_passwor
 from dashboard.up import database, orphans, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
-from dashboard.up.output import Console
+from dashboard.up.output import Console, LogFile, LogStream
 from dashboard.up.shares import shares, usable_cores, usable_gpus
 from dashboard.up.valkey import NoValkey, answers
 
@@ -76,6 +77,7 @@ class Processes:
         valkey = asyncio.create_task(self._start_valkey())
         try:
             await self.call(database.set_up_django)
+            self._keep_own_log()
             await self.call(database.open_database)
             self.owner = await self.call(database.owner)
             await self.call(database.revoke_client, self.home)  # of a start before this one
@@ -222,6 +224,13 @@ class Processes:
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
             while await self.call(database.num_live_attempts) and time.monotonic() < deadline:
                 await asyncio.sleep(0.1)
+
+    def _keep_own_log(self) -> None:
+        """Have what this process logs in a file, as its children's: the terminal is for a person."""
+        stream: Any = LogStream(LogFile(self.home / "logs" / "up.log"))
+        for handler in logging.getLogger().handlers:
+            if isinstance(handler, logging.StreamHandler):
+                handler.setStream(stream)
 
     def _write_processes(self) -> None:
         alive = [("up", os.getpid(), self.started_at)]

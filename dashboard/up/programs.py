@@ -26,7 +26,7 @@ def valkey(home: Path, unix_socket: Path) -> Program:
     # SIGTERM, so that it writes its file to the end when we are gone.
     password = valkey_password(home) if serves_tls(home) else ""
     command = server_command(home / "valkey", unix_socket, password=password)
-    return Program("valkey", command, death_signal=signal.SIGTERM, is_quiet=True)
+    return Program("valkey", command, death_signal=signal.SIGTERM)
 
 
 def valkey_gate(listener: socket.socket) -> Program:

@@ -43,13 +43,19 @@ async def test_all_that_a_child_says_is_written_down(
     assert [line[:10] for line in said[:20000]] == [f"line {number:05}" for number in range(20000)]
 
 
-async def test_a_child_that_dies_starts_again(tmp_path: Path, console: Console) -> None:
-    child = Child(python("dying", "raise SystemExit(3)"), tmp_path, console, lambda: None)
+async def test_a_child_that_dies_starts_again(
+    tmp_path: Path, console: Console, capsys: pytest.CaptureFixture[str]
+) -> None:
+    child = Child(python("dying", "print('traceback'); raise SystemExit(3)"), tmp_path, console, lambda: None)
     await child.start()
     said = await until_said(tmp_path, "dying", "in 0.4 s")
     await child.stop(1)
-    assert "ended with exit code 3; it starts again in 0.2 s" in said
+    console.close()
+    sentence = "ended with exit code 3; it starts again in 0.2 s"
+    assert sentence in said and "traceback" in said
     assert child.num_starts >= 2
+    on_terminal = capsys.readouterr().out
+    assert sentence in on_terminal and "traceback" not in on_terminal, "a person reads sentences there"
 
 
 async def test_a_child_that_does_not_listen_is_killed(tmp_path: Path, console: Console) -> None:
