@@ -13,6 +13,7 @@ from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 
 from runs.audit.acts import Values, current_act
+from runs.models.people import Project
 from runs.models.security import audit as audit_models
 
 # Rows that the machinery writes in the course of an act; what a person changed is in others.
@@ -98,6 +99,8 @@ def _after_save(sender: Any, instance: Model, created: bool, raw: bool = False, 
     changed = difference({} if created else before, values_of(instance))
     if any(changed):
         act.changed(row_name(instance), *changed)
+    if created and not act.object and isinstance(project := getattr(instance, "project", None), Project):
+        act.object, act.project = row_name(instance), project.name  # it is not in the address: what it made is
 
 
 def _after_delete(sender: Any, instance: Model, **_: Any) -> None:

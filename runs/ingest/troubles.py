@@ -39,8 +39,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{count} points were not kept: the spool on the node's disk was full, or its limit was reached.",
     ),
     BAD_VALUES: (
-        "1 value was not kept, since it is no number.",
-        "{count} values were not kept, since they are no numbers.",
+        "1 value was not kept: it is no number, or its step is no whole number.",
+        "{count} values were not kept: they are no numbers, or their step is no whole number.",
     ),
     SERIES_LIMIT: (
         f"1 point was not kept: a run has at most {MAX_SERIES_PER_RUN:,} series.",

@@ -292,7 +292,7 @@ def facts_of(
         steps=run.steps,
         step_age_s=None if telemetry.step_at is None else max(0.0, now.timestamp() - telemetry.step_at),
         median_step_s=telemetry.median_step_s,
-        record_age_s=None if telemetry.last_record_at is None else (now - telemetry.last_record_at).total_seconds(),
+        record_age_s=None if (at := telemetry.last_record_at) is None else max(0.0, (now - at).total_seconds()),
         control_silence_s=control_silence_s,
         ingest_is_away=bool(placements) and server_state.ingest_is_away(),
         unsent_nodes=tuple(one.node for one in sendings if not one.is_done),

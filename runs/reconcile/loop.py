@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
@@ -60,6 +61,7 @@ def tick(now: datetime) -> bool:
 
 
 def _round(now: datetime) -> None:
+    began = time.monotonic()
     nodes = list(with_asked(Node.objects.present()))
     since = listening_since(now)
     listener = Listener(now, since)
@@ -88,7 +90,8 @@ def _round(now: datetime) -> None:
         _guarded(partial(_notify, attempt), run=attempt.run_id)
     _guarded(partial(datasets.inspect, nodes, listener))
     forget_the_rest(nodes)
-    redis().set(TICK_KEY, now.timestamp())
+    # When the round is over, not when it began: a long round is work, and no silence.
+    redis().set(TICK_KEY, now.timestamp() + time.monotonic() - began)
 
 
 def resize(now: datetime, live: Iterable[Attempt]) -> list[Attempt]:

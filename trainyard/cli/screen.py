@@ -6,6 +6,7 @@ Names, logs and sentences come from others: control characters never reach the t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +34,8 @@ STATUS_STYLES: dict[str, str] = {
     Status.LOST: "bold yellow",
 }
 LAMP_STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
+# What a terminal reads as one: colours and the cursor, titles and links.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]")
 _SAFE = {code: None for code in (*range(32), *range(127, 160), *map(ord, DIRECTIONS)) if code != 9}
 
 
@@ -85,8 +88,8 @@ class Screen:
 
 
 def safe(text: str) -> str:
-    """Return ``text`` without control characters (a newline becomes a space) and overrides of the direction."""
-    return text.replace("\r\n", " ").replace("\n", " ").translate(_SAFE)
+    """Return ``text`` without colours, control characters (a newline becomes a space) and overrides of the direction."""
+    return _ESCAPES.sub("", text).replace("\r\n", " ").replace("\n", " ").translate(_SAFE)
 
 
 def figure(value: object) -> str:

@@ -10,7 +10,7 @@ from django.test import Client
 from runs import actions
 from runs.audit.recording import REFUSED_A_MINUTE, Refusals, action_name, is_act, refusals
 from runs.models import AuditEntry, Membership, Role, User
-from tests.cast import Cast
+from tests.cast import Cast, spec
 from tests.runs.api.conftest import Api
 
 
@@ -44,6 +44,16 @@ def test_a_change_by_a_query_is_seen_by_the_row_that_the_address_names(cast: Cas
     assert row.action == "runs.stop"
     assert (row.values_before or {})[f"run {run.pk}"]["status"] == "QUEUED"
     assert (row.values_after or {})[f"run {run.pk}"]["status"] == "CANCELLED"
+
+
+def test_a_launch_names_the_run_that_it_made_and_its_project(cast: Cast, valkey: object) -> None:
+    made = api(cast.mate)("POST", "/runs", spec())
+    assert made.status_code == 201, made.content
+    row = last()
+    assert (row.action, row.object, row.project) == ("runs.create", f"run {made.json()['id']}", "default")
+    assert {"runs.create"} == {
+        one["action"] for one in api(cast.owner)("GET", "/audit?project=default").json()["items"]
+    }
 
 
 def test_a_page_records_as_rest_does(cast: Cast) -> None:

@@ -9,8 +9,14 @@ import pytest
 from runs.models import Run
 from tests.spools import Spool, store
 from tests.trainyard.command import Trainyard
+from trainyard.cli.screen import safe
 
 pytestmark = pytest.mark.usefixtures("valkey")
+
+
+def test_of_colours_in_what_others_wrote_nothing_is_left() -> None:
+    text = "\x1b[31mred\x1b[0m \x1b]8;;http://a\x1b\\\\link\x1b]8;;\x07 \x9b1mbold \x1b[2K[31m"
+    assert safe(text.replace("\\\\", "\\")) == "red link bold [31m"
 
 
 def test_what_others_wrote_cannot_reach_the_terminal(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:
