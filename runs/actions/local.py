@@ -7,6 +7,7 @@ arrive it is RUNNING; ``runs.reconcile.elsewhere`` changes that when they stop.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -93,6 +94,15 @@ def send_local_run(
     raise Refused("busy", f"Run {run.name} is being sent by several at once. Try again.")
 
 
+def points_came(run: Run) -> None:
+    """Decide anew what became of a run that a program without a spool reports by points: they are its heartbeat."""
+    if run.is_local:
+        run.heartbeat_at = timezone.now()
+        Run.objects.filter(pk=run.pk).update(heartbeat_at=run.heartbeat_at)
+        with contextlib.suppress(StaleStatus):  # another batch of it was faster
+            _decide(run, {})
+
+
 def _create(actor: User, local_id: str, name: str, script: str, host: str, project: str | None) -> Run:
     wanted = project or DEFAULT_PROJECT
     into = visible_projects(actor).filter(name=wanted).first()
@@ -146,8 +156,12 @@ def _check_is_ours(actor: User, run: Run, project: str | None) -> None:
 
 
 def _decide(run: Run, processes: Mapping[str, Process]) -> None:
-    rows = list(Producer.objects.filter(run_id=run.pk).exclude(role=REST))
+    rows = list(Producer.objects.filter(run_id=run.pk))
+    if spools := [row for row in rows if row.role != REST]:  # of a run that has any, others only add numbers
+        rows = spools
     ended = {row.producer for row in rows if row.end_sequence is not None and row.watermark >= row.end_sequence}
+    over_by_word = {row.producer for row in rows if row.role == REST} & processes.keys()
+    ended |= {producer for producer in over_by_word if processes[producer].ended_at is not None}
     known = {row.producer: processes.get(row.producer, Process(rank=row.rank)) for row in rows}
     errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
     before = Outcome(Status(run.status), run.reason_code, run.reason_sentence)

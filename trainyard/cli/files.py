@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from trainyard.cli.screen import Screen, ago, size
+from trainyard.contract.statuses import FINAL
 from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError, Unreachable
@@ -23,6 +25,7 @@ from trainyard.rest.connection import ApiError, Unreachable
 MAX_PATH = 1_000
 PART = ".trainyard-part"
 TRIES = 5
+POLL_S, PATIENCE_S = 0.5, 60.0
 
 
 class BadPath(OSError):
@@ -50,13 +53,17 @@ def _say_what_waits(listed: answers.FileList, run: str, screen: Screen) -> None:
         screen.say(f"{one['node']} has {number} in its working folder ({size(one['bytes'])}): {names}")
     if any(one["decision"] != "upload" for one in waiting):
         screen.say(f"`trainyard files {run} --send` has them sent here.")
-    elif not waiting and not listed["items"]:
+    for one in listed.get("sending", []):
+        what = f"{one['num_files']} file{'s'[: one['num_files'] != 1]} ({size(one['bytes'])})"
+        why = f": {one['problem']}" if one["problem"] else ""
+        screen.say(f"{one['node']} is sending {what if one['num_files'] else 'its output files'}{why}")
+    if not waiting and not listed["items"] and not listed.get("sending"):
         screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
 
 
 def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     """Bring the files that were named, or all of them. The exit code is 1 where one could not be brought."""
-    document = client.file_list(arguments.id)
+    document = _arrived(client, arguments.id, screen)
     listed = document["items"]
     chosen = list(_chosen(listed, arguments.paths))
     missing = [word for word in arguments.paths if not any(_fits(one["path"], word) for one in listed)]
@@ -75,7 +82,26 @@ def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     _say_what_waits(document, arguments.id, screen)
     if chosen:
         screen.line(str(root))
-    return 1 if num_failed else 0
+    return 1 if num_failed or (document.get("sending") and _is_over(client, arguments.id)) else 0
+
+
+def _arrived(client: Client, run: str, screen: Screen) -> answers.FileList:
+    """Return the files once all of an ended run have come, or nothing has for PATIENCE_S: then some are on the way."""
+    listed, since, before = client.file_list(run), time.monotonic(), None
+    while listed.get("sending") and _is_over(client, run) and time.monotonic() - since < PATIENCE_S:
+        now = listed["items"], listed.get("sending")
+        if before is None:
+            _say_what_waits(listed, run, screen)
+        if now != before:
+            since, before = time.monotonic(), now
+        time.sleep(POLL_S)
+        listed = client.file_list(run)
+    return listed
+
+
+def _is_over(client: Client, run: str) -> bool:
+    """Whether the run has ended: the files of one that goes on come as they do."""
+    return client.run(run)["status"] in FINAL
 
 
 def _chosen(listed: list[answers.File], words: list[str]) -> Iterator[answers.File]:

@@ -85,9 +85,18 @@ class LeftOnNode(TypedDict):
     decision: str
 
 
+class Sending(TypedDict):
+    node: str
+    num_files: int
+    bytes: int
+    sent_bytes: int
+    problem: str
+
+
 class FileList(TypedDict):
     items: list[File]
     left: list[LeftOnNode]
+    sending: NotRequired[list[Sending]]
 
 
 class Bundle(TypedDict):

@@ -13,6 +13,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import NoReturn
 
 from trainyard.contract.records import Begin
 
@@ -24,6 +25,7 @@ ERROR = "error: "  # before what ended a script, in the reason of its end record
 _ID = re.compile(r"[0-9a-f]{32}")
 _seed = uuid.uuid4().hex  # forked children have the same
 _num_begun = 0
+_exit_code: object = None  # of the exit that ends this process
 _own = (0, "")  # the process that began a local run, and its id: what it put into the environment for its children
 
 
@@ -41,6 +43,29 @@ def begin(name: str | None, environ: Mapping[str, str] = os.environ) -> str:
     _own = (os.getpid(), found)
     os.environ[VARIABLE] = found
     return found
+
+
+class Exit(SystemExit):
+    """What ``sys.exit`` raises in a local run: nothing else says at the end with which code the interpreter leaves.
+
+    One that nobody caught is deleted by the interpreter itself, with no frame of Python below.
+    """
+
+    def __del__(self) -> None:
+        global _exit_code
+        try:
+            sys._getframe(1)
+        except ValueError:
+            _exit_code = self.code
+
+
+def watch_exit() -> None:
+    """Let ``reason_of_exit`` know the code that a script gives to ``sys.exit``."""
+    sys.exit = _exit
+
+
+def _exit(status: str | int | None = None, /) -> NoReturn:
+    raise Exit(status)
 
 
 def is_own(local_id: str) -> bool:
@@ -95,6 +120,11 @@ def host_name() -> str:
 def reason_of_exit() -> str:
     """Return why this process ends, as far as Python knows: "exit", "interrupt", or "error: " and what it was."""
     kind, value = getattr(sys, "last_type", None), getattr(sys, "last_value", None)
+    leaving = sys.exc_info()[1]  # a child of multiprocessing ends while it handles its exit
+    code = leaving.code if isinstance(leaving, SystemExit) else _exit_code
+    if code and kind is None:
+        words = f"exit code {code}" if isinstance(code, int) else f"exit code 1: {code}"
+        return f"{ERROR}{words.splitlines()[0][:MAX_ERROR_CHARS]}"
     if kind is None or hasattr(sys, "ps1"):  # at a prompt an error ends nothing
         return "exit"
     if issubclass(kind, KeyboardInterrupt):

@@ -65,6 +65,7 @@ def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = Non
             _run = Run(name, Path(spool))
         else:
             local_id = local.begin(name)
+            local.watch_exit()
             _run = Run(name, Path(folder or LOCAL_FOLDER) / local_id, local_id, project)
     elif name is not None and name != _run.name:
         logger.warning("trainyard: init(%r) goes on with the run that this process already has", name)
@@ -123,7 +124,7 @@ class Run:
         if step is None:
             step = next(self._steps)
         elif type(step) is not int or not -(2**63) <= step < 2**63:
-            step = self._clean_step(step)
+            step = self._clean_step(step, len(names) + len(album or ()))
         if step is None or not (names or album):
             return
         cleaned = clean_labels(labels, self._refuse) if labels else ()
@@ -215,15 +216,15 @@ class Run:
                 self._lose(1)
         self._rouse()
 
-    def _refuse(self, name: str, why: str) -> None:
+    def _refuse(self, name: str, why: str, num_values: int = 1) -> None:
         with self._lock:
-            self.num_bad_values += 1
+            self.num_bad_values += num_values
         self._warn(f"value {name}", f"{name!r} {why}; it is left out")
 
-    def _clean_step(self, step: object) -> int | None:
+    def _clean_step(self, step: object, num_values: int) -> int | None:
         whole = whole_step(step)
         if whole is None:
-            self._refuse("step", f"is not an integer of 64 bits: {step!r:.60}")
+            self._refuse("step", f"is not an integer of 64 bits: {step!r:.60}", num_values)
         return whole
 
     def _lose(self, num_points: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -72,6 +73,19 @@ class LocalSpool:
             last = next((frame for frame in reversed(found) if frame.kind != "damaged"), last)
         return last
 
+    def is_behind(self, other: LocalSpool) -> bool:
+        return self.producer != other.producer and self.begin.at >= other.begin.at
+
+    @property
+    def over_at(self) -> float:
+        """Return when the process wrote last (Unix seconds); infinity where it may still be there, or ended well."""
+        if (end := self.end()) is not None:
+            return end.at if end.reason.startswith(local.ERROR) or end.reason == local.INTERRUPTED else math.inf
+        if self.begin.host == local.host_name() and Path("/proc", str(self.begin.pid)).exists():
+            return math.inf
+        paths = [spool_path(self.folder, self.producer, number) for number in self.numbers]
+        return max((path.stat().st_mtime for path in paths if path.exists()), default=math.inf)
+
     def end(self) -> End | None:
         """Return the end record; None where there is none yet."""
         last = self.last()
@@ -111,17 +125,26 @@ class LocalRun:
 
     def document(self, project: str | None, *, is_live: bool = False) -> answers.LocalRunBody:
         """Return the document about the run and its processes for the server."""
-        newest = max((spool.restart for spool in self.spools.values() if spool.begin.rank >= 0), default=0)
         body: answers.LocalRunBody = {
             "name": self.name,
             "project": project or self.project,
             "script": self.script[:500],
             "host": _host(self.first.begin),
-            "processes": {producer: _process(spool, newest) for producer, spool in self.spools.items()},
+            "processes": {
+                producer: _process(spool, self._is_replaced(spool)) for producer, spool in self.spools.items()
+            },
         }
         if is_live:  # an older server refuses the field
             body["is_live"] = True
         return body
+
+    def _is_replaced(self, spool: LocalSpool) -> bool:
+        """Whether another process took this one's place: its launcher restarted it, or it was killed or failed and a
+        person started it again under the same id."""
+        later = [one for one in self.spools.values() if one.begin.rank == spool.begin.rank and one.is_behind(spool)]
+        if spool.begin.rank >= 0 and any(one.restart > spool.restart for one in later):
+            return True
+        return any(one.begin.at >= spool.over_at for one in later)
 
 
 class Sent(NamedTuple):
@@ -245,7 +268,7 @@ def _spool(folder: Path, producer: str, numbers: list[int]) -> LocalSpool | None
     return LocalSpool(folder, producer, begin) if isinstance(begin, Begin) and begin.local else None
 
 
-def _process(spool: LocalSpool, newest_restart: int) -> answers.LocalProcess:
+def _process(spool: LocalSpool, is_replaced: bool) -> answers.LocalProcess:
     end = spool.end()
     reason = end.reason if end else ""
     return {
@@ -255,7 +278,7 @@ def _process(spool: LocalSpool, newest_restart: int) -> answers.LocalProcess:
         "ended_at": _seconds(end.at) if end else None,
         "error": reason.removeprefix(local.ERROR)[:500] if reason.startswith(local.ERROR) else "",
         "is_interrupted": reason == local.INTERRUPTED,
-        "is_replaced": spool.begin.rank >= 0 and spool.restart < newest_restart,
+        "is_replaced": is_replaced,
     }
 
 

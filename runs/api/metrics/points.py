@@ -11,6 +11,7 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import ValidationError as Invalid
 
+from runs import actions
 from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.problems import problem
@@ -73,6 +74,7 @@ def store_points(request: HttpRequest, run_id: str) -> Any:
     except Gap as gap:
         detail = f"Batches before {batch.sequence} are missing; {gap}."
         return problem(409, detail, code="gap", more={"expected": gap.expected})
+    actions.points_came(run)
     return {"watermark": watermark}
 
 

@@ -21,6 +21,7 @@ from runs.api.streaming import file_response
 from runs.files import outputs, room, uploads
 from runs.files.encrypted import EncryptedOutput, is_encrypted, plain_name
 from runs.models import Run
+from runs.presenting.runs import sendings_of
 from trainyard.at_rest.chunks import CannotDecrypt
 
 router = Router(tags=["files"])
@@ -47,10 +48,19 @@ class LeftOnNode(Schema):
     decision: str = Field(description="upload, discard, or empty while nobody has decided")
 
 
+class Sending(Schema):
+    node: str
+    num_files: int
+    bytes: int
+    sent_bytes: int
+    problem: str = Field(description="why what is to be sent waits")
+
+
 class FileList(Schema):
     items: list[FileOut]
     next: str | None
     left: list[LeftOnNode] = Field(description="what waits on nodes for a decision")
+    sending: list[Sending] = Field(description="nodes that have not sent all of it yet")
 
 
 class Decision(Body):
@@ -75,7 +85,24 @@ def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
 
 def _list_of(run: Run) -> FileList:
     items = [FileOut(**one) for one in outputs.listing(run.pk)]
-    return FileList(items=items, next=None, left=_left(run))
+    return FileList(items=items, next=None, left=_left(run), sending=_sending(run))
+
+
+def _sending(run: Run) -> list[Sending]:
+    """Return what is on its way: also of a node that has not listed its files yet."""
+    attempt = run.attempts.filter(go__isnull=False).order_by("-number").first()
+    placements = attempt.placements.select_related("node").order_by("node__name") if attempt is not None else ()
+    return [
+        Sending(
+            node=node,
+            num_files=state.num_pending,
+            bytes=sum(state.pending.values()),
+            sent_bytes=sum(state.sending.values()),
+            problem=state.problem,
+        )
+        for node, state, is_sent in sendings_of(list(placements))
+        if not is_sent
+    ]
 
 
 def _left(run: Run) -> list[LeftOnNode]:

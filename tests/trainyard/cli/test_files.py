@@ -15,6 +15,7 @@ from runs.models import Run
 from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
 from tests.trainyard.command import Trainyard
+from trainyard.cli import files as commands
 from trainyard.cli.files import PART, BadPath, inside
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -51,6 +52,30 @@ def test_what_waits_on_a_node_is_said_and_sent_when_asked(
     assert "--send" in trainyard("download", run.pk).err
     assert "--send" not in trainyard("files", run.pk, "--send").err
     assert attempt.placements.get().leftovers == "upload"
+
+
+def test_what_is_on_its_way_is_waited_for_or_said_with_a_code(
+    trainyard: Trainyard, cast: Cast, make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = make_run(status=Status.SUCCEEDED)
+    node = make_node(cast.cluster, "node-a")
+    attempt = make_attempt(run, [node], phase=Phase.ENDED, ended_at=timezone.now(), go={})
+    output = {"num_pending": 1, "pending": {"model.pt": 200 * 2**20}, "sending": {"model.pt": 2**20}}
+    attempt.placements.update(output=output)
+    monkeypatch.setattr(commands, "PATIENCE_S", 0.2)
+    late = trainyard("download", run.pk)
+    assert late.code == 1 and "node-a is sending 1 file (200 MiB)" in late.err and "No files" not in late.err
+
+    def arrive(_: float) -> None:
+        folder = places.output_folder(run.pk)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.pt").write_bytes(b"weights")
+        attempt.placements.update(output={"is_sent": True})
+
+    monkeypatch.setattr(commands.time, "sleep", arrive)
+    whole = trainyard("download", run.pk)
+    assert whole.code == 0 and (tmp_path / run.pk / "model.pt").read_bytes() == b"weights", whole.err
 
 
 @pytest.mark.parametrize(

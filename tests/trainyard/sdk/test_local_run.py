@@ -127,13 +127,18 @@ subprocess.run([sys.executable, "-c", code], check=True)
         ("pass", "exit"),
         ("raise ValueError('no more coal\\nat all')", "error: ValueError: no more coal"),
         ("raise KeyboardInterrupt", "interrupt"),
+        ("sys.exit(3)", "error: exit code 3"),
+        ("sys.exit('no coal')", "error: exit code 1: no coal"),
+        ("sys.exit(0)", "exit"),
+        ("try:\n    sys.exit(3)\nexcept SystemExit:\n    pass", "exit"),
         ("import sys; sys.ps1 = '> '; raise ValueError('at a prompt')", "exit"),
     ],
 )
 def test_an_exit_says_why_as_far_as_python_knows(tmp_path: Path, code: str, reason: str) -> None:
     text = f"""
-import atexit
+import atexit, sys
 from trainyard.sdk import local_run as local
+local.watch_exit()
 atexit.register(lambda: print(local.reason_of_exit(), flush=True))
 {code}
 """

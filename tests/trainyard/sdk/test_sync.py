@@ -87,6 +87,47 @@ def test_each_local_run_below_the_folder_is_a_run_and_nothing_else_is_sent(
     assert {run.name for run in Run.objects.all()} == {"train.py"}
 
 
+def test_a_run_that_was_killed_and_started_again_under_its_id_has_succeeded(
+    trainyard: Trainyard, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal, sys, time, trainyard\n"
+        "run = trainyard.init(folder=sys.argv[1])\n"
+        "run.log({'loss': 1.0}, step=int(sys.argv[2]))\n"
+        "time.sleep(1)\n"  # the writing thread has it on disk
+        "if sys.argv[3] == 'killed': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.exit(3 if sys.argv[3] == 'failed' else 0)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRAINYARD_LOCAL_RUN": "nightly"}
+    for name in ("TRAINYARD_URL", "TRAINYARD_TOKEN"):
+        environment.pop(name, None)
+    folder = str(tmp_path / "runs")
+    expected = {"killed": (-9, "LOST"), "failed": (3, "FAILED"), "whole": (0, "SUCCEEDED")}
+    for step, (how, (code, status)) in enumerate(expected.items()):
+        done = subprocess.run([sys.executable, str(script), folder, str(step), how], env=environment, check=False)
+        assert done.returncode == code
+        assert trainyard("sync", folder).code == 0
+        run = Run.objects.get()
+        assert run.status == status, run.reason_sentence
+        if how == "failed":
+            assert run.reason_sentence.endswith("ended with exit code 3")
+    assert stored(run.pk) == 3
+
+
+def test_a_process_of_the_same_rank_that_is_still_there_is_not_replaced(
+    trainyard: Trainyard, tmp_path: Path, local_id: str
+) -> None:
+    here = {"rank": -1, "host": os.uname().nodename}
+    parent = writer(tmp_path, local_id, **here, pid=os.getpid())
+    log(parent, 1)
+    child = writer(tmp_path, local_id, **here, pid=2**22 + 1, at=2e9)
+    log(child, 1)
+    child.close()
+    assert trainyard("sync", str(tmp_path)).code == 0
+    assert Run.objects.get().status == "LOST", "its parent has not ended"
+
+
 def test_it_goes_on_while_the_training_writes_and_completes_it_later(
     trainyard: Trainyard, tmp_path: Path, local_id: str
 ) -> None:

@@ -187,6 +187,27 @@ def test_a_producer_that_reports_over_rest_is_not_taken_over(mate: Api, local_id
     assert mate("POST", f"/runs/{run_id}/frames", spool.bytes).status_code == 409
 
 
+def test_a_program_without_a_spool_is_live_by_its_points_and_ends_by_its_last_batch(mate: Api, local_id: str) -> None:
+    run_id = mate("PUT", f"/runs/local/{local_id}", {"name": "alone"}).json()["run"]["id"]
+    batch = {"producer": uuid.uuid4().hex, "points": [{"name": "loss", "step": 0, "value": 1.0}]}
+    assert mate("POST", f"/runs/{run_id}/points", {**batch, "sequence": 1}).status_code == 200
+    assert mate("GET", f"/runs/{run_id}").json()["status"] == "RUNNING"
+    again = mate("PUT", f"/runs/local/{local_id}", {"name": "alone"}).json()["run"]
+    assert again["status"] == "RUNNING"
+    assert mate("POST", f"/runs/{run_id}/points", {**batch, "sequence": 2, "end": True}).status_code == 200
+    assert mate("GET", f"/runs/{run_id}").json()["status"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(("told", "status"), [({}, "SUCCEEDED"), ({"error": "exit code 3"}, "FAILED")])
+def test_its_end_may_also_come_with_the_run(mate: Api, local_id: str, told: dict[str, Any], status: str) -> None:
+    run_id = mate("PUT", f"/runs/local/{local_id}", {"name": "alone"}).json()["run"]["id"]
+    batch = {"producer": uuid.uuid4().hex, "sequence": 1, "points": [{"name": "loss", "step": 0, "value": 1.0}]}
+    mate("POST", f"/runs/{run_id}/points", batch)
+    processes = {batch["producer"]: {"ended_at": 1060.0, **told}}
+    ended = mate("PUT", f"/runs/local/{local_id}", {"name": "alone", "processes": processes}).json()["run"]
+    assert ended["status"] == status, ended["reason"]
+
+
 def test_who_may_send_where(as_: As, cast: Cast, local_id: str) -> None:
     body = {"name": "alone"}
     assert as_("viewer")("PUT", f"/runs/local/{local_id}", body).status_code == 403
