@@ -88,7 +88,7 @@ class Screen:
 
 
 def safe(text: str) -> str:
-    """Return ``text`` without colours, control characters (a newline becomes a space) and overrides of the direction."""
+    """Return ``text`` without colours, control characters (a newline becomes a space) and overrides of direction."""
     return _ESCAPES.sub("", text).replace("\r\n", " ").replace("\n", " ").translate(_SAFE)
 
 
