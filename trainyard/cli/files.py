@@ -53,10 +53,10 @@ def _say_what_waits(listed: answers.FileList, run: str, screen: Screen) -> None:
         screen.say(f"{one['node']} has {number} in its working folder ({size(one['bytes'])}): {names}")
     if any(one["decision"] != "upload" for one in waiting):
         screen.say(f"`trainyard files {run} --send` has them sent here.")
-    for one in listed.get("sending", []):
-        what = f"{one['num_files']} file{'s'[: one['num_files'] != 1]} ({size(one['bytes'])})"
-        why = f": {one['problem']}" if one["problem"] else ""
-        screen.say(f"{one['node']} is sending {what if one['num_files'] else 'its output files'}{why}")
+    for sent in listed.get("sending", []):
+        what = f"{sent['num_files']} file{'s'[: sent['num_files'] != 1]} ({size(sent['bytes'])})"
+        why = f": {sent['problem']}" if sent["problem"] else ""
+        screen.say(f"{sent['node']} is sending {what if sent['num_files'] else 'its output files'}{why}")
     if not waiting and not listed["items"] and not listed.get("sending"):
         screen.say("No files. What a rank writes to TRAINYARD_OUTPUT is listed here.")
 
