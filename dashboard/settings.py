@@ -197,6 +197,8 @@ VALKEY_TLS_URL = (
     else ""
 )
 NODES_REDIS_URL = VALKEY_TLS_URL or REDIS_URL
+# Whether nodes get the server's own password of Valkey where they cannot have users of their own.
+NODES_SHARE_VALKEY_USER = os.environ.get("NODES_SHARE_VALKEY_USER") == "1"
 CHANNEL_LAYERS: dict[str, dict[str, Any]] = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",

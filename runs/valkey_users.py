@@ -1,7 +1,7 @@
 """A Valkey user for each node, which may reach what the node needs and nothing of other nodes or of the server.
 
-Control makes the users, again if Valkey lost them; so does the web process when a node joins. If the server's own user
-may not make users, /health says so and all nodes share it.
+Control makes the users, again if Valkey lost them; so does the web process when a node joins. Where the server's own
+user may not make users, no node is let in, and /health says so, until NODES_SHARE_VALKEY_USER has all nodes share it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ log = structlog.get_logger(__name__)
 
 USER = f"{keys.PREFIX}-node-"
 SEPARATE_KEY = f"{keys.PREFIX}:control:separate"  # whether nodes have their own users, for /health
+NO_USERS = (
+    "No node is let in: nodes cannot have users of their own in Valkey, since the user in REDIS_URL may not make any. "
+    "Give it the right to (ACL SETUSER; Redis 7.0 or newer), or have all nodes share it with NODES_SHARE_VALKEY_USER=1."
+)
 AGAIN_S = 60.0  # after Valkey refused
 
 # Without a key: what a connection, kombu's reader and a supervisor's hint need.
@@ -32,6 +36,10 @@ COMMANDS = ("ping", "select", "client|setinfo", "client|setname", "multi", "exec
 
 _made: dict[str, str] = {}  # what this process has made: the user's name and the hash of its password
 _refused_at: float | None = None
+
+
+class NoUsers(Exception):
+    """The message is a sentence that says what to do."""
 
 
 def user_of(node_id: str) -> str:
@@ -64,8 +72,13 @@ def rules_of(node: Node) -> list[str]:
 
 
 def url_for(node: Node) -> str:
-    """Make the node's user, afresh where its key is another, and return the address with which it reaches Valkey."""
-    return _own_url(node) if _make([node], anew=True) else str(settings.REDIS_URL)
+    """Make the node's user, afresh where its key is another, and return the address with which it reaches Valkey.
+    Raises NoUsers."""
+    if _make([node], anew=True):
+        return _own_url(node)
+    if not settings.NODES_SHARE_VALKEY_USER:
+        raise NoUsers(NO_USERS)
+    return str(settings.REDIS_URL)
 
 
 def tls_url_for(node: Node) -> str:
@@ -76,7 +89,9 @@ def tls_url_for(node: Node) -> str:
 
 def is_url_of(node: Node, url: str) -> bool:
     """Whether a node that has this address need not join again."""
-    return url == (_own_url(node) if _make([node]) else settings.REDIS_URL)
+    if _make([node]):
+        return url == _own_url(node)
+    return bool(settings.NODES_SHARE_VALKEY_USER) and url == settings.REDIS_URL
 
 
 def keep_up(nodes: Iterable[Node]) -> None:
@@ -114,7 +129,7 @@ def _make(nodes: list[Node], *, anew: bool = False) -> bool:
             _save(client)
         client.set(SEPARATE_KEY, 1)
     except ResponseError as error:  # no permission, or a server that has no users
-        log.warning("valkey.users_refused", error=str(error), consequence="nodes share the server's user in Valkey")
+        log.warning("valkey.users_refused", error=str(error), share=settings.NODES_SHARE_VALKEY_USER)
         _refused_at = time.monotonic()
         client.set(SEPARATE_KEY, 0)
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import subprocess
 import sys
 import tomllib
@@ -109,17 +110,23 @@ def owner() -> User:
 
 
 def write_client(home: Path, url: str, actor: User) -> str:
-    """Write ``client.toml`` for the terminal and scripts on this machine, with a token that lasts CLIENT_LIFE; `up`
-    writes the next one in time. Returns the token's id. The one before lasts to its own end: somebody may be using it.
+    """Write ``client.toml`` for the terminal and scripts on this machine, with a secret that opens for CLIENT_LIFE what
+    ``actor`` may, to programs of this user alone: see dashboard.http.own_clients. `up` writes the next one in time.
+    Returns the token's id. The one before lasts to its own end: somebody may be using it.
     """
     from django.utils import timezone
 
+    from runs.access import MACHINE_PREFIX, token_of_machine
     from runs.actions import create_token
     from runs.models import Token
+    from runs.models.access import digest_of
 
     now = timezone.now()
     Token.objects.filter(user=actor, name=THIS_MACHINE, expires_at__lt=now).delete()
-    token, secret = create_token(actor=actor, name=THIS_MACHINE, expires_at=now + CLIENT_LIFE)
+    token, _ = create_token(actor=actor, name=THIS_MACHINE, expires_at=now + CLIENT_LIFE)
+    secret = MACHINE_PREFIX + secrets.token_urlsafe(32)
+    token.digest = digest_of(token_of_machine(secret))
+    token.save(update_fields=["digest"])
     # A JSON string is a TOML basic string.
     authorities = authorities_file(home)
     trust = f"ca = {json.dumps(str(authorities))}\n" if authorities is not None else ""
@@ -128,7 +135,9 @@ def write_client(home: Path, url: str, actor: User) -> str:
 
 
 def revoke_client(home: Path) -> None:
-    """End the token in ``client.toml`` and those that this machine had before it."""
+    """End the token behind ``client.toml``, or that an older version wrote into it, and those that this machine had
+    before it."""
+    from runs.access import token_of_machine
     from runs.models import Token
     from runs.models.access import digest_of
 
@@ -136,7 +145,7 @@ def revoke_client(home: Path) -> None:
         secret = str(tomllib.loads((home / CLIENT).read_text()).get("token", ""))
     except (OSError, ValueError):
         return
-    token = Token.objects.filter(digest=digest_of(secret)).first()
+    token = Token.objects.filter(digest__in=[digest_of(secret), digest_of(token_of_machine(secret))]).first()
     if token is not None:
         Token.objects.filter(user=token.user, name=token.name, expires_at__isnull=False).delete()
         token.delete()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from dashboard.home import make_private, serves_tls, socket_path, valkey_password, write_private
+from dashboard.http import hosts
 from dashboard.up import database, orphans, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
@@ -81,7 +82,7 @@ class Processes:
             await self.call(database.open_database)
             self.owner = await self.call(database.owner)
             await self.call(database.revoke_client, self.home)  # of a start before this one
-            await self.call(database.write_client, self.home, self.url, self.owner)
+            await self._write_client()
         finally:
             await valkey
         ingests = [programs.ingest(shard) for shard in range(await self.call(database.num_shards))]
@@ -92,13 +93,19 @@ class Processes:
         await self._start_nodes()
         await self._wait_until_ready()
 
+    async def _write_client(self) -> None:
+        """With an address that leads here straight: by a proxy in front of us nobody could tell whose request it is."""
+        is_tls = serves_tls(self.home)  # PUBLIC_URL is what the certificate is for, then, and nothing is in front
+        here = self.url if is_tls else hosts.url(os.environ["HOST"], int(os.environ["PORT"]))
+        await self.call(database.write_client, self.home, here, self.owner)
+
     async def renew_client(self) -> None:
         """Write this machine's next token in time, for as long as we run."""
         pause_s = database.RENEW_EVERY_S
         while True:
             await asyncio.sleep(pause_s)
             try:
-                await self.call(database.write_client, self.home, self.url, self.owner)
+                await self._write_client()
                 pause_s = database.RENEW_EVERY_S
             except Exception as error:  # a full disk, a database that is away: the one before lasts a while
                 self.console.say(f"The token in {database.CLIENT} could not be renewed: {error}")

@@ -71,6 +71,7 @@ from runs.access.roles import (
 )
 from runs.access.sights import Sight, projects_of_runs, projects_of_sweeps, reach_by_token, sight_by_token, sights
 from runs.access.tokens import (
+    MACHINE_PREFIX,
     TOKEN_PREFIX,
     get_invitation,
     is_administrator,
@@ -78,6 +79,7 @@ from runs.access.tokens import (
     join_tokens_that_open,
     open_invitations,
     require_administrator,
+    token_of_machine,
     user_of_token,
     users_of_tokens,
 )
@@ -85,6 +87,7 @@ from runs.access.tokens import (
 __all__ = [
     "EVERYTHING",
     "IN_PROJECTS",
+    "MACHINE_PREFIX",
     "MEANINGS",
     "OF_STAFF",
     "PERMISSIONS_OF",
@@ -149,6 +152,7 @@ __all__ = [
     "sight_by_token",
     "sights",
     "strongest_roles",
+    "token_of_machine",
     "token_permissions",
     "user_of_token",
     "users_of_tokens",

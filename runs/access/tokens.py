@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -16,7 +19,14 @@ from runs.models import Invitation, JoinToken, Token, User
 from runs.models.access import digest_of
 
 TOKEN_PREFIX = "ty_"
+MACHINE_PREFIX = f"{TOKEN_PREFIX}machine_"  # of what stands in client.toml, which is no token: see token_of_machine
 USED_EVERY = timedelta(minutes=1)  # how exactly a token's last use is known
+
+
+def token_of_machine(secret: str) -> str:
+    """Return the token that the secret in ``client.toml`` is exchanged for, once it is known who sent it. Only the
+    server can tell it from the secret."""
+    return TOKEN_PREFIX + hmac.new(settings.SECRET_KEY.encode(), secret.encode(), hashlib.sha256).hexdigest()
 
 
 def user_of_token(secret: str, address: str = "") -> User | None:

@@ -19,7 +19,7 @@ from runs.ingest.lock import lock_key
 from runs.recovery.control_clock import TICK_KEY
 from runs.serving import certificates
 from runs.serving.transport import made_once
-from runs.valkey_users import SEPARATE_KEY
+from runs.valkey_users import NO_USERS, SEPARATE_KEY
 from trainyard.contract.keys import PREFIX
 from trainyard.contract.limits import CONTACT_LOST_S
 
@@ -71,7 +71,8 @@ class ServerState:
         if not self.valkey:
             return [VALKEY_AWAY, *certificate]
         found = [] if self.control else [_control_down(self.control_tick_age_s)]
-        return [*found, *([] if self.ingest else [INGEST_STILL]), *certificate]
+        no_users = [] if self.separate_nodes or settings.NODES_SHARE_VALKEY_USER else [NO_USERS]
+        return [*found, *([] if self.ingest else [INGEST_STILL]), *no_users, *certificate]
 
 
 def look(*, asks_database: bool = True) -> ServerState:

@@ -11,14 +11,15 @@ from django.utils import timezone
 
 from dashboard.up import database
 from runs import actions
-from runs.access import user_of_token
+from runs.access import token_of_machine, user_of_token
 from runs.models import Node, Token
 from runs.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 
 
 def written(home: Path) -> str:
-    return str(tomllib.loads((home / database.CLIENT).read_text())["token"])
+    """The token that the secret in the file is exchanged for."""
+    return token_of_machine(str(tomllib.loads((home / database.CLIENT).read_text())["token"]))
 
 
 def test_the_machines_token_is_short_lived_and_renewed_before_it_ends(cast: Cast, tmp_path: Path) -> None:

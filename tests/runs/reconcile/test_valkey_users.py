@@ -72,19 +72,35 @@ def test_a_removed_node_reaches_valkey_no_more(yard: Yard) -> None:
     assert user_of(node.pk) not in users()
 
 
-def test_a_server_whose_user_may_not_make_others_says_so_and_goes_on(
-    yard: Yard, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The server's user may not make others."""
     redis().execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-acl")
     place = settings.REDIS_URL.removeprefix("unix://")
-    limited = redis_library.Redis.from_url(f"unix://limited:pw@{place}")
-    monkeypatch.setattr(valkey_users, "_client", lambda: limited)
+    client = redis_library.Redis.from_url(f"unix://limited:pw@{place}")
+    monkeypatch.setattr(valkey_users, "_client", lambda: client)
+    yield
+    client.close()
+    redis().acl_deluser("limited")
+
+
+def test_no_node_is_let_in_where_it_would_get_the_servers_password(yard: Yard, limited: None) -> None:
+    yard.tick()
+    _, secret = actions.new_join_token(actor=yard.cast.owner, cluster=yard.cast.cluster)
+    body = {"token": secret, "name": "node-c", "inventory": {}}
+    answer = Client().post("/api/v1/nodes/join", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 503 and "NODES_SHARE_VALKEY_USER" in answer.json()["detail"]
+    health = Client().get("/api/v1/health").json()
+    assert health["sentences"] and valkey_users.NO_USERS in health["sentences"]
+
+
+def test_nodes_share_the_servers_user_where_a_setting_says_so(yard: Yard, settings: Any, limited: None) -> None:
+    settings.NODES_SHARE_VALKEY_USER = True
     assert yard.tick() == "SCHEDULED"
     assert users() == set() and not server_state.look().separate_nodes
     assert join(yard)["redis_url"] == settings.REDIS_URL
-    assert Client().get("/api/v1/health").json()["separate_nodes"] is False
-    limited.close()
-    redis().acl_deluser("limited")
+    health = Client().get("/api/v1/health").json()
+    assert health["separate_nodes"] is False and valkey_users.NO_USERS not in health["sentences"]
 
 
 def test_a_local_node_that_shares_the_servers_user_joins_again(yard: Yard, settings: Any) -> None:

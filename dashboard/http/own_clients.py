@@ -1,0 +1,115 @@
+"""The token in ``client.toml`` is only for processes of the server's own user, and root's, on this machine.
+
+What stands in the file opens nothing by itself: here, at the web process's front door, it is exchanged for the token,
+where the kernel says whose the client's socket is. So nobody who gets the file has the token, and no door behind this
+one needs to know of it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dashboard.http.asgi import Receive, Scope, Send
+from dashboard.http.body_limits import App
+from dashboard.http.credentials import bearer_of
+from runs.access import MACHINE_PREFIX, token_of_machine
+from runs.api.problems import problem
+
+Address = tuple[str, int]
+TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+PASSED_ON = (b"forwarded", b"via", b"x-real-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
+ONLY_HERE = "The token of client.toml is for programs of the server's own user on its machine: make one of your own. "
+
+
+class OwnClients:
+    """ASGI middleware that exchanges the secret of ``client.toml`` for the token, or answers 401 and says why."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secret = bearer_of(scope) or ""
+        if secret.startswith(MACHINE_PREFIX):
+            if why := _why_not(scope):
+                await _refuse(scope, send, ONLY_HERE + why)
+                return
+            token = f"Bearer {token_of_machine(secret)}".encode()
+            others = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+            scope = {**scope, "headers": [*others, (b"authorization", token)]}
+        await self._app(scope, receive, send)
+
+
+def _why_not(scope: Scope) -> str:
+    """Return why the sender is none of ours, as a sentence; empty where it is."""
+    if any(name in PASSED_ON for name, _ in scope["headers"]):  # before anything believes what they say of the client
+        return "This request came by a proxy."
+    state: Any = scope.get("state", {})
+    known: dict[str, str] = state.get("connection", {})  # see Connection: one for all its requests
+    if "why_not" not in known:
+        ends: Any = (scope.get("client"), scope.get("server"))
+        known["why_not"] = why_not(*ends)
+    return known["why_not"]
+
+
+def why_not(client: Address | None, server: Address | None, tables: tuple[Path, ...] = TABLES) -> str:
+    """Return why the connection from ``client`` to ``server`` is none of our user's, as a sentence; empty where it is.
+
+    On a system without these tables every process of this machine counts as ours.
+    """
+    try:
+        wanted = _Ends(_plain(client), _plain(server))
+    except (TypeError, ValueError, IndexError):
+        return "Nobody knows where this request came from."
+    there = [table for table in tables if table.exists()]
+    if not there:
+        return "" if ipaddress.ip_address(wanted.local[0]).is_loopback else "This request came from another machine."
+    for table in there * 2:  # the kernel may leave a line out while others come and go
+        for ends, uid in _sockets(table):
+            if ends == wanted:
+                return "" if uid in (0, os.getuid()) else f"This request came from user {uid} of this machine."
+    return "This request came from another machine, or its connection is closed."
+
+
+class _Ends(NamedTuple):
+    local: Address
+    remote: Address
+
+
+def _sockets(table: Path) -> Iterator[tuple[_Ends, int]]:
+    """Yield both ends and the user of each socket that a process holds. One that was closed has no inode, and root's
+    number whoever had it."""
+    for line in table.read_text().splitlines()[1:]:
+        words = line.split()
+        if words[9] != "0":
+            yield _Ends(_end(words[1]), _end(words[2])), int(words[7])
+
+
+def _end(words: str) -> Address:
+    """Read the kernel's address: 32-bit words in the machine's order, and the port."""
+    digits, _, port = words.partition(":")
+    packed = bytes.fromhex(digits)
+    if sys.byteorder == "little":
+        packed = b"".join(packed[i : i + 4][::-1] for i in range(0, len(packed), 4))
+    return _plain((str(ipaddress.ip_address(packed)), int(port, 16)))
+
+
+def _plain(end: Any) -> Address:
+    """Return the address in one spelling: an IPv4 address within IPv6 is that IPv4 address."""
+    address = ipaddress.ip_address(str(end[0]).partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address), int(end[1])
+
+
+async def _refuse(scope: Scope, send: Send, sentence: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close"})  # before it was accepted: a 403
+        return
+    answer = problem(401, sentence, code="sign-in")
+    headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
+    await send({"type": "http.response.start", "status": 401, "headers": [*headers, (b"connection", b"close")]})
+    await send({"type": "http.response.body", "body": answer.content})
