@@ -66,7 +66,7 @@ class SessionLink:
             for _, entries in found or ():
                 for entry, fields in entries:
                     last, heard_at = entry.decode(), loop.time()
-                    frame = self._up.unlock(fields[b"d"])
+                    frame = self._up.unlock(fields.get(b"d", b""))
                     if f"{frame.number}-0" != last or (number and frame.number != number + 1):
                         raise BadSeal("a frame of the session was lost on the way")
                     number = frame.number

@@ -162,7 +162,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
                     await self.send(bytes_data=bytes((frame.kind,)) + NUMBER.pack(frame.number) + frame.payload)
                 except OSError:  # the person has gone, and disconnect() is on its way
                     return
-        except (RedisError, OSError, NodeSilent, BadSeal, BadDocument) as error:
+        except Exception as error:  # Valkey is away, or a frame of the node's is none: the socket closes and says so
             await self.broken(error)
 
     async def keep(self, link: SessionLink) -> None:
@@ -256,7 +256,7 @@ async def conclude(link: SessionLink, *, may_return: bool) -> None:
                 if frame.kind == FrameKind.ENDED:
                     end = decode(frame.payload, SessionEnd)
                     break
-    except (TimeoutError, RedisError, OSError, NodeSilent, BadSeal, BadDocument) as error:
+    except Exception as error:  # as in forward()
         log.info("session.unconcluded", error=str(error) or type(error).__name__)
     try:
         if await database_sync_to_async(opening.is_newest)(link.record, link.link):

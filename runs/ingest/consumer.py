@@ -12,10 +12,11 @@ import time
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connections, transaction
+from django.db import connections, transaction
 from redis.exceptions import RedisError
 
 from runs.ingest.commit import Committed
+from runs.ingest.dead_letters import UNABLE
 from runs.ingest.housekeeping import Housekeeping
 from runs.ingest.lock import ShardLock
 from runs.ingest.push import Push
@@ -51,7 +52,7 @@ class Consumer:
     def step(self) -> bool:
         try:
             did_something = self._round()
-        except (RedisError, OperationalError, InterfaceError) as error:
+        except UNABLE as error:
             self._wait_after(error)
             return False
         self._backoff_s = BACKOFF_S[0]
@@ -115,7 +116,7 @@ class Consumer:
                 return self._rounds.commit(self._rounds.sort(entries))
         except BaseException as error:
             self._rounds.forget()
-            if not isinstance(error, Exception) or isinstance(error, (RedisError, OperationalError, InterfaceError)):
+            if not isinstance(error, Exception) or isinstance(error, UNABLE):
                 raise
             poison = error
         if len(entries) > 1:
@@ -139,7 +140,7 @@ class Consumer:
         self._reader.begin_anew()
         redis().set(EPOCH_KEY, secrets.token_hex(8))
 
-    def _wait_after(self, error: RedisError | OperationalError | InterfaceError) -> None:
+    def _wait_after(self, error: Exception) -> None:
         log.warning("ingest.waits", shard=self.shard, error=str(error), seconds=self._backoff_s)
         self._reader.start_over()
         self._looked_at = float("-inf")

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.utils import timezone
+from redis.exceptions import RedisError
 
 from runs.metrics.models import DeadLetter
+from trainyard.contract.base import clean
 
 KEPT_BYTES = 64 * 1024  # of one
 KEPT_PER_RUN = 200  # the newest
 KEPT = 5_000  # of all, the newest
 KEPT_DAYS = 30
+# What says nothing of the data: database or Valkey cannot work now, and the round is tried again. Whatever else is
+# raised comes of what a node sent, and costs no more than the entry or the frame that raises it.
+UNABLE = (OperationalError, InterfaceError, ProgrammingError, RedisError)
 ROOM = 1_000  # so many are written between two prunings; what is beyond is counted on its run and logged
 
 
@@ -40,7 +46,7 @@ class Letters:
             "node_id": node_id,
             "producer": producer,
             "sequence": sequence or None,
-            "reason": reason.replace("\x00", "")[:1000],
+            "reason": clean(reason.replace("\x00", ""))[:1000],
             "size": len(data),
         }
         kept = bytes(data[:KEPT_BYTES])
@@ -52,6 +58,11 @@ class Letters:
 
     def pruned(self) -> None:
         self._room = ROOM
+
+
+def reason_of(error: Exception) -> str:
+    """Return what a log and a dead letter say of it."""
+    return (str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")[:1000]
 
 
 def prune() -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import structlog
-from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 
 from runs.ingest.commit import Committed, Source, commit
-from runs.ingest.dead_letters import Letters
+from runs.ingest.dead_letters import UNABLE, Letters, reason_of
 from runs.ingest.memory import Memory
 from runs.ingest.reader import StreamEntry
 from runs.ingest.samples import store_samples
@@ -16,9 +15,6 @@ from runs.ingest.senders import AttemptDone, Entry, RunGone, Senders, Unproven, 
 from runs.ingest.validation.records import Incoming, incoming
 
 log = structlog.get_logger(__name__)
-
-# What the data of one frame may lead to. A database that cannot work now is another matter: the round is tried again.
-REFUSALS = (DataError, IntegrityError, ValueError, TypeError, OverflowError)
 
 LOG_EVERY = 1000  # of entries that are not taken
 
@@ -77,7 +73,7 @@ class Rounds:
     def bury(self, entry: StreamEntry, error: Exception) -> None:
         """Keep an entry that cannot be stored."""
         node_id = entry[1].get(b"n", b"").decode("ascii", "replace")[:12]
-        reason = f"the entry could not be stored: {type(error).__name__}: {error}"
+        reason = f"the entry could not be stored: {reason_of(error)}"
         self.letters.write(entry[1].get(b"d", b""), reason, node_id=node_id)
 
     def forget(self) -> None:
@@ -87,21 +83,22 @@ class Rounds:
         """Commit the batch. Frames that the database itself cannot hold are found by committing them one by one."""
         try:
             return self._attempt(group, batch)
-        except (OperationalError, InterfaceError):
+        except UNABLE:
             raise
-        except REFUSALS as error:
-            log.warning("ingest.batch_refused", run=group[0], frames=len(batch), error=str(error))
+        except Exception as error:
+            log.warning("ingest.batch_refused", run=group[0], frames=len(batch), error=reason_of(error))
         changes = []
         for item in batch:
             try:
                 changes.append(self._attempt(group, [item]))
-            except (OperationalError, InterfaceError):
+            except UNABLE:
                 raise
-            except REFUSALS as error:
+            except Exception as error:
+                reason = reason_of(error)
                 log.error(
-                    "ingest.bad_record", run=group[0], producer=item.producer, sequence=item.sequence, error=str(error)
+                    "ingest.bad_record", run=group[0], producer=item.producer, sequence=item.sequence, error=reason
                 )
-                bad = Incoming(item.raw, item.producer, item.sequence, problem=f"it could not be stored: {error}")
+                bad = Incoming(item.raw, item.producer, item.sequence, problem=f"it could not be stored: {reason}")
                 changes.append(self._attempt(group, [bad]))
         return _together(changes)
 

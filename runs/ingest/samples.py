@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 import structlog
 from django.conf import settings
-from django.db import DataError, IntegrityError, transaction
+from django.db import transaction
 
-from runs.ingest.dead_letters import Letters
+from runs.ingest.dead_letters import UNABLE, Letters
 from runs.metrics.models import NodeSample
-from trainyard.contract.base import convert, parse_strictly, to_builtins
+from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.machines import HealthSample
 
 log = structlog.get_logger(__name__)
@@ -24,17 +23,21 @@ def store_samples(samples: Iterable[tuple[str, bytes]], letters: Letters) -> Non
     for node_id, data in samples:
         try:
             rows.append(_sample(node_id, data))
-        except ValueError as error:
+        except BadDocument as error:
             _bury(letters, node_id, data, str(error))
     try:
         _write(rows)
-    except (DataError, IntegrityError) as error:  # one of them holds what the database cannot: find it
+    except UNABLE:
+        raise
+    except Exception as error:  # one of them holds what the database cannot: find it
         log.warning("ingest.samples_refused", error=str(error))
         for row in rows:
             try:
                 _write([row])
-            except (DataError, IntegrityError) as reason:
-                _bury(letters, row.node_id, json.dumps(row.health).encode(), str(reason))
+            except UNABLE:
+                raise
+            except Exception as reason:
+                _bury(letters, row.node_id, encode(row.health).encode(), str(reason))
 
 
 def _write(rows: list[NodeSample]) -> None:
@@ -43,8 +46,7 @@ def _write(rows: list[NodeSample]) -> None:
 
 
 def _sample(node_id: str, data: bytes) -> NodeSample:
-    sample = convert(parse_strictly(data), HealthSample)
-    document = to_builtins(sample)
+    document = to_builtins(decode(data, HealthSample, takes_nan=False))
     return NodeSample(node_id=node_id, at=document.pop("at"), health=document)
 
 

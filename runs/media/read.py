@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-import msgspec
 import numpy as np
 import zstandard
 from django.db.models import Count, Max, Min
@@ -20,6 +19,7 @@ from runs.metrics.models import Media
 from runs.metrics.rows import IDS_PER_QUERY
 from runs.points.tables import labels_key
 from trainyard.contract.base import JsonObject
+from trainyard.contract.records import Rows, decode_part
 
 MAX_STEPS = 2_000  # of one name and labels, in an answer
 MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
@@ -147,7 +147,7 @@ def content(row: Media) -> Content:
     if row.kind == TEXT:
         return {"text": data.decode()}
     if row.kind == TABLE:
-        rows = [[_cell(cell) for cell in cells] for cells in msgspec.msgpack.decode(data)]
+        rows = [[_cell(cell) for cell in cells] for cells in decode_part(data, Rows, "data")]
         return {"table": {"columns": row.meta["columns"], "rows": rows}}
     histogram = _histogram(data)
     return {"histogram": {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist()}}

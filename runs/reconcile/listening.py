@@ -17,7 +17,7 @@ from runs.models import Node, Placement
 from runs.serving.transport import redis
 from runs.status import Phase
 from trainyard.contract import keys, limits
-from trainyard.contract.base import BadMessage, JsonObject
+from trainyard.contract.base import JsonObject
 from trainyard.contract.node_status import NodeStatus, lenient_status
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import report_scope, unseal
@@ -110,7 +110,7 @@ class Listener:
                 continue
             try:
                 document = opened(sources[key], text)
-            except BadMessage as error:
+            except Exception as error:  # BadMessage, or whatever else one node's document raises: the others are read
                 log.warning("listening.refused", node=sources[key].node.name, key=key, error=str(error))
                 continue
             documents[key] = document

@@ -13,6 +13,19 @@ SERVER = ("runs", "dashboard")
 # On a cluster's own machine, where Ray has its code taken along by value.
 ELSEWHERE = {"runs/engines/ray/trainyard_ray/__main__.py"}
 MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal"}
+# Where bytes of other machines are read: by the decoders of trainyard.contract alone, which raise one thing.
+READERS = (
+    "runs/ingest", "runs/reconcile", "runs/metrics", "runs/media", "runs/checkpoints", "runs/preflight", "runs/causes",
+    "runs/interactive", "runs/files", "runs/api/machines", "runs/api/training", "dashboard/proxy", "dashboard/sockets",
+    "workers/transport", "workers/node", "workers/supervisor", "workers/interactive", "workers/replicas",
+    "trainyard/contract",
+)  # fmt: skip
+DECODERS = re.compile(r"(json|msgpack|orjson|marshal|pickle)\.(loads?|decode|unpackb?|Decoder|Unpickler)$")
+OWN = {
+    "runs/ingest/memory.py": "a row of the server's database",
+    "trainyard/contract/base.py": "the decoder of documents",
+    "trainyard/contract/records.py": "the decoder of records",
+}
 CALLS = {"eval", "exec", "os.system", "os.popen", "torch.load", "yaml.unsafe_load", "yaml.full_load"}
 
 
@@ -27,17 +40,31 @@ def test_the_server_runs_nothing_that_others_send() -> None:
     assert found == []
 
 
+def test_bytes_of_other_machines_are_read_by_the_decoders_of_the_contract() -> None:
+    found = [
+        f"{path}:{line}: {words}" for path, tree in trees(READERS) if path not in OWN for line, words in decoders(tree)
+    ]
+    assert found == []
+    assert all(list(decoders(ast.parse((ROOT / path).read_text()))) for path in OWN)
+
+
 def test_the_check_is_checked() -> None:
     source = "import pickle\nsubprocess.run('x', shell=True)\neval(text)\nyaml.load(text, Loader=yaml.Loader)\n"
     assert [line for line, _ in dangers(ast.parse(source))] == [1, 2, 3, 4]
     assert list(dangers(ast.parse("redis().eval(SCRIPT)\nyaml.load(text, Loader=_Loader)\n"))) == []
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(one for folder in SERVER for one in (ROOT / folder).rglob("*.py")):
+def trees(folders: tuple[str, ...] = SERVER) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(one for folder in folders for one in (ROOT / folder).rglob("*.py")):
         name = str(path.relative_to(ROOT))
         if name not in ELSEWHERE:
             yield name, ast.parse(path.read_text())
+
+
+def decoders(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and DECODERS.search(name := ast.unparse(node.func)):
+            yield node.lineno, name
 
 
 def dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NewType, NoReturn, TypeVar
 import msgspec
 
 MAX_DEPTH = 50
+MAX_BYTES = 64 * 1024 * 1024  # of one document; a node with 10,000 attempts sends a few megabytes
 MAX_TRIES = 100  # entries of a mapping that are looked at to name the one that is wrong
 MAX_SHOWN = 100  # characters of a wrong value in an error
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -65,22 +66,19 @@ def encode(document: object) -> str:
     return json.dumps(to_builtins(document), separators=(",", ":"))
 
 
-def decode(text: str | bytes, kind: type[T], *, is_secret: bool = False) -> T:
-    """Return the document in the JSON text. Raises BadDocument, which quotes a wrong value unless it ``is_secret``."""
+def decode(text: str | bytes, kind: type[T], *, is_secret: bool = False, takes_nan: bool = True) -> T:
+    """Return the document in the JSON text. Raises BadDocument, which quotes a wrong value unless it ``is_secret``, and
+    nothing else: whatever comes from another machine is read by this function. ``takes_nan``: Python's NaN and Infinity
+    are read, and become None."""
+    if len(text) > MAX_BYTES:
+        raise BadDocument(f"the document: it has {len(text):,} bytes; {MAX_BYTES:,} are read at most")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:  # its sender is broken, or hostile
-        raise BadDocument(f"it cannot be read: {error}") from error
-    return convert(value, kind, is_secret=is_secret)
-
-
-def parse_strictly(text: str | bytes) -> Any:
-    """Return the plain values in the text, which is JSON to the letter: without NaN and infinities. Raises
-    BadDocument."""
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise BadDocument(f"it cannot be read: {error}") from error
+        value = json.loads(text, parse_constant=None if takes_nan else _refuse_constant)
+        return convert(value, kind, is_secret=is_secret)
+    except BadDocument:
+        raise
+    except (ValueError, RecursionError, MemoryError) as error:  # its sender is broken, or hostile
+        raise BadDocument(f"the document: it cannot be read: {error}") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -107,7 +105,7 @@ def clean(value: Any, depth: int = 0) -> Any:
     may hold anything), and numbers that are not finite, which become None. Raises BadDocument for what is nested too
     deeply."""
     if depth > MAX_DEPTH:
-        raise BadDocument(f"it is nested deeper than {MAX_DEPTH}")
+        raise BadDocument(f"the document: it is nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
         if value.isascii() and "\0" not in value:
             return value

@@ -11,7 +11,6 @@ unacknowledged messages, whose content nobody seals, are not read.
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import json
 import uuid
@@ -25,6 +24,8 @@ from celery import signals
 from celery.exceptions import CPendingDeprecationWarning
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as kombu_redis
+
+from trainyard.contract.base import JsonObject, decode
 
 log = structlog.get_logger(__name__)
 
@@ -80,10 +81,10 @@ class MessageGate:
 def read_message(raw: bytes) -> tuple[str, str]:
     """Return task and sealed argument of a message. Raises ForeignMessage."""
     try:
-        message = json.loads(raw)
-        body = json.loads(base64.b64decode(message["body"], validate=True))
-        task, (arguments, named, _) = message["headers"]["task"], body
-    except (ValueError, TypeError, KeyError, RecursionError, binascii.Error) as error:
+        message = decode(raw, JsonObject)
+        arguments, named, _ = decode(base64.b64decode(message["body"], validate=True), list[Any])
+        task = message["headers"]["task"]
+    except (ValueError, TypeError, KeyError) as error:
         raise ForeignMessage("it is no message") from error
     if arguments or not isinstance(task, str) or not isinstance(named, Mapping) or set(named) != {"sealed"}:
         raise ForeignMessage("it has other arguments than ours")

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError, ValidationError
 
 from runs.api.openapi import body_of
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, encode, parse_strictly
+from trainyard.contract.base import BadDocument, JsonObject, WireStruct, decode, encode
 
 T = TypeVar("T")
 
@@ -19,11 +19,7 @@ def read_body(request: HttpRequest, kind: type[T], *, is_secret: bool = False) -
     """Return the JSON of the request as its type. Raises ValidationError, which quotes a wrong value unless it
     ``is_secret``."""
     try:
-        value = parse_strictly(request.body)
-    except BadDocument as error:
-        raise _invalid("", f"The body is no JSON: {error}") from error
-    try:
-        return convert(value, kind, is_secret=is_secret)
+        return decode(request.body, kind, is_secret=is_secret, takes_nan=False)
     except BadDocument as error:
         path, _, message = str(error).partition(": ")
         raise _invalid("" if path == "the document" else path, message or str(error)) from error

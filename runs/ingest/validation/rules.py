@@ -16,7 +16,7 @@ from runs.metrics.facts import ReportedFact
 from runs.points.store import Lines
 from runs.points.tables import Rows, SeriesGroup
 from trainyard.contract import records
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, decode
 from trainyard.contract.records import (
     MAX_BIN_COUNT,
     META,
@@ -119,11 +119,12 @@ def checkpoint(record: records.Checkpoint) -> CheckpointReport:
 def facts(record: records.Facts) -> ReportedFact:
     try:
         text = json.dumps(record.data, allow_nan=False)
+        data = decode(text, JsonObject)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadRecord(f"data: facts are what JSON can hold: {error!s:.200}") from None
     if len(text) > MAX_FACTS_BYTES:
         raise BadRecord(f"data: facts have at most {MAX_FACTS_BYTES} bytes, not {len(text)}")
-    return ReportedFact(record.name, json.loads(storable(text.replace("\\u0000", "\\ufffd"))), record.at)
+    return ReportedFact(record.name, data, record.at)
 
 
 def media(record: records.Media) -> Item:
