@@ -77,9 +77,13 @@ sweeps: ## sweeps whose control and ingest are killed, and a population of which
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/test_sweeps.py tests/whole/test_population.py)
 
-security: ## attack: every route as every caller, random requests to every operation as each, a member removed in mid-flight
+FUZZED = tests/dashboard/proxy/test_tunnel.py tests/runs/api/test_fuzzed_calls.py tests/runs/ingest/test_fuzzed_entries.py \
+	tests/runs/reconcile/test_fuzzed_documents.py tests/workers/transport/test_fuzzed_orders.py
+
+security: ## attack: every route as every caller, random requests to every operation, random bytes of nodes, a member removed in mid-flight
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/dashboard/rules tests/security)
+	@$(if $(ARGS),,SECURITY_EXAMPLES=$(or $(SECURITY_EXAMPLES),10000) $(BIN)/python -m pytest -s $(FUZZED))
 
 ssh: ## run on hosts over SSH: two sshd that the tests start (Debian: openssh-server; root)
 	@$(PYTHON) -m dashboard.setup --for tests

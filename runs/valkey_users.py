@@ -34,6 +34,8 @@ AGAIN_S = 60.0  # after Valkey refused
 # Without a key: what a connection, kombu's reader and a supervisor's hint need.
 COMMANDS = ("ping", "select", "client|setinfo", "client|setname", "multi", "exec", "discard", "time", "publish")
 
+MIN_CONNECTIONS, MAX_CONNECTIONS = 128, 2_000  # of one node: a supervisor has a few, so it depends on the slots
+
 _made: dict[str, str] = {}  # what this process has made: the user's name and the hash of its password
 _refused_at: float | None = None
 
@@ -106,6 +108,25 @@ def keep_up(nodes: Iterable[Node]) -> None:
         _client().acl_deluser(user_of(gone))
         _save(_client())
         log.info("valkey.user_removed", node=gone)
+
+
+def end_surplus(nodes: Iterable[Node]) -> None:
+    """End the newest connections of a node that has more than it can need: all users share Valkey's limit, and nobody
+    else could connect any more."""
+    connections: dict[str, list[int]] = {}
+    for client in _client().client_list():
+        connections.setdefault(client.get("user", ""), []).append(int(client["id"]))
+    for node in nodes:
+        limit = min(MIN_CONNECTIONS + 8 * node.slots, MAX_CONNECTIONS)
+        surplus = sorted(connections.get(user_of(node.pk), ()))[limit:]
+        if not surplus:
+            continue
+        pipeline = _client().pipeline(transaction=False)
+        for number in surplus:
+            pipeline.client_kill_filter(_id=number)
+        pipeline.execute(raise_on_error=False)  # one that has gone by itself is an error
+        sentence = f"Node {node.name} had {limit + len(surplus):,} connections to Valkey; all above {limit} were ended."
+        log.warning("valkey.too_many_connections", node=node.name, sentence=sentence)
 
 
 def _make(nodes: list[Node], *, anew: bool = False) -> bool:

@@ -35,6 +35,7 @@ log = structlog.get_logger(__name__)
 MAX_PER_PERSON = 8  # open tunnels at a time, in one process
 MAX_CONNECTIONS = 60  # at a time; the node takes 64
 BUFFER_BYTES = 4 * 1024 * 1024  # that browsers have not read yet, of all connections; then the node waits
+MAX_BUFFER_BYTES = BUFFER_BYTES + 2 * WINDOW_BYTES  # no node that waits has sent more
 TAKEN_EVERY_BYTES = 32 * 1024
 BEGIN_S = 20.0
 NOTEBOOK_S = 60.0  # in which JupyterLab has begun
@@ -226,7 +227,7 @@ class Tunnel:
         if kind == FrameKind.BEGUN and not self._begun.done():
             self._begun.set_result(None)
         elif kind == FrameKind.CREDIT:
-            self._passed = NUMBER.unpack(payload)[0]
+            self._passed = min(NUMBER.unpack(payload)[0], self._sent)
             self._has_credit.set()
         elif kind in (FrameKind.DATA, FrameKind.CLOSE):
             channel = self._channels.get(CHANNEL.unpack_from(payload)[0])
@@ -237,6 +238,8 @@ class Tunnel:
                 channel.finish()
             elif data:
                 self._buffered += len(data)
+                if self._buffered > MAX_BUFFER_BYTES:
+                    raise NodeSilent("it sends more than it was let")
                 channel.feed(data)
 
     async def _take(self) -> None:

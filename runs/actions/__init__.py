@@ -83,8 +83,8 @@ from runs.actions.runs import (
 )
 from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
 from runs.actions.tracing import Trace, trace_run
-from runs.models.clusters import MAX_SLOTS
 from runs.refused import Refused
+from trainyard.contract.limits import MAX_SLOTS
 
 __all__ = [
     "MAX_SLOTS",

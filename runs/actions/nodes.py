@@ -10,12 +10,13 @@ from runs import broadcast, valkey_users
 from runs.access import Forbidden, join_tokens_that_open, require_manager
 from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
-from runs.models.clusters import MAX_SLOTS
+from runs.models.clusters import slots_of
 from runs.refused import Refused
 from runs.tasks import reconcile_soon, schedule_soon
 from trainyard.contract.base import to_builtins
 from trainyard.contract.keys import new_key
-from trainyard.contract.machines import Cpu, Inventory
+from trainyard.contract.limits import MAX_SLOTS
+from trainyard.contract.machines import Inventory
 
 
 def join_node(
@@ -65,7 +66,7 @@ def _let_in(
         node.address = address
         node.inventory = to_builtins(machine)
         node.version = version
-        node.removed_at = None
+        node.joined_at, node.removed_at = now, None
         node.clean_fields(exclude=["cluster", "key"])
         node.save()
         JoinToken.objects.filter(pk=token.pk).update(node=node)
@@ -99,7 +100,6 @@ def _brought_node(token: JoinToken, host: str, attempt: str) -> Node:
         raise Forbidden("The machine that this join token was for has left.")
     node.kind = Node.Kind.BROUGHT
     node.name = f"{host[:20]}-{node.name}"[:60]
-    node.joined_at = timezone.now()
     return node
 
 
@@ -172,20 +172,8 @@ def _check_name_is_free(node: Node, token: JoinToken) -> None:
 
 def _slots_at_joining(node: Node, slots: int | None, machine: Inventory) -> int:
     """What the node asks for, else what somebody chose for this machine before, else what it is made of."""
-    default = _slots_of(machine)
+    default = slots_of(machine)
     is_known = not node._state.adding and node.removed_at is None
-    if slots is None and is_known and _slots_of(node.machine) == default:
+    if slots is None and is_known and slots_of(node.machine) == default:
         slots = node.slots
     return max(min(slots or default, MAX_SLOTS), node.least_slots())
-
-
-def _slots_of(machine: Inventory) -> int:
-    """One slot for each GPU; without any, one for each processor.
-
-    A CPU node that shares its machine with others has two slots all the same where the machine has two processors, so
-    that a run of two processes fits on one node.
-    """
-    if machine.gpus:
-        return len(machine.gpus)
-    cpu = machine.cpu or Cpu()
-    return max(1, cpu.count or 0, min(2, cpu.machine_count or 0))

@@ -12,7 +12,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -51,6 +51,7 @@ class Source:
     node_id: str = ""
     node_name: str = ""
     role: str = "rank"
+    ranks: range | None = None  # which the node has of the attempt; None: nobody placed any
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ class _Commit:
         fresh = []
         while row.watermark + 1 in by_sequence:
             row.watermark += 1
-            fresh.append(by_sequence.pop(row.watermark))
+            fresh.append(self._of_its_ranks(by_sequence.pop(row.watermark)))
             self._note(row, fresh[-1])
         self.troubles[troubles.GAP] += len(by_sequence)
         had_gap = row.has_gap
@@ -185,6 +186,18 @@ class _Commit:
         if fresh or (by_sequence and (row._state.adding or row.has_gap != had_gap)):
             self._save_producer(row)
         return fresh
+
+    def _of_its_ranks(self, item: Incoming) -> Incoming:
+        """Return the frame, without its record where that speaks for a rank of another node."""
+        record, ranks = item.record, self.source.ranks
+        if record is None or ranks is None:
+            return item
+        named = [part.rank for part in (record.begin, record.lines) if part is not None and part.rank >= 0]
+        other = next((rank for rank in named if rank not in ranks), None)
+        if other is None:
+            return item
+        problem = f"rank {other} is not of this node, which has {ranks.start} to {ranks.stop - 1}"
+        return replace(item, record=None, problem=problem)
 
     def _save_producer(self, row: Producer) -> None:
         if row._state.adding:

@@ -64,7 +64,7 @@ class Senders:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._nodes: _Cache[str, tuple[str, str]] = _Cache(clock)
-        self._placements: _Cache[tuple[str, str, str, int], bool] = _Cache(clock)
+        self._placements: _Cache[tuple[str, str, str, int], range] = _Cache(clock)
 
     def source(self, entry: Entry) -> Source:
         """Return who sent the entry. Raises Unproven, RunGone, or AttemptDone."""
@@ -73,10 +73,10 @@ class Senders:
             check_mac(key, frames_scope(entry.node_id, entry.run_id, entry.fence), entry.data, entry.seal)
         except BadSeal as error:
             raise Unproven(str(error)) from error
-        if not entry.is_health:
-            pair = (entry.node_id, entry.attempt_id, entry.run_id, entry.fence)
-            self._placements.get(pair, lambda: _is_placed(*pair))
-        return Source(entry.node_id, name)
+        if entry.is_health:
+            return Source(entry.node_id, name)
+        pair = (entry.node_id, entry.attempt_id, entry.run_id, entry.fence)
+        return Source(entry.node_id, name, ranks=self._placements.get(pair, lambda: _ranks(*pair)))
 
 
 def _node(node_id: str) -> tuple[str, str]:
@@ -86,17 +86,19 @@ def _node(node_id: str) -> tuple[str, str]:
     return node
 
 
-def _is_placed(node_id: str, attempt_id: str, run_id: str, fence: int) -> bool:
-    """Any attempt of the run will do, ended ones too, until everything of it has come: its points carry its fence."""
+def _ranks(node_id: str, attempt_id: str, run_id: str, fence: int) -> range:
+    """Return the ranks that the node has. Any attempt of the run will do, ended ones too, until everything of it has
+    come: its points carry its fence."""
     placed = Placement.objects.filter(node=node_id, attempt=attempt_id, attempt__run=run_id, attempt__fence=fence)
-    done = placed.values_list("done_at", flat=True).first()
-    if done is not None:
-        raise AttemptDone(attempt_id)
-    if not placed.exists():
+    found = placed.values_list("done_at", "first_rank", "num_ranks").first()
+    if found is None:
         if not Run.objects.filter(pk=run_id).exists():
             raise RunGone(run_id)
         raise Unproven(f"the node holds no placement of attempt {attempt_id[:12]!r} with fence {fence}")
-    return True
+    done_at, first, count = found
+    if done_at is not None:
+        raise AttemptDone(attempt_id)
+    return range(first, first + count)
 
 
 K = TypeVar("K")

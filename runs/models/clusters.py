@@ -11,7 +11,7 @@ from runs.ids import new_id
 from runs.models.people import Project, User
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
-from trainyard.contract.machines import HIGHEST_LEVEL, Health, Inventory, SandboxLevel, SelfCheck
+from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, Health, Inventory, SandboxLevel, SelfCheck
 
 MAX_SPARES = 10_000  # of one cluster
 
@@ -45,9 +45,6 @@ class Cluster(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-MAX_SLOTS = 1024  # of one node
 
 
 class NodeQuerySet(models.QuerySet["Node"]):
@@ -141,6 +138,18 @@ class Node(models.Model):
 
     def is_in_contact(self, now: datetime) -> bool:
         return self.seen_at is not None and (now - self.seen_at).total_seconds() <= CONTACT_LOST_S
+
+
+def slots_of(machine: Inventory) -> int:
+    """One slot for each GPU; without any, one for each processor.
+
+    A CPU node that shares its machine with others has two slots all the same where the machine has two processors, so
+    that a run of two processes fits on one node.
+    """
+    if machine.gpus:
+        return len(machine.gpus)
+    cpu = machine.cpu or Cpu()
+    return max(1, cpu.count or 0, min(2, cpu.machine_count or 0))
 
 
 class JoinToken(models.Model):

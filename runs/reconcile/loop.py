@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 import structlog
 from django.db.models import Q
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from runs import broadcast, valkey_users
 from runs.engines import engine_of
 from runs.engines.control_hints import request_reconcile
 from runs.models import Attempt, Node, Run
-from runs.models.clusters import MAX_SLOTS
+from runs.models.clusters import slots_of
 from runs.preflight.rounds import column_of, follow_preflights, probes_for, troubles_of, with_asked
 from runs.reconcile import datasets
 from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
@@ -39,6 +39,7 @@ from runs.serving.transport import redis
 from runs.status import OVER, Status, Wanted
 from trainyard.contract import keys, limits
 from trainyard.contract.base import to_builtins
+from trainyard.contract.limits import MAX_SLOTS
 from trainyard.contract.machines import Health, Inventory
 
 __all__ = ["reconcile_run", "schedule", "tick"]
@@ -68,6 +69,7 @@ def _round(now: datetime) -> None:
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)
     _guarded(partial(valkey_users.keep_up, nodes))
+    _guarded(partial(valkey_users.end_surplus, nodes))
     attempts = live_attempts()
     changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
     _guarded(partial(record_checkpoint_uses, attempts))
@@ -110,9 +112,13 @@ def resize(now: datetime, live: Iterable[Attempt]) -> list[Attempt]:
 
 
 def _guarded(part: Callable[[], Done], **about: Any) -> Done | None:
-    """Do one part of the round; one that fails must not keep the others waiting. A broker that is away fails all."""
+    """Do one part of the round; one that fails must not keep the others waiting. A broker that is away fails all; one
+    that refuses a command, as for a key of another type, fails this part."""
     try:
         return part()
+    except ResponseError:
+        log.exception("tick.part_refused", **about)
+        return None
     except (RedisError, OSError):
         raise
     except Exception:  # a bug, or a report that nobody expected: the log says which, and the next round tries again
@@ -225,11 +231,12 @@ def _take_leave(node: Node, now: datetime) -> bool:
 
 
 def _requested_slots(node: Node, inventory: Inventory) -> int | None:
-    """Return the node's slots where it was started with another ``--slots`` than before. What it was started with
-    before does not undo what an administrator chose since then."""
-    if inventory.slots is None or inventory.slots == node.machine.slots:
+    """Return the node's slots where it was started with another ``--slots`` than before, or with none. What it was
+    started with before does not undo what an administrator chose since then."""
+    before = node.machine.slots
+    if inventory.slots == before or (inventory.slots is None and node.slots != before):
         return None
-    return max(min(inventory.slots, MAX_SLOTS), node.least_slots())
+    return max(min(inventory.slots or slots_of(inventory), MAX_SLOTS), node.least_slots())
 
 
 def _contact_just_ended(node: Node, listener: Listener) -> bool:

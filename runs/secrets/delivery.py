@@ -10,6 +10,7 @@ from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUs
 from runs.secrets.notebook_tokens import TOKEN_VARIABLE, token_of
 from runs.secrets.storage_keys import keyring_of_project, living_keys
 from runs.secrets.store import open_newest, secrets_of
+from runs.status import Phase
 from trainyard.at_rest.keyring import NO_KEYS, VARIABLE
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets
@@ -48,9 +49,11 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
     """Return the secrets of a live attempt for a node that has a part of it, and record that it got them. Raises
     NotPlaced, SecretMissing and KeyProblem."""
     placements = Placement.objects.filter(node=node, attempt=attempt_id, attempt__ended_at=None)
-    placement = placements.select_related("attempt__run__project", "attempt__run__created_by").first()
+    placement = placements.select_related("node", "attempt__run__project", "attempt__run__created_by").first()
     if placement is None:
         raise NotPlaced(f"There is no attempt {attempt_id!r} that goes on with a part on this node.")
+    if _began_elsewhere(placement):
+        raise NotPlaced(f"Attempt {attempt_id!r} began on {node.name} before this machine joined under that name.")
     attempt, run = placement.attempt, placement.attempt.run
     given, versions = [], {}
     for reference in secret_references(run.spec):
@@ -79,6 +82,13 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
     read |= {"storage key": max(keyring.keys)} if keyring.keys else {}
     _record(node, attempt, run, read)
     return attempt, GivenSecrets(given)
+
+
+def _began_elsewhere(placement: Placement) -> bool:
+    """Whether a join token has given the node's name to another machine since the attempt began there: its secrets are
+    none of the other's."""
+    is_later = placement.node.joined_at > placement.attempt.created_at
+    return placement.node.kind == Node.Kind.STAYS and placement.phase != Phase.PREPARING and is_later
 
 
 def takes_storage_keys(run: Run) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from trainyard.contract.base import Id, Name, Seconds, Sentence, Whole, WireStruct
+from trainyard.contract.limits import MAX_SLOTS
 
 PODMAN = "podman"  # among the tools of a node whose ranks can run in containers
 MAX_PEERS = 32  # other nodes to which one node tries connections
@@ -74,8 +75,8 @@ class Inventory(WireStruct):
     cpu: Cpu | None = None
     memory_bytes: Whole | None = None
     disk_bytes: Whole | None = None
-    slots: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None  # that the node was started with, if named
-    gpus: list[Gpu] | None = None
+    slots: Annotated[int, msgspec.Meta(ge=1, le=MAX_SLOTS)] | None = None  # that the node was started with, if named
+    gpus: Annotated[list[Gpu], msgspec.Meta(max_length=MAX_SLOTS)] | None = None
     driver: Name | None = None  # version of NVIDIA's
     isolation: Name | None = None  # by which mechanism scripts are kept from the node's files
     sandbox: NodeSandbox | None = None  # None: an older node

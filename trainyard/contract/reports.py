@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from trainyard.contract.base import Id, JsonObject, Name, Seconds, Sentence, Whole, WireStruct
+from trainyard.contract.limits import MAX_SLOTS, MAX_TEXT, bounded, cut
 from trainyard.contract.orders import LogAction
 from trainyard.contract.statuses import Phase
 
@@ -23,6 +24,11 @@ class RankError(WireStruct):
     type: str | None = None
     message: str | None = None
     traceback: str | None = None
+
+    def __post_init__(self) -> None:
+        self.type = self.type and cut(self.type, 200)
+        self.message = self.message and cut(self.message)
+        self.traceback = self.traceback and cut(self.traceback, MAX_TEXT, keep_end=True)
 
 
 class PendingCollective(WireStruct, kw_only=True):
@@ -87,6 +93,10 @@ class Reason(WireStruct):
     at: Seconds | None = None  # of the cause, where known
     evidence: JsonObject | None = None  # fields depend on the code: `StopEvidence`, `RankEvidence`, or others
 
+    def __post_init__(self) -> None:
+        self.sentence = cut(self.sentence)
+        self.evidence = self.evidence and bounded(self.evidence)
+
 
 class SavedStep(WireStruct):
     """Where rank 0 of a recipe stopped."""
@@ -145,7 +155,7 @@ class AttemptReport(WireStruct, kw_only=True):
     ports: list[Whole] = []  # free for each rank here, with "ready", where `task.launch` needs them
     supervisor_pid: Whole | None = None
     reason: Reason | None = None  # None when every rank ended with 0
-    ranks: list[RankReport] = []
+    ranks: Annotated[list[RankReport], msgspec.Meta(max_length=MAX_SLOTS)] = []
     producers: dict[Id, Whole] = {}  # last sequence by producer; final only when the phase is "ended"
     is_leased: bool = False  # silence of the server ends it at 0.8 of `lease_s`
     matches: Annotated[list[RuleMatch], msgspec.Meta(max_length=MAX_MATCHES)] = []  # of rules of the log

@@ -66,7 +66,7 @@ def node_of_seal(seal: Seal, method: str, path: str, digest: str) -> Node | None
 
 class NodeAuth(APIKeyHeader):
     """``X-Trainyard-Node: <id>`` and ``X-Trainyard-Seal: <unix time>.<mac>.<nonce>``, each nonce once. A node of the
-    version before has no nonce, and what it sends could be sent again."""
+    version before has no nonce: each of its seals counts once, so of two equal requests in one second the first."""
 
     param_name = "X-Trainyard-Seal"
 
@@ -82,11 +82,10 @@ class NodeAuth(APIKeyHeader):
 
 
 def _is_new(node: Node, seal: Seal) -> bool:
-    """Mark the nonce as used; return whether it was unused. Raises HttpError where that cannot be known."""
-    if not seal.nonce:
-        return True
+    """Mark the nonce, or the seal without one, as used; return whether it was unused. Raises HttpError where that
+    cannot be known."""
     try:
-        is_new = redis().set(f"{USED_KEY}:{node.pk}:{seal.nonce}", 1, nx=True, ex=2 * MAX_AGE_S)
+        is_new = redis().set(f"{USED_KEY}:{node.pk}:{seal.nonce or seal.mac}", 1, nx=True, ex=2 * MAX_AGE_S)
     except (RedisError, OSError) as error:
         raise HttpError(503, "Valkey is away: whether this request came before is not known. Try again.") from error
     if not is_new:

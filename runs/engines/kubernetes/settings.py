@@ -6,8 +6,8 @@ import re
 
 from runs.engines.cluster_settings.checks import Check, checked, duration, number, path, program, server, text
 from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
-from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import JsonObject, WireStruct, convert
+from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 512

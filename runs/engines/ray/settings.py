@@ -10,8 +10,8 @@ import msgspec
 from runs.engines.cluster_settings.checks import Check, checked, number, path, server, text
 from runs.engines.cluster_settings.checks import shared_folder as folder
 from runs.engines.ray.trainyard_ray.documents import Demand
-from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, decode
+from trainyard.contract.limits import MAX_SLOTS
 
 MAX_MACHINES = 512
 MAX_CPUS = 1_024

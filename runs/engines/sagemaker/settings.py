@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from runs.engines.cluster_settings.checks import Check, checked, duration, lines, number, program, server, text
-from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import JsonObject, WireStruct, convert
+from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 200  # their join tokens fit into one secret

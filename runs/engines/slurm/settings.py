@@ -20,8 +20,8 @@ from runs.engines.openssh.target import (
     read_host_key,
 )
 from runs.engines.slurm.template import template_problem, without_fields
-from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import JsonObject, WireStruct, convert
+from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 512

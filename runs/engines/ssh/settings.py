@@ -12,8 +12,8 @@ from runs.engines.cluster_settings import checks
 from runs.engines.cluster_settings.checks import Check
 from runs.engines.openssh.identity import key_file_problem
 from runs.engines.openssh.target import Target, read_address, read_host_key
-from runs.models.clusters import MAX_SLOTS
 from trainyard.contract.base import JsonObject, WireStruct, convert
+from trainyard.contract.limits import MAX_SLOTS
 
 MAX_HOSTS = 128
 MAX_CORES = 4096

@@ -27,7 +27,7 @@ FILE = "/api/v1/node/runs/abc/fences/1/files/model.bin"
 PART = b" " * 1024 * 1024
 NUM_PARTS = 100
 
-pytestmark = pytest.mark.usefixtures("transactional_db")
+pytestmark = pytest.mark.usefixtures("transactional_db", "valkey")
 
 
 class Conversation:

@@ -14,6 +14,8 @@ from runs.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.training.test_transfers import sealed
 
+pytestmark = pytest.mark.usefixtures("valkey")
+
 LONG = "x" * 300
 WIDE = "%C3%B6" * 130  # 260 bytes in 130 characters
 NAMES = [LONG, WIDE, "a/" * 300 + "b", "." * 300, "%00", "a%00b", "a%0Ab", "..%2F..%2Fetc%2Fpasswd", "%ED%A0%80"]

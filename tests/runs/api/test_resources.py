@@ -22,6 +22,8 @@ from tests.servers import Valkey
 from trainyard import bundle
 from trainyard.contract.seals import http_scope, mac
 
+pytestmark = pytest.mark.usefixtures("valkey")
+
 
 @pytest.fixture
 def owner(as_: Any) -> Api:

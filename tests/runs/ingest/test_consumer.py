@@ -43,7 +43,7 @@ def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[
     run = make_run()
     node = make_node(cast.cluster)
     consumer = Consumer(0, block_s=0.01)
-    yield Stage(run, make_attempt(run, [node]), node, consumer)
+    yield Stage(run, make_attempt(run, [node], ranks=2), node, consumer)
     consumer.close()
 
 

@@ -8,8 +8,9 @@ import pytest
 from redis.exceptions import ResponseError
 
 from runs.ingest.consumer import Consumer
+from runs.logs.read import read_logs
 from runs.metrics.models import DeadLetter, Producer
-from runs.models import Run
+from runs.models import Placement, Run
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.runs.ingest.test_consumer import Stage, drain
@@ -65,6 +66,24 @@ def test_frames_of_another_node_are_not_sent_again_under_ones_own_name(stage: St
     drain(stage.consumer)
     assert "placement" in DeadLetter.objects.get().reason
     assert Producer.objects.get().run_id == stage.run.pk and stage.steps() == [1, 2, 3, 4, 5]
+
+
+def test_a_node_speaks_for_no_rank_that_another_node_has(stage: Stage) -> None:
+    other = make_node(stage.node.cluster, "other")
+    Placement.objects.create(attempt=stage.attempt, node=other, node_rank=1, first_rank=1, num_ranks=1)
+    liar, sound = Spool(), Spool()
+    liar.begin(rank=1)
+    liar.logs([(1.0, "I am rank 1")], rank=1)
+    liar.logs([(1.0, "I am rank 0")], rank=0)
+    send(stage.attempt, stage.node, liar.bytes)
+    sound.begin(rank=1)
+    sound.logs([(1.0, "of rank 1")], rank=1)
+    send(stage.attempt, other, sound.bytes)
+    drain(stage.consumer)
+    found = {(line["rank"], line["text"]) for line in read_logs(stage.run.pk)["items"]}
+    assert found == {(0, "I am rank 0"), (1, "of rank 1")}
+    reasons = {letter.reason for letter in DeadLetter.objects.all()}
+    assert reasons == {"rank 1 is not of this node, which has 0 to 0"} and DeadLetter.objects.count() == 2
 
 
 def test_the_same_entry_again_and_one_whose_seal_is_for_another_fence_change_nothing(stage: Stage) -> None:

@@ -314,8 +314,13 @@ def test_a_node_that_is_started_with_another_number_of_slots_has_it(yard: Yard) 
     assert slots() == 3, "it says the same as before: what an administrator chose since then stays"
     voice.asked = {}
     assert slots() == 3
-    voice.asked = {"slots": 9999}
+    for too_many in (9999, 2**63):
+        voice.asked = {"slots": too_many}
+        assert slots() == 3, "no number of slots: it is refused by name, and what was stays"
+    voice.asked = {"slots": actions.MAX_SLOTS}
     assert slots() == actions.MAX_SLOTS
+    voice.asked = {}
+    assert slots() == 2, "started with no number again, it has what its machine is made for"
     HeldSlot.objects.filter(node__name="node-a").update(index=6)
     voice.asked = {"slots": 1}
     assert slots() == 7, "a run holds the seventh"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis as redis_library
+import structlog
 from django.test import Client
 
 from runs import actions, valkey_users
@@ -107,3 +108,22 @@ def test_a_local_node_that_shares_the_servers_user_joins_again(yard: Yard, setti
     node = Node.objects.get(name="node-a")
     assert not valkey_users.is_url_of(node, settings.REDIS_URL)
     assert valkey_users.is_url_of(node, valkey_users.url_for(node))
+
+
+def test_a_node_with_more_connections_than_it_can_need_loses_the_newest(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(valkey_users, "MAX_CONNECTIONS", 20)
+    hostile, other = (voice.node for voice in yard.voices)
+    clients = [redis_library.Redis.from_url(valkey_users.url_for(node)) for node in [other, *[hostile] * 60]]
+    for client in clients:
+        client.ping()
+    assert sum(one["user"] == user_of(hostile.pk) for one in redis().client_list()) == 60
+    with structlog.testing.capture_logs() as logs:
+        yard.tick()
+    named = [one["sentence"] for one in logs if one["event"] == "valkey.too_many_connections"]
+    assert named == ["Node node-a had 60 connections to Valkey; all above 20 were ended."]
+    left = [one["user"] for one in redis().client_list()]
+    assert left.count(user_of(hostile.pk)) == 20 and left.count(user_of(other.pk)) == 1
+    for client in clients:
+        client.close()

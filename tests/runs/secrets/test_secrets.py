@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from runs import actions
 from runs.models import AuditEntry, Secret, SecretUse, SecretVersion, User
@@ -14,6 +15,7 @@ from runs.secrets import store
 from runs.secrets.delivery import NotPlaced, SecretMissing, give
 from runs.secrets.envelope import Envelope, open_envelope
 from runs.secrets.key_stores import EnvironmentKeys, FileKeys, KeyProblem
+from runs.status import Phase
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
 from trainyard.spec import SpecError, parse_spec
@@ -147,6 +149,23 @@ def test_a_spec_that_names_a_missing_secret_is_refused(cast: Cast) -> None:
 def test_bad_references_are_refused(references: list[str], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         parse_spec(with_secrets(*references))
+
+
+def test_a_machine_that_took_a_silent_nodes_name_gets_no_secrets_of_what_began_there_before(cast: Cast) -> None:
+    keep(cast)
+    node = make_node(cast.cluster, "a", seen_at=None)
+    attempt = make_attempt(make_run(cast, spec=with_secrets("KEY=HF_TOKEN")), [node], phase=Phase.RUNNING)
+    assert give(node, attempt.pk)[1].secrets
+    _, secret = actions.new_join_token(actor=cast.owner, cluster=cast.cluster)
+    other = actions.join_node(secret=secret, name="a")
+    assert other.pk == node.pk
+    with pytest.raises(NotPlaced, match="before this machine joined"):
+        give(other, attempt.pk)
+    attempt.ended_at = timezone.now()
+    attempt.save()
+    later = make_attempt(make_run(cast, spec=with_secrets("KEY=HF_TOKEN")), [make_node(cast.cluster)])
+    later.placements.update(node=other, phase=Phase.RUNNING)
+    assert give(other, later.pk)[1].secrets
 
 
 def test_a_node_gets_the_secrets_of_attempts_that_are_placed_there(cast: Cast) -> None:

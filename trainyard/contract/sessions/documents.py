@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from trainyard.contract.base import Id, WireStruct
+from trainyard.contract.limits import cut
 from trainyard.contract.orders import Locked
 
 MAX_WORDS = 1_000
@@ -115,3 +116,6 @@ class SessionEnd(WireStruct, kw_only=True):
     sentence: str = ""
     bytes_in: int = 0
     bytes_out: int = 0
+
+    def __post_init__(self) -> None:
+        self.code, self.sentence = self.code[:40], cut(self.sentence)

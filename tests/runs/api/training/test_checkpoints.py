@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,8 @@ from tests.checkpoints import saved, tell
 from tests.runs.api.conftest import Api
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spec import parse_spec
+
+pytestmark = pytest.mark.usefixtures("valkey")
 
 
 @pytest.fixture
@@ -96,8 +99,8 @@ def ask(node: Node, runs: list[str], *, sealed: list[str] | None = None, **forge
     digest = hashlib.sha256(body).hexdigest()
     if sealed is not None:
         forged["X_Trainyard_Digest"] = digest
-    seal = mac(node.key, http_scope("POST", f"/api/v1{path}", at), digest.encode())
-    headers = {"X_Trainyard_Node": node.pk, "X_Trainyard_Seal": f"{at}.{seal}", **forged}
+    seal = mac(node.key, http_scope("POST", f"/api/v1{path}", at, nonce := secrets.token_hex(16)), digest.encode())
+    headers = {"X_Trainyard_Node": node.pk, "X_Trainyard_Seal": f"{at}.{seal}.{nonce}", **forged}
     return Api()("POST", path, {"runs": runs}, **headers)
 
 

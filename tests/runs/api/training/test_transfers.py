@@ -22,6 +22,8 @@ from tests.servers import Valkey
 from trainyard.contract.limits import UNSENT_KEPT_S
 from trainyard.contract.seals import http_scope, mac
 
+pytestmark = pytest.mark.usefixtures("valkey")
+
 DATA = b"weights " * 40_000
 
 
@@ -138,6 +140,13 @@ def test_a_sealed_request_is_taken_once(as_: Any, attempt: Attempt, valkey: Valk
     assert as_("")("PUT", path, first, **old).status_code == 401
     found = outputs.find(attempt.run_id, "model.safetensors")
     assert found is not None and found.read_bytes() == second
+
+
+def test_a_request_without_a_nonce_is_taken_once_too(as_: Any, attempt: Attempt) -> None:
+    path = place(attempt)
+    old = sealed(holder(), "PUT", path, DATA)
+    assert as_("")("PUT", path, DATA, **old).status_code == 204
+    assert as_("")("PUT", path, DATA, **old).status_code == 401
 
 
 def test_a_nonce_cannot_be_taken_off_or_exchanged(as_: Any, attempt: Attempt, valkey: Valkey) -> None:

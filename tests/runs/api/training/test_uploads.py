@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,14 @@ class Sender:
         data = sealed or (body if isinstance(body, bytes) else json.dumps(body).encode())
         path = f"/node/runs/{self._attempt.run_id}/fences/{self._attempt.fence}/{place}"
         at, digest = int(time.time()), hashlib.sha256(data).hexdigest()
-        seal = mac(self._node.key, http_scope(method, f"/api/v1{path}", at), digest.encode())
-        headers = {"X_Trainyard_Node": self._node.pk, "X_Trainyard_Seal": f"{at}.{seal}", "X_Trainyard_Digest": digest}
+        seal = mac(
+            self._node.key, http_scope(method, f"/api/v1{path}", at, nonce := secrets.token_hex(16)), digest.encode()
+        )
+        headers = {
+            "X_Trainyard_Node": self._node.pk,
+            "X_Trainyard_Seal": f"{at}.{seal}.{nonce}",
+            "X_Trainyard_Digest": digest,
+        }
         return self._anybody(method, path, body, **headers)
 
     def begin(self, path: str, size: int, key: str = KEY, **more: Any) -> Any:

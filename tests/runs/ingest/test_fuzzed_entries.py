@@ -1,0 +1,119 @@
+"""Whatever a node appends to the stream, the entry behind it is stored, and nothing stays in the stream."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from runs.ingest.consumer import Consumer
+from runs.metrics.models import NodeSample
+from runs.models import Run
+from runs.serving.transport import redis
+from tests.cast import Cast, make_attempt, make_node
+from tests.fuzzing import changed, fuzz, mutated
+from tests.runs.ingest.test_consumer import Stage, drain
+from tests.servers import Valkey
+from tests.spools import Spool, packed, send, send_health, some_points
+from trainyard.contract.keys import stream_key
+from trainyard.spooling import frames
+
+pytestmark = [pytest.mark.django_db(transaction=True, databases="__all__"), pytest.mark.timeout(7200)]
+
+HEALTH = {
+    "at": 5.0, "cpu_percent": 1.0, "load": 0.5, "memory_bytes": 1, "memory_used_bytes": 1, "disk_bytes": 2,
+    "gpus": [{"index": 0, "utilization_percent": 3.0, "memory_bytes": 4, "temperature_c": 50.0}],
+}  # fmt: skip
+HISTOGRAM = struct.pack("<3d", 0.0, 1.0, 5.0)
+RECORDS: list[tuple[str, dict[str, Any]]] = [
+    ("begin", {"rank": 0, "node": "node-a", "pid": 1, "at": 0.0, "role": "rank"}),
+    ("points", {"g": [packed("train/loss", {"a": "b"}, some_points(1, 3))]}),
+    ("logs", {"rank": 0, "stream": "stdout", "lines": [[1.0, "hello"]]}),
+    ("lost", {"counts": {"lost_points": 3}}),
+    ("checkpoint", {"state": "saved", "step": 3, "fence": 1, "at": 1.0, "bytes": 10, "num_files": 1}),
+    ("facts", {"name": "trace", "data": {"id": "a", "file": "b", "more": [1, {"x": 2.0}]}, "at": 1.0}),
+    ("media", {"name": "h", "labels": {}, "kind": "histogram", "step": 1, "at": 1.0,
+               "meta": {"bins": 1, "count": 5, "num_not_finite": 0}, "data": HISTOGRAM}),
+    ("damaged", {"why": "a disk"}),
+    ("end", {"at": 0.0, "reason": "finish"}),
+]  # fmt: skip
+
+
+@pytest.fixture
+def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[Stage]:
+    run = make_run()
+    node = make_node(cast.cluster)
+    consumer = Consumer(0, block_s=0.01)
+    yield Stage(run, make_attempt(run, [node]), node, consumer)
+    consumer.close()
+
+
+@pytest.fixture
+def goes_on(stage: Stage, cast: Cast) -> Callable[[], None]:
+    """Let ingest work; then what another node has sent meanwhile is stored, and the stream is empty."""
+    other, numbers = make_node(cast.cluster, "node-z"), count(1)
+
+    def check() -> None:
+        send_health(other, {"at": float(at := next(numbers))})
+        drain(stage.consumer)
+        assert NodeSample.objects.filter(node_id=other.pk, at=at).exists()
+        assert redis().xlen(stream_key(0)) == 0
+
+    return check
+
+
+def test_frames_of_any_bytes_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
+    spool = Spool()
+    for kind, payload in RECORDS:
+        spool.put(kind, payload)
+
+    def check(data: bytes) -> None:
+        send(stage.attempt, stage.node, data)
+        goes_on()
+
+    sealed = mutated(*spool.frames, spool.bytes)
+    fuzz(sealed | sealed.map(lambda body: frames.framed(body[: frames.MAX_FRAME_BYTES])), check, "frames")
+
+
+def test_records_with_odd_values_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
+    def check(example: tuple[str, Any]) -> None:
+        kind, payload = example
+        spool = Spool()
+        spool.begin()
+        try:
+            spool.put(kind, payload if isinstance(payload, dict) else {"g": payload})
+        except (ValueError, OverflowError, UnicodeError):  # MessagePack has no such number or text
+            return
+        spool.logs([(1.0, "behind")])
+        send(stage.attempt, stage.node, spool.bytes)
+        goes_on()
+
+    one_of = [changed(payload).map(lambda found, kind=kind: (kind, found)) for kind, payload in RECORDS]
+    fuzz(st.one_of(one_of), check, "records")
+
+
+def test_samples_of_any_bytes_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
+    def check(data: bytes) -> None:
+        send_health(stage.node, data)
+        goes_on()
+
+    odd = changed(HEALTH).map(lambda found: json.dumps(found).encode())
+    fuzz(odd | mutated(json.dumps(HEALTH).encode()), check, "health samples")
+
+
+def test_entries_of_any_fields_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
+    valid = {"n": stage.node.pk, "r": stage.run.pk, "a": stage.attempt.pk, "f": "1", "d": "x", "m": "00" * 32}
+    names = st.sampled_from([*valid, "", "other"]) | st.binary(max_size=3)
+    values = st.sampled_from([*valid.values(), "", "-1", "9" * 5000, str(2**31)]) | st.binary(max_size=40)
+
+    def check(fields: dict[Any, Any]) -> None:
+        redis().xadd(stream_key(0), fields)
+        goes_on()
+
+    some = st.dictionaries(names, values, min_size=1, max_size=8)
+    fuzz(some | some.map(lambda found: {**valid, **found}), check, "entries")
