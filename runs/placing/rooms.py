@@ -39,6 +39,7 @@ def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
             num_slots=node.slots,
             free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
             accelerator=node.accelerator,
+            is_cold=node.machine.is_warm is False,
             is_in_contact=node.is_in_contact(now),
             is_draining=node.is_draining,
             divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},

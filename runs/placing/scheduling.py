@@ -64,6 +64,7 @@ class Room:
     accelerator: str = CPU
     is_in_contact: bool = True
     is_draining: bool = False
+    is_cold: bool = False  # its warm process is not there: an attempt would wait for it
     is_exposed: bool = False  # its sandbox level is below what the cluster asks for
     runs_containers: bool = True  # so far as anybody knows
     trouble: str = ""  # a sentence: why an engine cannot free its machine now
@@ -170,7 +171,7 @@ def _fit_any(
     if request.num_shares == 1:
         return _fit(request, rooms, free)
     for kind in _kinds(request):
-        for room in sorted(rooms, key=lambda room: (room.node in request.avoided, room.name)):
+        for room in sorted(rooms, key=lambda room: (room.node in request.avoided, room.is_cold, room.name)):
             if room.accelerator != kind or not _is_usable(room, request):
                 continue
             for slot, one in sorted(divided[room.node].items()):
@@ -201,6 +202,7 @@ def _fit(request: Request, rooms: Sequence[Room], free: dict[str, tuple[int, ...
             key=lambda room: (
                 room.node in request.avoided,
                 room.node not in request.before,
+                room.is_cold,
                 len(free[room.node]),
                 room.name,
             )

@@ -83,6 +83,7 @@ class Inventory(WireStruct):
     memory_port: Whole | None = None  # where it receives parts of states of runs; None: it keeps none in memory
     memory_limit_bytes: Whole | None = None  # that these may take
     memory_problem: Name | None = None  # why it keeps none
+    is_warm: bool | None = None  # whether its warm process is there, which begins attempts at once. None: an older node
     # What it can build environments with: uv or pip, conda; PODMAN runs containers. None: an older node.
     tools: list[Name] | None = None
 

@@ -213,3 +213,13 @@ def test_a_divided_slot_takes_runs_with_the_same_share_alone() -> None:
     assert answer == Placed("a", "cpu", (Part("x", (0,), 1, 2),))
     assert sentence(one(Request("a", 1, 1, num_shares=4), half)).startswith("Waiting for 1 more CPU slot")
     assert sentence(one(Request("a", 1, 1), half)).startswith("Waiting for 1 more CPU slot")
+
+
+def test_a_node_whose_warm_process_is_away_comes_behind_one_that_begins_at_once() -> None:
+    rooms = [room("a", is_cold=True), room("b")]
+    (answer,) = place("local", [Request("run", 1, 1)], rooms)
+    assert isinstance(answer, Placed) and [part.node for part in answer.parts] == ["b"]
+    (again,) = place("local", [Request("run", 1, 1, before=frozenset({"a"}))], rooms)
+    assert isinstance(again, Placed) and [part.node for part in again.parts] == ["a"], "its working folder lies there"
+    (share,) = place("local", [Request("run", 1, 1, num_shares=2)], rooms)
+    assert isinstance(share, Placed) and [part.node for part in share.parts] == ["b"]
