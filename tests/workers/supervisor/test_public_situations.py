@@ -61,6 +61,17 @@ SITUATIONS = {
     "an early exit with 0": Situation(
         "import sys\nprint('nothing to do')\nsys.exit(0)\nprint('never')", ["nothing to do"]
     ),
+    "torchrun inside": Situation(
+        "import subprocess, sys\n"
+        "words = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node=2', 'inner.py']\n"
+        "sys.exit(subprocess.run([sys.executable, *words]).returncode)",
+        ["sum 2"],
+        {
+            "inner.py": "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
+            "one = torch.ones(1)\ndist.all_reduce(one)\n"
+            "if dist.get_rank() == 0: print('sum', int(one))\ndist.destroy_process_group()"
+        },
+    ),
 }
 
 
