@@ -69,7 +69,7 @@ def why_not(client: Address | None, server: Address | None, tables: tuple[Path, 
     if not there:
         return "" if ipaddress.ip_address(wanted.local[0]).is_loopback else "This request came from another machine."
     for table in there * 2:  # the kernel may leave a line out while others come and go
-        for ends, uid in _sockets(table):
+        for ends, uid in _sockets(table, wanted.local[1]):
             if ends == wanted:
                 return "" if uid in (0, os.getuid()) else f"This request came from user {uid} of this machine."
     return "This request came from another machine, or its connection is closed."
@@ -80,12 +80,12 @@ class _Ends(NamedTuple):
     remote: Address
 
 
-def _sockets(table: Path) -> Iterator[tuple[_Ends, int]]:
-    """Yield both ends and the user of each socket that a process holds. One that was closed has no inode, and root's
-    number whoever had it."""
+def _sockets(table: Path, port: int) -> Iterator[tuple[_Ends, int]]:
+    """Yield both ends and the user of each socket at the port that a process holds. One that was closed has no inode,
+    and root's number whoever had it."""
     for line in table.read_text().splitlines()[1:]:
         words = line.split()
-        if words[9] != "0":
+        if words[9] != "0" and words[1].endswith(f":{port:04X}"):
             yield _Ends(_end(words[1]), _end(words[2])), int(words[7])
 
 
