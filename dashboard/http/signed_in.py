@@ -4,6 +4,7 @@ terms of the site further than to those."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from dashboard.http.session_views import takes_session
 from runs.actions.people.ways_in import end_rows
 from runs.api.problems import problem
 from runs.identity import second_factor
-from runs.identity.sessions import SESSION_ROW, begin_session, use_session
+from runs.identity.sessions import CONFIRMED_AT, SESSION_ROW, begin_session, use_session
 from runs.models import BrowserSession, User
 from runs.privacy import consent
 from runs.serving.rates import TooManyRequests, claim
@@ -48,6 +49,7 @@ class SignedInMiddleware(MiddlewareMixin):
         user = request.user
         if not isinstance(user, User):
             return None
+        user.proved_at = float(request.session.get(CONFIRMED_AT, 0.0))
         if not _is_there(request, user):
             logout(request)
             return None
@@ -93,6 +95,7 @@ def _refused(request: HttpRequest, sentence: str, code: str, *, to: str) -> Http
 
 @receiver(user_logged_in)
 def on_sign_in(request: HttpRequest, user: User, **_: object) -> None:
+    user.proved_at = request.session[CONFIRMED_AT] = time.time()
     _record(request, user, method=getattr(request, "sign_in_method", ""))
 
 

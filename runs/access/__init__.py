@@ -44,6 +44,7 @@ from runs.access.permissions import (
     Wanted,
     known_scopes,
 )
+from runs.access.presence import ProofNeeded, is_present, require_presence
 from runs.access.rechecking import as_of_now, require_still, with_rights_held
 from runs.access.refusals import Forbidden, NotFound
 from runs.access.roles import (
@@ -97,6 +98,7 @@ __all__ = [
     "Forbidden",
     "NotFound",
     "Permission",
+    "ProofNeeded",
     "Sight",
     "Someone",
     "Wanted",
@@ -126,6 +128,7 @@ __all__ = [
     "includes",
     "is_administrator",
     "is_last_administrator",
+    "is_present",
     "join_tokens_that_open",
     "known_scopes",
     "may_grant",
@@ -143,6 +146,7 @@ __all__ = [
     "require_administrator",
     "require_grant",
     "require_manager",
+    "require_presence",
     "require_project_maker",
     "require_runner",
     "require_scope",

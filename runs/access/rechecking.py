@@ -36,6 +36,7 @@ def as_of_now(user: User) -> User:
         if token is None or (token.expires_at is not None and token.expires_at <= timezone.now()):
             raise Forbidden(f"The token {user.token.name} was revoked, or is too old.")
         found.token = token
+    found.proved_at = user.proved_at
     return found
 
 

@@ -27,6 +27,9 @@ class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
+        labels = values.get("labels") or {}
+        if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
+            self.add_error("labels", "An object of texts.")
         try:
             values["settings"] = changed_settings(
                 actor=self.actor,

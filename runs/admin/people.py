@@ -20,7 +20,8 @@ from runs.admin.base import ROWS, Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 from runs.privacy.kinds import REMOVABLE
 
-RIGHTS_OF_PEOPLE = ("is_staff", "is_superuser", "groups", "user_permissions")
+# By the address a provider may link an account: whoever sets it could be that person.
+RIGHTS_OF_PEOPLE = ("email", "is_staff", "is_superuser", "groups", "user_permissions")
 
 
 class PersonForm(UserChangeForm):  # type: ignore[misc]
@@ -97,8 +98,14 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 @admin.register(Project)
 class ProjectAdmin(Granting, Editable):
     list_display = ("name", "id", "created_at")
-    # Set on the page "Where its data lie", where they are checked and what follows is shown.
-    exclude = ("regions", "quota_bytes", *(f"keep_{kind}_days" for kind in REMOVABLE))
+    # Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
+    exclude = (
+        "regions",
+        "quota_bytes",
+        "second_factor_from",
+        "encrypts_files",
+        *(f"keep_{kind}_days" for kind in REMOVABLE),
+    )
     search_fields = ("name", "id")
     inlines = (MembershipInline,)
 

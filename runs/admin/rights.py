@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
+from runs.access import IN_PROJECTS, Permission
 from runs.admin.base import ROWS, Editable, Granting
 from runs.models import ClusterRole, CustomRole, GroupRole
 
@@ -51,8 +53,21 @@ class ClusterRoleAdmin(Granting, Editable):
     search_fields = ("group__name", "cluster__name")
 
 
+class CustomRoleForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Takes the permissions of projects alone, as the page of a project and REST do."""
+
+    permissions = forms.MultipleChoiceField(
+        choices=[(one.value, one.value) for one in Permission if one in IN_PROJECTS]
+    )
+
+    class Meta:
+        model = CustomRole
+        fields = ("project", "name", "permissions")
+
+
 @admin.register(CustomRole)
 class CustomRoleAdmin(Granting, Editable):
+    form = CustomRoleForm
     list_display = ("name", "project", "permissions", "created_at")
     list_filter = ("project",)
     search_fields = ("name", "project__name")

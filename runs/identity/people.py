@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from runs.access import require_presence
 from runs.actions.people.handed_out import void_handed_out
 from runs.actions.people.ways_in import end_rows, end_ways_in
 from runs.identity.claims import Claims, usernames, why_not_admitted
@@ -46,7 +47,8 @@ def person_of(provider: Provider, claims: Claims) -> User:
 
 
 def connect(provider: Provider, claims: Claims, user: User) -> None:
-    """Let somebody who is signed in sign in through the provider, too. Raises NotAdmitted."""
+    """Let somebody who is signed in sign in through the provider, too. Raises NotAdmitted, ProofNeeded."""
+    require_presence(user)
     if sentence := why_not_admitted(provider, claims):
         raise NotAdmitted(sentence)
     with transaction.atomic():
@@ -69,6 +71,7 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
 def disconnect(provider_id: str, user: User) -> None:
     """Forget the person's account at the provider, the sessions that it began and the groups that it gave. Refused
     where the provider keeps the person: it alone says until when they may come in."""
+    require_presence(user)
     with transaction.atomic():
         mine = Identity.objects.filter(provider=provider_id, user=user)
         if mine.filter(keeps_person=True).exists():

@@ -42,7 +42,7 @@ def projects_asking() -> dict[str, str]:
     """Return the weakest role from which on each asking project needs one of its members."""
     found: dict[str, str] | None = cache.get(CACHED)
     if found is None:
-        asking = Project.objects.exclude(second_factor_from="")
+        asking = Project.objects.filter(second_factor_from__in=Role.values)
         found = dict(asking.values_list("pk", "second_factor_from"))
         cache.set(CACHED, found, KNOWN_FOR_S)
     return found

@@ -20,6 +20,7 @@ from runs.models import BrowserSession, User
 log = structlog.get_logger(__name__)
 
 SESSION_ROW = "browser-session"  # in Django's session: the id of its row
+CONFIRMED_AT = "confirmed-at"  # in Django's session: when the person last proved who they are
 USED_EVERY = timedelta(minutes=1)  # how exactly a session's last use is known
 
 

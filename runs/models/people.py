@@ -26,6 +26,8 @@ class User(AbstractUser):
 
     # The token by which they act in this request; None in a session. No column: runs.access sets and reads it.
     token: Token | None = None
+    # When they last proved who they are, in Unix time, in a browser's session; None where none asks. No column either.
+    proved_at: float | None = None
 
     @property
     def is_service(self) -> bool:
@@ -38,6 +40,9 @@ class User(AbstractUser):
         """Refuse names with characters that nobody sees: another person could look the same."""
         super().clean()
         _refuse_hidden(self, "username", "first_name", "last_name", "email")
+        others = User.objects.filter(username__iexact=self.username).exclude(pk=self.pk)
+        if self._state.adding and others.exists():  # "Owner" beside "owner"
+            raise ValidationError({"username": f"There is already a person named {others[0].username}."})
 
 
 class Role(models.TextChoices):
@@ -125,6 +130,10 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} as {self.role} in {self.project}"
+
+    def clean(self) -> None:
+        if self.custom_role is not None and self.custom_role.project_id != self.project_id:
+            raise ValidationError({"custom_role": f"{self.custom_role} is not of this project"})
 
 
 class GroupRole(models.Model):

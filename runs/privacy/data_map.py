@@ -94,6 +94,7 @@ NOT_OF_PEOPLE = {
     "runs.Dataset.checked_by": "a node",
     "runs.Run.found_by": "words of the run's name and tags, for lists",
     "runs.ProvidedGroup.external_id": "of a group",
+    "runs.Identity.keeps_person": "whether the person comes in through the provider alone",
     "runs.SecretUse.is_personal": "whether a secret was a person's; whose is in the run",
 }
 

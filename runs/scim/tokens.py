@@ -9,7 +9,7 @@ import structlog
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from runs.access import NotFound, is_administrator, require_administrator
+from runs.access import NotFound, is_administrator, require_administrator, require_presence
 from runs.identity.providers import Provider
 from runs.models import ProvisioningToken, User
 from runs.models.access import digest_of
@@ -23,6 +23,7 @@ USED_EVERY = timedelta(minutes=1)
 def create_provisioning_token(*, actor: User, provider: Provider) -> tuple[ProvisioningToken, str]:
     """Return a new token for the provider's client, and its secret, which is shown this once."""
     require_administrator(actor)
+    require_presence(actor)
     secret = PREFIX + secrets.token_urlsafe(32)
     token = ProvisioningToken.objects.create(provider=provider.id, digest=digest_of(secret), created_by=actor)
     log.info("scim.token_created", provider=provider.id, token=token.pk, actor=actor.pk)

@@ -204,7 +204,9 @@ def _add_acting(commands: Any) -> None:
     tokens = token.add_subparsers(dest="token_command", required=True, metavar="COMMAND")
     create = _command(tokens, "create", acting.create_token, "make a token and print its secret, this once")
     create.add_argument("--name", default="command line", help="what it is for")
-    create.add_argument("--expires", metavar="TIME", help="when it ends, in ISO 8601; it never does by default")
+    create.add_argument(
+        "--expires", metavar="TIME", help="when it ends, in ISO 8601; by default with the token that makes it"
+    )
 
 
 def _add_interactive(commands: Any) -> None:

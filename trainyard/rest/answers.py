@@ -258,6 +258,7 @@ class Preflight(TypedDict):
 
 class NewToken(TypedDict):
     token: str  # shown this once
+    expires_at: str | None
 
 
 class Me(TypedDict):

@@ -18,11 +18,6 @@ class Export(TypedDict):
     rows: int
 
 
-class Erased(TypedDict):
-    pseudonym: str
-    deleted_runs: int
-
-
 class Place(TypedDict):
     kind: str
     place: str
@@ -62,10 +57,6 @@ def request_export(client: Client) -> Export:
 def newest_export(client: Client) -> Export | None:
     found = client.call("GET", "me/exports", Page[Export], params={"limit": 1})
     return found["items"][0] if found["items"] else None
-
-
-def erase_me(client: Client, confirm: str, *, with_runs: bool) -> Erased:
-    return client.call("POST", "me/erase", Erased, json={"confirm": confirm, "with_runs": with_runs})
 
 
 def storage(client: Client, project: str) -> Storage:

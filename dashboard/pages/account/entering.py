@@ -16,7 +16,7 @@ from dashboard.pages.account import factors
 from dashboard.pages.account.known_browser import remember
 from runs.audit.recording import describe
 from runs.identity.checking import Arrival, keep_for_checks
-from runs.identity.sessions import SESSION_ROW
+from runs.identity.sessions import CONFIRMED_AT, SESSION_ROW
 from runs.models import BrowserSession, User
 from trainyard.contract.base import convert, to_builtins
 
@@ -24,8 +24,6 @@ MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 WAITING = "sign-in-waiting"  # in the session: who gave a first factor
 WAITS_S = 600.0
 ARRIVAL = "sign-in-arrival"  # in the session: what a provider gave
-CONFIRMED_AT = "confirmed-at"  # when the person last proved who they are
-FRESH_S = 15 * 60.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,6 @@ def begin(request: HttpRequest, user: User, method: str) -> None:
     arrival = _arrival(request, method)
     request.sign_in_method = method  # type: ignore[attr-defined]
     login(request, user, backend=MODEL_BACKEND)
-    request.session[CONFIRMED_AT] = time.time()
     row = BrowserSession.objects.filter(pk=request.session.get(SESSION_ROW, "")).first()
     provider = settings.SIGN_IN.provider(method)
     if arrival is not None and row is not None and provider is not None:
@@ -97,11 +94,6 @@ def waiting(request: HttpRequest) -> tuple[User, Waiting] | None:
         del request.session[WAITING]
         return None
     return user, one
-
-
-def is_fresh(request: HttpRequest) -> bool:
-    """Whether the person proved who they are a short while ago."""
-    return time.time() - float(request.session.get(CONFIRMED_AT, 0.0)) < FRESH_S
 
 
 def confirmed(request: HttpRequest) -> None:

@@ -24,7 +24,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from runs.access import NotFound
+from runs.access import NotFound, require_presence
 from runs.actions import Paused
 from runs.audit.recording import describe
 from runs.identity.factor_seeds import open_seed, seal_seed, seeds_of
@@ -180,7 +180,8 @@ def _sealed(user: User, seed: str) -> str:
 
 
 def set_up_app(request: HttpRequest, user: User, code: str) -> bool:
-    """Let the app be a second factor if it gives this code. Raises Paused, Unreadable."""
+    """Let the app be a second factor if it gives this code. Raises ProofNeeded, Paused, Unreadable."""
+    require_presence(user)
     _count(user, request.META.get("REMOTE_ADDR", ""))
     secret, wanted = _waiting_seed(request, user), "".join(code.split())
     if not (secret and wanted.isascii() and totp.validate_totp_code(secret, wanted)):
@@ -188,7 +189,9 @@ def set_up_app(request: HttpRequest, user: User, code: str) -> bool:
     sealed = _sealed(user, secret)
     with transaction.atomic():
         Authenticator.objects.filter(user=user, type=TOTP).delete()
-        Authenticator.objects.create(user=user, type=TOTP, data={"secret": sealed})
+        # The code is used up: who saw it does not come in by it.
+        data = {"secret": sealed, "used": [wanted]}
+        Authenticator.objects.create(user=user, type=TOTP, data=data, last_used_at=timezone.now())
     request.session.pop(NEW_SEED, None)
     log.info("second_factor.added", user=user.pk, kind="app")
     return True
@@ -200,7 +203,8 @@ def new_key(user: User) -> JsonObject:
 
 
 def set_up_key(user: User, name: str, answer: object) -> bool:
-    """Let the security key be a second factor if it answered the challenge."""
+    """Let the security key be a second factor if it answered the challenge. Raises ProofNeeded."""
+    require_presence(user)
     if Authenticator.objects.filter(user=user, type=KEY).count() >= MAX_KEYS:
         return False
     try:
@@ -234,7 +238,8 @@ def check_key(user: User, answer: object, address: str) -> bool:
 
 
 def new_codes(user: User) -> list[str]:
-    """Return new recovery codes; the former ones open nothing any more. Raises Unreadable."""
+    """Return new recovery codes; the former ones open nothing any more. Raises ProofNeeded, Unreadable."""
+    require_presence(user)
     data = {"seed": _sealed(user, RecoveryCodes.generate_seed()), "used_mask": 0}
     with transaction.atomic():
         Authenticator.objects.filter(user=user, type=CODES).delete()
@@ -246,7 +251,9 @@ def new_codes(user: User) -> list[str]:
 
 
 def remove(user: User, factor_id: int) -> str:
-    """Forget an app or a key, with the last one the recovery codes too. Return its name. Raises NotFound."""
+    """Forget an app or a key, with the last one the recovery codes too. Return its name. Raises ProofNeeded,
+    NotFound."""
+    require_presence(user)
     with transaction.atomic():
         row = Authenticator.objects.filter(user=user, pk=factor_id).exclude(type=CODES).first()
         if row is None:

@@ -8,8 +8,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.pages.account import factors
-from dashboard.pages.account.entering import is_fresh
 from dashboard.pages.shared.frame import page, person, safe_next, show
 from runs import actions
 from runs.access import NotFound, Permission, require_account
@@ -33,10 +31,8 @@ def export(request: HttpRequest) -> HttpResponse:
 
 @page(methods=("POST",))
 def erase(request: HttpRequest) -> HttpResponse:
-    """Erase oneself: with the name typed again, and a second factor where there is one."""
+    """Erase oneself: with the name typed again."""
     user = person(request)
-    if not is_fresh(request) and factors.has_any(user):
-        return redirect(f"{reverse('second-factor-step')}?next={reverse('personal-data')}")
     try:
         with_runs = request.POST.get("with_runs") == "on"
         confirm = request.POST.get("confirm", "").strip()

@@ -15,13 +15,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare, salted_hmac
 from django.views.decorators.csrf import csrf_exempt
 from requests import RequestException
 
 from dashboard.pages.account import saml
-from dashboard.pages.account.entering import enter, is_fresh, sign_in_context, wait_with
-from dashboard.pages.shared.frame import page, refusal, safe_next, show
-from runs.access import NotFound
+from dashboard.pages.account.entering import enter, sign_in_context, wait_with
+from dashboard.pages.shared.frame import page, person, refusal, safe_next, show
+from runs.access import NotFound, require_presence
 from runs.audit.recording import describe
 from runs.identity.checking import Arrival
 from runs.identity.claims import Claims, claims_of
@@ -44,6 +45,11 @@ def known_provider(provider_id: str) -> Provider:
     return found
 
 
+def connect_key(request: HttpRequest) -> str:
+    """Return what a link to connect an account has in it, so that no other site can make one."""
+    return salted_hmac("connect-provider", str(request.session.session_key)).hexdigest()[:32]
+
+
 @page(methods=("GET",), public=True)
 def start(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Lead to the provider. A GET: the policy of our pages lets forms lead to this site alone."""
@@ -55,8 +61,9 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
     if request.user.is_authenticated:
         if "connect" not in request.GET:
             return redirect(after)
-        if not is_fresh(request):
-            return redirect(f"{reverse('second-factor-step')}?next={reverse('security')}")
+        require_presence(person(request))
+        if not constant_time_compare(request.GET["connect"], connect_key(request)):
+            return redirect("security")  # another site led the browser here
         process = CONNECT
     if provider.protocol == "saml":
         return saml.lead(request, provider, process=process, after=after)

@@ -10,13 +10,12 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.account import factors
-from dashboard.pages.account.entering import is_fresh
-from dashboard.pages.account.provider import known_provider
+from dashboard.pages.account.provider import connect_key, known_provider
 from dashboard.pages.shared.frame import answer, page, person, show
+from runs.access import require_presence
 from runs.actions import Paused, Refused
 from runs.identity import second_factor
 from runs.identity.people import disconnect
@@ -56,8 +55,7 @@ def end_others(request: HttpRequest) -> HttpResponse:
 def set_up_app(request: HttpRequest) -> HttpResponse:
     """Show the secret as a picture and as text, and take the first code."""
     user = person(request)
-    if (elsewhere := _prove_first(request)) is not None:
-        return elsewhere
+    require_presence(user)
     if request.method != "POST":
         return _app_page(request, factors.new_app(request, user))
     had_any = factors.has_any(user)
@@ -75,8 +73,7 @@ def set_up_app(request: HttpRequest) -> HttpResponse:
 @page(methods=("GET", "POST"))
 def set_up_key(request: HttpRequest) -> HttpResponse:
     user = person(request)
-    if (elsewhere := _prove_first(request)) is not None:
-        return elsewhere
+    require_presence(user)
     problem, status = "", 200
     if request.method == "POST":
         had_any = factors.has_any(user)
@@ -91,8 +88,7 @@ def set_up_key(request: HttpRequest) -> HttpResponse:
 def recovery_codes(request: HttpRequest) -> HttpResponse:
     """Make new recovery codes and show them, this once."""
     user = person(request)
-    if (elsewhere := _prove_first(request)) is not None:
-        return elsewhere
+    require_presence(user)
     if not factors.has_any(user):
         raise Refused("no-second-factor", "Set up an app or a security key first.")
     return show(request, "account/codes.html", {"codes": factors.new_codes(user)})
@@ -100,8 +96,6 @@ def recovery_codes(request: HttpRequest) -> HttpResponse:
 
 @page(methods=("POST",))
 def remove_factor(request: HttpRequest, factor_id: int) -> HttpResponse:
-    if (elsewhere := _prove_first(request)) is not None:
-        return elsewhere
     name = factors.remove(person(request), factor_id)
     messages.success(request, f"Removed {name}.")
     return redirect("security")
@@ -121,13 +115,6 @@ def device_of(agent: str) -> str:
     browser, system = (next((name for sign, name in signs if sign in agent), "") for signs in AGENTS)
     words = f"{browser} on {system}" if browser and system else browser or system
     return words or re.sub(r"[^\w ./-]", "", agent)[:40] or "a browser"
-
-
-def _prove_first(request: HttpRequest) -> HttpResponse | None:
-    """Lead somebody who has a second factor to prove again who they are, unless they did a moment ago."""
-    if is_fresh(request) or not factors.has_any(person(request)):
-        return None
-    return redirect(f"{reverse('second-factor-step')}?next={reverse('security')}")
 
 
 def _set_up(request: HttpRequest, *, had_any: bool) -> HttpResponse:
@@ -166,6 +153,7 @@ def _show(request: HttpRequest) -> HttpResponse:
         "is_missing": second_factor.is_missing(user),
         "sessions": sessions,
         "num_others": sum(not is_here for *_, is_here in sessions),
+        "connect_key": connect_key(request),
         "providers": [(key, name, connected.get(key)) for key, name in names.items()],
     }
     return show(request, "account/security.html", context, fragments=FRAGMENTS)

@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.pages.shared.navigation import entries
-from runs.access import Forbidden, NotFound
+from runs.access import Forbidden, NotFound, ProofNeeded
 from runs.actions import Refused
 from runs.models import User
 from runs.presenting import server_state
@@ -57,6 +57,12 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
                 return view(request, *args, **kwargs)
             except NotFound as error:
                 return refusal(request, 404, str(error) or "There is nothing here, or nothing that you may see.")
+            except ProofNeeded as error:
+                if is_script(request):
+                    return refusal(request, 403, str(error))
+                back = request.path if request.method == "GET" else request.headers.get("Referer", "")
+                after = safe_next(request, back, reverse("security"))
+                return redirect(f"{reverse('second-factor-step')}?{urlencode({'next': after})}")
             except Forbidden as error:
                 return refusal(request, 403, str(error) or "Your role in this project does not allow that.")
             except Refused as error:

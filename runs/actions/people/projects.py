@@ -173,7 +173,7 @@ def _new_person(username: str, email: str, password: str | None) -> User:
     try:
         person.full_clean(exclude=["password"])
     except ValidationError as error:
-        if User.objects.filter(username=username).exists():
+        if User.objects.filter(username__iexact=username).exists():
             raise Refused("name-taken", f"There is already a person named {username}.") from error
         problems |= error.message_dict
     if problems:

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs.access import Forbidden
+from runs.access import Forbidden, require_presence
 from runs.models import Cluster, Membership, Project, Role, SignInLink, User
 from runs.models.access import digest_of
 from runs.refused import Refused
@@ -87,6 +87,7 @@ def use_sign_in_link(secret: str) -> User | None:
 
 def set_password(*, actor: User, password: str, current: str = "") -> None:
     """Give oneself a password, with the ``current`` one where there is one. Raises ValidationError by field.
+    The first one asks for a proof that they are there: ProofNeeded.
 
     Links that were made before and not used open nothing any more. Tokens stay: revoke_tokens() is for whoever wants.
     """
@@ -95,7 +96,9 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
         raise Refused("kept-by-provider", f"{provider} keeps your account: you sign in there, without a password here.")
     if actor.is_service or actor.token is not None:
         raise Forbidden("A password is set in a session of one's own.")
-    if actor.has_usable_password() and (words := _why_not_current(actor, current)):
+    if not actor.has_usable_password():
+        require_presence(actor)
+    elif words := _why_not_current(actor, current):
         problems["current"] = [words]
     try:
         validate_password(password, actor)

@@ -23,6 +23,7 @@ from runs.access import (
     permissions_in,
     require,
     require_account,
+    require_presence,
     scope_permissions,
     with_rights_held,
 )
@@ -47,7 +48,8 @@ def create_token(
     """Return a new token and its secret, which is shown this once: of the actor, or of a service account.
 
     ``scopes`` and ``projects`` (names or ids) are all that it may do and where; None: whatever its owner may. A token
-    that makes a token gives no more than it has. Raises ValidationError by field, NotFound for a project, Refused.
+    that makes a token gives no more than it has, and no longer. In a session one without an end asks for a proof that
+    the actor is there. Raises ValidationError by field, NotFound for a project, ProofNeeded, Refused.
     """
     owner = user or actor
     _require_making(actor, owner)
@@ -58,6 +60,10 @@ def create_token(
         project_ids = [owner.service_of_id]
     elif projects is not None:
         project_ids = sorted({get_project(actor, one).pk for one in _some("projects", projects)})
+    if actor.token is None and expires_at is None:
+        require_presence(actor)
+    elif expires_at is None and actor.token is not None:
+        expires_at = actor.token.expires_at
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = Token(
         user=owner,
@@ -160,7 +166,5 @@ def _require_within(token: Token, by: Token) -> None:
         raise Forbidden(f"The token {by.name} cannot give what it has not: {', '.join(sorted(more))}.")
     if by.project_ids is not None and (token.project_ids is None or not {*token.project_ids} <= {*by.project_ids}):
         raise Forbidden(f"The token {by.name} is for other projects.")
-    # One without scopes is its owner's own, such as that of the serving machine, which is replaced every hour or so.
-    ends = by.expires_at if by.scopes is not None else None
-    if ends is not None and (token.expires_at is None or token.expires_at > ends):
+    if by.expires_at is not None and (token.expires_at is None or token.expires_at > by.expires_at):
         raise Forbidden(f"The token {by.name} ends before that.")

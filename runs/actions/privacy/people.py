@@ -14,6 +14,7 @@ from runs.access import (
     is_administrator,
     is_last_administrator,
     require_account,
+    require_presence,
     with_rights_held,
 )
 from runs.actions.people.ways_in import disable
@@ -59,7 +60,7 @@ def get_export(*, actor: User, export_id: str, is_ready: bool = False) -> Person
 
 
 def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = False) -> ErasedPerson:
-    """Erase a person for good: oneself, in a session of one's own, and as an administrator anybody.
+    """Erase a person for good: oneself, and as an administrator anybody; with a proof that the actor is there.
 
     ``confirm`` is their user name, typed again. ``with_runs``: the runs that they launched are deleted, too. Raises
     Forbidden, and Refused with what has to be done first.
@@ -83,6 +84,7 @@ def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) ->
         raise Forbidden("Only an administrator may erase somebody else.")
     if user == actor:
         require_account(actor, Permission.ACCOUNT_MANAGE)
+    require_presence(actor)
     _refuse_service(user)
     if confirm != user.username:
         raise Refused("not-confirmed", "Type the user name as it stands there: an erasure cannot be undone.")

@@ -144,3 +144,9 @@ def test_neither_a_project_nor_a_cluster_has_one(cast: Cast, char: str) -> None:
         actions.create_project(actor=cast.owner, name=f"vis{char}ion")
     with pytest.raises(ValidationError):
         actions.create_cluster(actor=cast.owner, name=f"la{char}b")
+
+
+def test_nobody_is_called_like_another_but_for_capital_letters(cast: Cast) -> None:
+    _, secret = actions.invite(actor=cast.owner, project=cast.project, role=Role.VIEWER)
+    with pytest.raises(Refused, match="already a person"):
+        actions.accept_invitation(secret=secret, username="OWNER")

@@ -38,8 +38,3 @@ def test_what_lies_where_and_what_would_go(trainyard: Trainyard, cast: Cast) -> 
     kept = trainyard("privacy", "retention", "default", "--keep", "logs=30", "--yes")
     assert kept.code == 0 and Project.objects.get().keep_logs_days == 30
     assert "for ever" in trainyard("privacy", "retention", "default").out
-
-
-def test_erasing_needs_the_right_name(trainyard: Trainyard, cast: Cast) -> None:
-    wrong = trainyard("privacy", "erase-me", "nobody")
-    assert wrong.code == 1 and "Type the user name" in wrong.err

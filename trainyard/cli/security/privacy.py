@@ -44,12 +44,6 @@ def export(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     return 0
 
 
-def erase(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    done = privacy_calls.erase_me(client, arguments.name, with_runs=arguments.with_runs)
-    screen.say(f"You are erased. In the audit stands {done['pseudonym']}.")
-    return 0
-
-
 def storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = privacy_calls.storage(client, arguments.project)
     if arguments.json:

@@ -105,10 +105,10 @@ def test_a_next_page_elsewhere_is_not_gone_to(cast: Cast) -> None:
 
 def test_a_signed_in_person_connects_the_account(as_user: AsUser, cast: Cast) -> None:
     client = as_user(cast.mate)
-    session = client.session
-    session["confirmed-at"] = 4e9
-    session.save()
-    post(client, answer_to(lead(client, "?connect=1")))
+    assert client.get(f"{PATH}?connect=yes")["Location"] == "/account/security/", "a link of another site"
+    link = re.search(r"[?]connect=\w+", client.get("/account/security/").content.decode())
+    assert link
+    post(client, answer_to(lead(client, link[0])))
     assert come_back(client)["Location"] == "/account/security/"
     assert Identity.objects.get(subject="ann-7").user == cast.mate
 

@@ -117,7 +117,7 @@ def test_a_rotation_wraps_them_too_while_people_sign_in(
         assert factors.check_code(cast.mate, codes[0], "127.0.0.1")
     row.refresh_from_db()
     assert before not in own_keys.read_text() and open_tokens("corp", "7", row.locked) == TOKENS
-    assert factors.check_code(cast.mate, code_of(secret), "127.0.0.1")
+    assert factors.check_code(cast.mate, code_of(secret, 1), "127.0.0.1")
 
 
 def test_a_seed_that_somebody_copied_into_anothers_row_opens_nothing(as_user: AsUser, cast: Cast) -> None:

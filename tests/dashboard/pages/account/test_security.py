@@ -31,6 +31,13 @@ def code_of(secret: str, ahead: int = 0) -> str:
     return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + ahead))
 
 
+def make_stale(client: Client) -> None:
+    """Have the person's last proof of who they are lie too far back."""
+    session = client.session
+    session["confirmed-at"] = time.time() - 3600
+    session.save()
+
+
 def set_up(client: Client) -> tuple[str, list[str]]:
     """Set an authenticator app up; return its secret and the recovery codes."""
     page = client.get("/account/security/app/").content.decode()
@@ -57,7 +64,9 @@ def test_a_second_factor_is_asked_for_and_a_code_is_taken_once(as_user: AsUser, 
     client = Client()
     assert come(client, cast.mate)["Location"] == "/sign-in/second/" and not is_in(client)
     assert client.post("/sign-in/second/", {"code": "000000"}).status_code == 422 and not is_in(client)
-    code = code_of(secret)
+    used = client.post("/sign-in/second/", {"code": code_of(secret)})
+    assert used.status_code == 422, "whoever saw the code that set the app up does not come in by it"
+    code = code_of(secret, 1)
     assert client.post("/sign-in/second/", {"code": code})["Location"] == "/runs/" and is_in(client)
     again = Client()
     come(again, cast.mate)
@@ -115,6 +124,7 @@ def test_a_change_of_factors_asks_who_it_is_again(as_user: AsUser, cast: Cast) -
     secret, _ = set_up(client)
     factor = Authenticator.objects.get(type=Authenticator.Type.TOTP)
     url = f"/account/security/factors/{factor.pk}/remove/"
+    make_stale(client)
     assert client.post(url)["Location"].startswith("/sign-in/second/")
     assert Authenticator.objects.filter(pk=factor.pk).exists()
     proved = client.post("/sign-in/second/?next=/account/security/", {"code": code_of(secret, 1)})

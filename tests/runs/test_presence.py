@@ -1,0 +1,91 @@
+"""A proof that the person is there is asked for by the action, whichever way it is called."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from runs import actions
+from runs.access import Forbidden
+from runs.identity.providers import SignInSettings
+from runs.models import ProvisioningToken, Role, Token, User
+from tests.cast import Cast, make_user
+from tests.dashboard.pages.account.test_security import make_stale
+from tests.runs.identity.test_claims import provider
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
+JSON = "application/json"
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def call(client: Client, path: str, body: dict[str, Any]) -> Any:
+    if not path.startswith("/api/"):
+        return client.post(path, body)
+    return client.post(path, body, content_type=JSON)
+
+
+PASSWORD = {"password": "correct horse battery"}
+CALLS = {
+    "erase me, REST": ("mate", "/api/v1/me/erase", {"confirm": "mate"}),
+    "erase me": ("mate", "/account/data/erase/", {"confirm": "mate"}),
+    "erase another, REST": ("root", "/api/v1/people/mate/erase", {"confirm": "mate"}),
+    "a token without an end, REST": ("mate", "/api/v1/tokens", {"name": "x"}),
+    "a token without an end": ("mate", "/account/tokens/", {"name": "x", "days": ""}),
+    "a service account's": ("owner", "/api/v1/projects/default/service-accounts/default.ci/tokens", {"name": "x"}),
+    "a first password": ("mate", "/account/password/", PASSWORD),
+    "a SCIM token": ("root", "/people/sign-in/scim-tokens/", {"provider": "corp"}),
+    "a first factor": ("mate", "/account/security/app/", {"code": "000000"}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_stale_session_does_nothing_that_cannot_be_undone_or_opens_a_door_for_good(
+    cast: Cast, settings: Any, name: str
+) -> None:
+    settings.SIGN_IN = SignInSettings(providers=(provider(),))
+    make_user("root", is_superuser=True)
+    actions.create_service_account(actor=cast.owner, project=cast.project, name="ci", role=Role.MEMBER)
+    who, path, body = CALLS[name]
+    client = signed_in(User.objects.get(username=who))
+    make_stale(client)
+    answer = call(client, path, body)
+    assert answer.status_code == 403 or answer["Location"].startswith("/sign-in/second/")
+    mate = User.objects.get(username="mate")
+    assert not mate.has_usable_password()
+    assert not Token.objects.exists() and not ProvisioningToken.objects.exists()
+
+
+def test_whoever_signed_in_a_moment_ago_does(cast: Cast) -> None:
+    client = signed_in(cast.mate)
+    assert client.post("/account/tokens/", {"name": "x", "days": ""}).status_code == 200
+    assert call(client, "/account/data/erase/", {"confirm": "mate"}).status_code == 200
+    assert not User.objects.filter(username="mate").exists()
+
+
+def test_no_token_erases_its_person_or_others(cast: Cast) -> None:
+    root = make_user("root", is_superuser=True)
+    for user, path in ((cast.mate, "me"), (root, "people/mate")):
+        _, secret = actions.create_token(actor=user, name="CI")
+        client = Client(headers={"Authorization": f"Bearer {secret}"})
+        assert call(client, f"/api/v1/{path}/erase", {"confirm": "mate"}).status_code == 403
+    assert User.objects.filter(username="mate", is_active=True).exists()
+
+
+@pytest.mark.parametrize("scopes", [None, ["account:write"]])
+def test_a_token_that_ends_makes_none_that_lasts_longer(cast: Cast, scopes: list[str] | None) -> None:
+    soon = timezone.now() + timedelta(minutes=5)
+    cast.mate.token, _ = actions.create_token(actor=cast.mate, name="short", scopes=scopes, expires_at=soon)
+    more: dict[str, Any] = {"actor": cast.mate, "name": "y", "scopes": scopes}
+    made, _ = actions.create_token(**more)
+    assert made.expires_at == soon
+    with pytest.raises(Forbidden, match="ends before that"):
+        actions.create_token(**more, expires_at=soon + timedelta(days=1))
