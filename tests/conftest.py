@@ -65,6 +65,7 @@ from django.db import connection  # noqa: E402
 from django.db.models.signals import post_migrate  # noqa: E402
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 
+import dashboard.http.signed_in  # noqa: E402, F401  # it records sign-ins by a signal: a server has it before the first one
 from dashboard.setup.machine import find_chromium  # noqa: E402
 from runs.models import Run  # noqa: E402
 from runs.serving.password_hashing import Hasher  # noqa: E402
