@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from django.db.models import Q
 from django.utils import timezone
 
 from runs.audit.acts import Act
 from runs.audit.recording import record
-from runs.models import Attempt, Node, Placement, Project, Run, Secret, SecretUse, User
+from runs.models import (
+    Attempt,
+    GroupRole,
+    Membership,
+    Node,
+    Placement,
+    Project,
+    Run,
+    Secret,
+    SecretUse,
+    User,
+)
 from runs.secrets.notebook_tokens import TOKEN_VARIABLE, token_of
 from runs.secrets.storage_keys import keyring_of_project, living_keys
 from runs.secrets.store import open_newest, secrets_of
@@ -105,7 +117,16 @@ def uses_of(run: Run) -> list[SecretUse]:
 
 def _find(reference: SecretReference, project: Project, person: User | None) -> Secret | None:
     owner = person if reference.is_personal else project
+    if owner is person and person is not None and not _is_in(person, project):
+        return None  # what restarts their run once they left is others' doing
     return None if owner is None else secrets_of(owner).filter(name=reference.name, version__gt=0).first()
+
+
+def _is_in(person: User, project: Project) -> bool:
+    """Whether the person has any role in the project still."""
+    by_group = GroupRole.objects.filter(Q(project=project) | Q(project=None), group__user=person)
+    is_member = person.is_superuser or Membership.objects.filter(project=project, user=person).exists()
+    return person.is_active and (is_member or by_group.exists())
 
 
 def _shown(reference: SecretReference) -> str:
@@ -114,6 +135,8 @@ def _shown(reference: SecretReference) -> str:
 
 def _sentence(reference: SecretReference, project: Project, person: User | None) -> str:
     if reference.is_personal:
+        if person is not None and not _is_in(person, project):
+            return f"{person}, whose secret {reference.name} the run names, is not in project {project.name} any more."
         return f"{person or 'Whoever launched this'} has no secret {reference.name}."
     return f"Project {project.name} has no secret {reference.name}."
 

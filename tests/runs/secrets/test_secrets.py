@@ -196,6 +196,16 @@ def test_a_node_gets_the_secrets_of_attempts_that_are_placed_there(cast: Cast) -
     assert next((one["name"], one["version"], one["node"]) for one in shown) == ("HF_TOKEN", 1, node.name)
 
 
+def test_a_personal_secret_is_not_given_once_its_person_left_the_project(cast: Cast) -> None:
+    actions.set_secret(actor=cast.mate, project=None, name="MINE", value=VALUE)
+    node = make_node(cast.cluster)
+    attempt = make_attempt(make_run(cast, spec=with_secrets("F=mine:MINE")), [node])
+    assert len(give(node, attempt.pk)[1].secrets) == 1
+    actions.remove_member(actor=cast.owner, project=cast.project, user=cast.mate)
+    with pytest.raises(SecretMissing, match="not in project default any more"):
+        give(node, attempt.pk)
+
+
 def test_only_an_administrator_changes_the_key(cast: Cast) -> None:
     assert Api(cast.owner)("POST", "/secrets/rotate-key").status_code == 403
     keep(cast)
