@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainyard.cli.parser import build_parser
+from trainyard.cli.programs import PROGRAMS
 from trainyard.spec import parse_spec
 from trainyard.spec.__main__ import products, tables
 from trainyard.spec.document import load_spec_file, parse_document
@@ -81,4 +82,4 @@ def test_every_example_is_a_valid_spec_and_each_axis_has_one() -> None:
 
 def test_every_command_says_what_it_does() -> None:
     for name, parser in commands(build_parser()):
-        assert parser.description or name in ("up", "node", "doctor", "tls", "backup", "restore", "sign-in-link"), name
+        assert parser.description or name in PROGRAMS, name
