@@ -13,6 +13,8 @@ from enum import StrEnum
 from runs.status import FINAL, Status
 from trainyard.contract.facts import TimeDocument
 
+REPORTED_WITHIN_S = 5.0  # an end that is known by then was reported as ends are: nobody waited for its detection
+
 
 class Outcome(StrEnum):
     """How an attempt ended."""
@@ -208,7 +210,11 @@ def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[Piece]:
             # The step that broke off is trained again, where somebody does.
             marks.append(("productive_s" if attempt.is_last else "recomputed_s", attempt.broke_at))
         tail = "detection_s"
-    elif attempt.outcome == Outcome.FINISHED and attempt.over_at is not None:
+    elif (
+        attempt.outcome == Outcome.FINISHED
+        and attempt.over_at is not None
+        and attempt.end - attempt.over_at > REPORTED_WITHIN_S
+    ):
         marks.append(("productive_s", attempt.over_at))
         tail = "detection_s"
     elif attempt.is_silent and attempt.first_step_at is not None:
