@@ -13,7 +13,7 @@ const LARGER = [
   [1e18, "E"],
   [1e15, "P"],
 ]; // before a unit only: 2 PFLOP is a word, 2P is none
-const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+export const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 /** @type {[number, string, number, string][]} */
 const SPANS = [
   [86400, "d", 3600, "h"],

@@ -1,5 +1,5 @@
 // Pure: what stands at the ticks of an axis.
-import { count, duration, tick as short, size } from "../../shared/format.js";
+import { BYTES, count, duration, tick as short, size } from "../../shared/format.js";
 
 /** @type {[number, string][]} */
 const SCALES = [
@@ -42,7 +42,12 @@ export function logLabels(ticks) {
 
 /** @param {number[]} ticks */
 export function sizeLabels(ticks) {
-  return ticks.map((tick) => size(tick).replace(".0 ", " "));
+  const rough = ticks.map((tick) => size(tick).replace(".0 ", " "));
+  if (areApart(rough)) return rough;
+  const unit = size(Math.max(...ticks.map(Math.abs))).replace(/^.* /, "");
+  const amounts = ticks.map((tick) => tick / 1024 ** BYTES.indexOf(unit));
+  const digits = [2, 3, 4, 5, 6].find((one) => areApart(amounts.map((amount) => amount.toFixed(one)))) ?? 7;
+  return amounts.map((amount) => `${amount.toFixed(digits)} ${unit}`);
 }
 
 /** @param {number[]} ticks */
@@ -71,7 +76,8 @@ export function spanLabels(ticks) {
   /** @param {number} tick @returns {string} */
   const text = (tick) =>
     tick === 0 ? "0" : isFine ? `${numberLabels(ticks)[ticks.indexOf(tick)]} s` : duration(Math.abs(tick));
-  return ticks.map((tick) => (tick < 0 && !isFine ? `−${text(tick)}` : text(tick)));
+  const rough = ticks.map((tick) => (tick < 0 && !isFine ? `−${text(tick)}` : text(tick)));
+  return areApart(rough) ? rough : ticks.map((tick) => `${count(tick).replace("-", "−")} s`);
 }
 
 // The time of day; the day where it is another than at the tick before.
@@ -95,6 +101,11 @@ export function clock(seconds, step = 1) {
   const fine = step < 1 ? `.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
   const time = `${two(at.getHours())}:${two(at.getMinutes())}${step < 60 ? `:${two(at.getSeconds())}${fine}` : ""}`;
   return { day: at.toLocaleDateString("en-US", { month: "short", day: "numeric" }), time };
+}
+
+/** @param {string[]} labels */
+function areApart(labels) {
+  return new Set(labels).size === labels.length;
 }
 
 // How many decimals it takes to write a step: of 0.25 two.

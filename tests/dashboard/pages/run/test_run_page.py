@@ -44,6 +44,13 @@ def test_every_tab_has_the_header_in_its_first_response(
     assert f'data-socket="/ws/runs/{run.pk}/"' in text
 
 
+def test_before_its_log_was_counted_a_page_does_not_say_that_there_are_no_errors(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    text = text_of(as_user(cast.viewer), f"/runs/{make_run().pk}/logs/")
+    assert "data-errors" in text and "No errors" not in " ".join(text.split())
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_a_run_of_another_project_does_not_exist(tab: str, cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     assert as_user(cast.outsider).get(f"/runs/{make_run().pk}/{tab}").status_code == 404

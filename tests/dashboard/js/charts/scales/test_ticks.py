@@ -68,6 +68,20 @@ def test_a_logarithmic_axis_has_powers_and_where_there_are_none_even_ticks(
 
 
 @pytest.mark.parametrize(
+    ("find", "write", "low", "high", "first"),
+    [
+        ("spanTicks", "spanLabels", 90_000, 90_060, "90,000 s"),
+        ("sizeTicks", "sizeLabels", 3.41 * 2**30, 3.44 * 2**30, "3.41 GiB"),
+    ],
+)
+def test_neighbouring_ticks_are_never_called_the_same(
+    find: str, write: str, low: float, high: float, first: str, ticks: Ask
+) -> None:
+    labels = ticks(find, write, low, high, 4)[1]
+    assert len(set(labels)) == len(labels) > 2 and labels[0] == first
+
+
+@pytest.mark.parametrize(
     ("low", "high", "most", "labels"),
     [
         (0, 100, 4, ["0", "30 s", "1 min", "1 min 30 s"]),
