@@ -33,8 +33,8 @@ A cluster otherwise takes the runs of the projects that it is for.
 
 A token may do what its owner may, cut down to its `scopes` (the names of the table), its `projects` and its end.
 `AREA:write` stands for everything in an area that changes something, such as `runs:write`. A token for some projects
-does nothing outside of them, and a token that makes a token gives no more than it has. Your account shows when and
-from which address each was used last.
+does nothing outside of them, and a token that makes a token gives no more than it has, and no longer. Your account
+shows when and from which address each was used last.
 
 A service account is an owner of tokens that is nobody's. It belongs to one project, has a role there, and never signs
 in.

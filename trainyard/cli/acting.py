@@ -64,7 +64,7 @@ def act_on_node(client: Client, arguments: argparse.Namespace, screen: Screen) -
 
 def create_token(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     made = client.create_token(arguments.name, arguments.expires)
-    ends = f" It ends at {made['expires_at']}." if made["expires_at"] else ""
+    ends = f" It ends at {made['expires_at']}." if made.get("expires_at") else ""
     screen.say(f"This is shown once; whoever has it acts as you.{ends}")
     screen.line(made["token"])
     return 0

@@ -258,7 +258,7 @@ class Preflight(TypedDict):
 
 class NewToken(TypedDict):
     token: str  # shown this once
-    expires_at: str | None
+    expires_at: NotRequired[str | None]
 
 
 class Me(TypedDict):

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 from http import HTTPStatus
+from http.client import HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -53,8 +54,10 @@ def ask(one: socket.socket, token: str, *more: str, path: str = "/api/v1/me") ->
     place = "{}:{}".format(*one.getpeername())
     lines = (f"GET {path} HTTP/1.1", f"Host: {place}", f"Authorization: Bearer {token}", *more, "", "")
     one.sendall("\r\n".join(lines).encode())
-    answer = one.recv(65536)
-    return int(answer.split()[1]), answer.decode(errors="replace")
+    answer = HTTPResponse(one)
+    answer.begin()
+    is_socket = answer.status == HTTPStatus.SWITCHING_PROTOCOLS
+    return answer.status, "" if is_socket else answer.read().decode(errors="replace")
 
 
 def test_a_program_of_the_servers_own_user_uses_it_again_and_again(up: Up) -> None:
