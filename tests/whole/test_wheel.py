@@ -89,7 +89,7 @@ def check_pages(up: Up) -> None:
             parts += [str(httpx.URL(style).join(path)) for path in imported]
         assert any("/npm/@tabler/" in part for part in parts)
         assert {part: browser.get(part).status_code for part in parts} == dict.fromkeys(parts, 200)
-        link = next(word for word in up.output.split() if "/sign-in/" in word)
+        link = next(word for word in up.wait_until_said("Sign in (").split() if "/sign-in/" in word)
         home = browser.get(link, follow_redirects=True)
         if "<form" in home.text and "/sign-in/" in str(home.url):  # the link asks for a click
             token = re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', home.text)[0]
