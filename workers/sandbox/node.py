@@ -188,16 +188,6 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
     )
 
 
-def _has_own_tmp(setting: str, mechanism: Mechanism) -> bool:
-    """Whether attempts have a /tmp of their own. Raises CannotIsolate."""
-    if setting.lower() not in ("", "own", "host"):
-        raise CannotIsolate(f"{TMP}: {setting[:40]!r} is neither host nor own.")
-    is_own = setting.lower() == "own"
-    if is_own and not mechanism.has_namespace:
-        raise CannotIsolate(f"{TMP}=own needs mounts, which this machine does not allow.")
-    return is_own
-
-
 def _is_own(name: str, environ: Mapping[str, str], *, default: str = "host") -> bool:
     """Whether attempts have one of their own. Raises CannotIsolate."""
     given = environ.get(name, "").lower() or default
