@@ -31,6 +31,7 @@ MOST_TIMES = 2  # the same status or event within one attempt
 ADDS_UP_WITHIN_S = 0.5
 NODES = ("steady", "jumping", "spare")
 NUM_HISTORIES = 10 * NUM_SEEDS
+HEAD = "| seed | faults | attempts | curve equal | lost | doubled | first cause | times add up | flaps |"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,7 @@ def undisturbed(stage: Stage) -> dict[int, float]:
     """The loss of each step of the run without faults."""
     run = submit(stage.scene)
     assert stage.scene.yard.wait_for_end(run)["status"] == "SUCCEEDED"
+    print(f"\n{HEAD}", flush=True)
     return {step: only(values) for step, values in stage.scene.yard.losses(run).items()}
 
 
@@ -75,7 +77,6 @@ def test_after_two_faults_at_once_the_run_is_what_it_would_have_been(
     run = stage.scene.yard.wait_for_end(stage.run, 300)
     row, problems = judge(stage, run, (first, second), undisturbed, name)
     request.config.stash.setdefault(ROWS, []).append(row)
-    print(f"  {row}", flush=True)
     if problems:
         stage.scene.print_history(stage.run)
     stage.scene.yard.http.delete(f"/runs/{stage.run}")
@@ -119,8 +120,12 @@ def judge(
     lost = len(set(range(1, last + 1)) - losses.keys())
     doubled = num_doubled(scene.yard, stage.run)
     problems += [f"{lost} steps are lost"] * bool(lost) + [f"{doubled} points are doubled"] * bool(doubled)
-    problems += time_problems(run) + blame_problems(scene, stage.run, faults) + flaps(scene, stage.run)
-    misblamed = int(any(problem.startswith("blamed") for problem in problems))
+    times, blame, flapping = time_problems(run), blame_problems(scene, stage.run, faults), flaps(scene, stage.run)
+    problems += times + blame + flapping
+    misblamed = len(blame)
+    cause = next(iter(causes_of(scene, stage.run)), {"class": "none"})["class"]
+    columns = (scene.seed, name, run["attempt"], not differing, lost, doubled, cause, not times, flapping)
+    print("|", *(f"{one} |" for one in columns), flush=True)
     return Row(name, scene.seed, run["attempt"] or 0, len(losses), lost, doubled, scene.num_wrong, misblamed), problems
 
 
@@ -139,13 +144,17 @@ def time_problems(run: Document) -> list[str]:
 
 def blame_problems(scene: Scene, run: str, faults: tuple[Fault, Fault]) -> list[str]:
     harmful = [fault for fault in faults if fault.blames]
-    causes = [attempt["cause"] for attempt in scene.yard.attempts(run) if attempt["cause"] is not None]
+    causes = causes_of(scene, run)
     if not causes:
         return []
     blamed = harmful if harmful and harmful[0].is_late else harmful[:1]
     if causes[0]["class"] in {name for fault in blamed for name in fault.blames}:
         return []
     return [f"blamed {causes[0]['class']} ({causes[0]['sentence']}), not {[fault.name for fault in blamed]}"]
+
+
+def causes_of(scene: Scene, run: str) -> list[Document]:
+    return [attempt["cause"] for attempt in scene.yard.attempts(run) if attempt["cause"] is not None]
 
 
 def flaps(scene: Scene, run: str) -> list[str]:

@@ -1,11 +1,15 @@
-"""Faults of which two come at once: a process is killed or stands still, a disk is full, a clock jumps, a person asks
-for something. What passes by itself is undone by ``Stage.undo``; a rank or a supervisor that stands still is for
-Trainyard to end."""
+"""Faults of which two come at once: a process is killed or stands still, a disk is full, a data cache too small, a
+clock jumps, a person asks for something. What passes by itself is undone by ``Stage.undo``; a rank or a supervisor that
+stands still is for Trainyard to end."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import os
 import random
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +26,7 @@ from tests.disks import fill
 from tests.up_process import wait_until
 from tests.whole.runs import FINAL
 from trainyard.contract.base import JsonObject
+from workers.training.data.storage.cache import limit_bytes
 
 HOUR_S = 3600
 SERVER = ("control", "ingest", "web", "valkey")
@@ -128,6 +133,31 @@ def disk_is_full(stage: Stage, _: random.Random) -> None:
     stage.undo.callback(fill(stage.disk).unlink)
 
 
+def cache_is_small(stage: Stage, choice: random.Random) -> None:
+    """Take a node's whole data cache, as another run's data do that are in use: what attempts read there is gone, and
+    does not fit in again."""
+    for cache in (stage.nodes.home(choice.choice(stage.node_names)) / "cache" / "projects").glob("*"):
+        for entry in cache.iterdir():
+            if entry.is_dir() and not entry.name.startswith("."):
+                shutil.rmtree(entry)
+        others, lock = cache / "others-data", cache / ".others-data.lock"
+        stage.undo.callback(shutil.rmtree, others, ignore_errors=True)
+        stage.undo.callback(os.close, in_use(lock, like=cache))
+        others.mkdir()
+        try:
+            (others / "samples").write_bytes(bytes(limit_bytes(cache)))
+        except OSError as error:
+            assert error.errno == errno.ENOSPC, error  # then the disk is full, and the cache has no room either
+
+
+def in_use(lock: Path, *, like: Path) -> int:
+    """Return a descriptor that holds the lock of an entry of the cache; who may write ``like`` may open it."""
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    os.fchown(descriptor, like.stat().st_uid, like.stat().st_gid)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
 def clock_jumps(stage: Stage, choice: random.Random) -> None:
     stage.clock.write_text(str(choice.choice((-HOUR_S, HOUR_S))))
     stage.undo.callback(stage.clock.write_text, "0")
@@ -172,6 +202,7 @@ FAULTS = (
     stopped("zygote"),
     *(stopped(name) for name in SERVER),
     Fault("disk full", disk_is_full, ("disk-full",), is_late=True),
+    Fault("cache small", cache_is_small, ("node-unfit",), is_late=True),
     Fault("clock jumps", clock_jumps),
     Fault("pause", pause, BY_REQUEST),
     Fault("stop", stop, BY_REQUEST),
