@@ -20,6 +20,7 @@ from runs.models.access import digest_of
 
 TOKEN_PREFIX = "ty_"
 MACHINE_PREFIX = f"{TOKEN_PREFIX}machine_"  # of what stands in client.toml, which is no token: see token_of_machine
+BY_LIVE_TOKEN = Q(by_token=None) | Q(by_token__revoked_at=None)  # made in a session, or by a token not revoked
 USED_EVERY = timedelta(minutes=1)  # how exactly a token's last use is known
 
 
@@ -78,8 +79,12 @@ def require_administrator(user: Someone) -> None:
 
 def open_invitations() -> QuerySet[Invitation]:
     """Those not used and not too old, from people who may still invite to that role."""
+    return Invitation.objects.filter(pk__in=_still_allowed(_unused_invitations()))
+
+
+def _unused_invitations() -> QuerySet[Invitation]:
     found = Invitation.objects.filter(accepted_at=None, expires_at__gt=timezone.now(), created_by__is_active=True)
-    return Invitation.objects.filter(pk__in=_still_allowed(found.select_related("project", "created_by")))
+    return found.filter(BY_LIVE_TOKEN).select_related("project", "created_by")
 
 
 def _still_allowed(invitations: Iterable[Invitation]) -> list[str]:
@@ -90,10 +95,7 @@ def _still_allowed(invitations: Iterable[Invitation]) -> list[str]:
 
 def get_invitation(secret: str) -> Invitation:
     """Return the open invitation with that secret. Raises NotFound where there is none, or none any more."""
-    found = Invitation.objects.filter(
-        digest=digest_of(secret), accepted_at=None, expires_at__gt=timezone.now(), created_by__is_active=True
-    )
-    invitation = found.select_related("project", "created_by").first()
+    invitation = _unused_invitations().filter(digest=digest_of(secret)).first()
     if invitation is None or not _still_allowed([invitation]):
         raise NotFound("This invitation is unknown, already used, withdrawn, or too old.")
     return invitation
@@ -101,7 +103,7 @@ def get_invitation(secret: str) -> Invitation:
 
 def join_tokens_that_open() -> QuerySet[JoinToken]:
     """Those not used and not too old, from people who may still change their cluster."""
-    found = JoinToken.objects.filter(used_at=None, expires_at__gt=timezone.now())
+    found = JoinToken.objects.filter(BY_LIVE_TOKEN, used_at=None, expires_at__gt=timezone.now())
     from_people = found.filter(placement=None, created_by__is_active=True).select_related("created_by", "cluster")
     allowed = [one.pk for one in from_people if one.created_by and can_manage_cluster(one.created_by, one.cluster)]
     return found.filter(Q(pk__in=allowed) | Q(placement__attempt__ended_at=None, placement__isnull=False))

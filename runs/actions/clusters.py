@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from runs import broadcast
 from runs.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
+from runs.actions.people.handed_out import end_of
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.checks import SettingsError
 from runs.engines.cluster_settings.fields import secret_names
@@ -114,11 +115,16 @@ def delete_cluster(*, actor: User, cluster: Cluster) -> None:
 
 @with_rights_held
 def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
-    """Return a token and its secret, which is shown this once and lets one machine in within a day."""
+    """Return a token and its secret, which is shown this once and lets one machine in within a day, and
+    no longer than the token that makes it."""
     require_manager(actor, cluster)
     secret = "join_" + secrets.token_urlsafe(32)
     token = JoinToken.objects.create(
-        cluster=cluster, digest=digest_of(secret), created_by=actor, expires_at=timezone.now() + TOKEN_LIFE
+        cluster=cluster,
+        digest=digest_of(secret),
+        created_by=actor,
+        by_token=actor.token,
+        expires_at=end_of(TOKEN_LIFE, actor),
     )
     return token, pin(secret)
 

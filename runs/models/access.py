@@ -27,6 +27,8 @@ class Token(models.Model):
     digest = models.CharField(max_length=64, unique=True, editable=False)
     scopes = models.JSONField(null=True, blank=True)
     project_ids = models.JSONField(null=True, blank=True)
+    # The token that made it, with which it ends; None: a person did, in a session. Rows below have the same column.
+    by_token = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     last_address = models.CharField(max_length=45, blank=True)

@@ -216,6 +216,7 @@ class Invitation(models.Model):
     role = models.CharField(max_length=12, choices=Role.choices, default=Role.MEMBER)
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    by_token = models.ForeignKey("runs.Token", on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     accepted_at = models.DateTimeField(null=True, blank=True)

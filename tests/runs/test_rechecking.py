@@ -89,6 +89,20 @@ def test_a_service_accounts_token_is_made_before_its_maker_loses_the_role_or_not
     assert not Token.objects.filter(user=account, revoked_at=None).exists(), "the closing ends every token"
 
 
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_a_token_that_is_made_while_its_maker_is_revoked_opens_nothing(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, secret = actions.create_token(actor=cast.mate, name="leaked")
+
+    def revoke() -> None:
+        actions.revoke_token(actor=cast.mate, token_id=token.pk)
+
+    with meanwhile(monkeypatch, tokens, "_require_within", revoke):
+        _, made = actions.create_token(actor=user_of_token(secret) or cast.mate, name="child")
+    assert user_of_token(made) is None
+
+
 @pytest.mark.parametrize("loss", ["role", "account", "token"])
 def test_a_run_whose_code_took_long_to_fetch_is_not_queued_for_who_lost_the_right(
     cast: Cast, monkeypatch: pytest.MonkeyPatch, loss: str

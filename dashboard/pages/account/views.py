@@ -105,7 +105,7 @@ def token_view(token: Token, now: datetime) -> TokenView:
 
 def _show(request: HttpRequest, *, status: int = 200, **context: object) -> HttpResponse:
     user, now = person(request), timezone.now()
-    tokens = Token.objects.filter(user=user, revoked_at=None)
+    tokens = Token.objects.filter(user=user, revoked_at=None).select_related("by_token")
     around = {
         "tokens": [token_view(token, now) for token in tokens],
         "lives": LIVES,

@@ -173,7 +173,7 @@ class Around(Rights, StorageUsage):
 def around(request: HttpRequest, project: Project) -> Around:
     held = permissions_in(request.user, project)
     may_manage = Permission.MEMBERS_MANAGE in held
-    invitations = open_invitations().filter(project=project)
+    invitations = open_invitations().filter(project=project).select_related("created_by", "by_token")
     roles = [(role.value, role.label, MEANINGS[role]) for role in Role if permissions_of(role) <= held]
     time = time_of_all(Run.objects.filter(project=project), timezone.now())
     return {
@@ -182,7 +182,7 @@ def around(request: HttpRequest, project: Project) -> Around:
         "projects": visible_projects(request.user),
         "members": member_rows(request, project, held, roles),
         "git_keys": project.git_keys.all() if Permission.GIT_KEYS_READ in held else [],
-        "invitations": invitations.select_related("created_by") if Permission.INVITATIONS_READ in held else [],
+        "invitations": invitations if Permission.INVITATIONS_READ in held else [],
         "secrets": project.secrets.all() if Permission.SECRETS_READ in held else [],
         "may_see_secrets": Permission.SECRETS_READ in held,
         "may_set": Permission.SECRETS_WRITE in held,

@@ -21,7 +21,7 @@ from runs.access import (
     require_project_maker,
     with_rights_held,
 )
-from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.handed_out import end_of, void_handed_out
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
 from runs.refused import Refused
@@ -50,7 +50,8 @@ def create_project(*, actor: User, name: str) -> Project:
 
 @with_rights_held
 def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tuple[Invitation, str]:
-    """Return an invitation and its secret, which is shown this once and works for one person within a week."""
+    """Return an invitation and its secret, which is shown this once and works for one person within a week, and
+    no longer than the token that makes it."""
     require_grant(actor, project, role)
     secret = secrets.token_urlsafe(32)
     invitation = Invitation(
@@ -59,9 +60,10 @@ def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tup
         role=role,
         digest=digest_of(secret),
         created_by=actor,
-        expires_at=timezone.now() + INVITATION_LIFE,
+        by_token=actor.token,
+        expires_at=end_of(INVITATION_LIFE, actor),
     )
-    invitation.clean_fields(exclude=["digest", "created_by"])
+    invitation.clean_fields(exclude=["digest", "created_by", "by_token"])
     invitation.clean()
     invitation.save()
     return invitation, secret

@@ -27,6 +27,7 @@ from runs.access import (
     scope_permissions,
     with_rights_held,
 )
+from runs.actions.people.handed_out import end_tokens
 from runs.models import Token, User
 from runs.models.access import digest_of
 from runs.refused import Refused
@@ -72,6 +73,7 @@ def create_token(
         project_ids=project_ids,
         digest=digest_of(secret),
         expires_at=expires_at,
+        by_token=actor.token,
     )
     if actor.token is not None:
         _require_within(token, actor.token)
@@ -81,15 +83,15 @@ def create_token(
 
 
 def revoke_token(*, actor: User, token_id: str) -> Token:
-    """Revoke a token: one's own, a service account's, and as an administrator anybody's. Raises NotFound for others."""
+    """Revoke a token, and what it made: one's own, a service account's, and as an administrator anybody's. Raises
+    NotFound for others."""
     token = Token.objects.select_related("user__service_of").filter(pk=token_id).first()
     if token is None or not may_revoke(actor, token):
         raise NotFound(f"You have no token {token_id!r}.")
     if token.user_id == actor.pk:
         require_account(actor, Permission.ACCOUNT_MANAGE)
-    if token.revoked_at is None:
-        token.revoked_at = timezone.now()
-        token.save(update_fields=["revoked_at"])
+    if end_tokens(Token.objects.filter(pk=token.pk)):
+        token.refresh_from_db(fields=["revoked_at"])
         log.info("token.revoked", token=token.pk, user=token.user_id, actor=actor.pk)
     return token
 
@@ -103,12 +105,13 @@ def may_revoke(actor: User, token: Token) -> bool:
 
 
 def revoke_tokens(*, actor: User, user: User) -> int:
-    """Revoke all tokens of a person: one's own, and as an administrator anybody's. Return how many there were."""
+    """Revoke all tokens of a person, and what they made: one's own, and as an administrator anybody's. Return how many
+    there were."""
     tokens = live_tokens(tokens_of(actor, user))
     if user == actor:
         require_account(actor, Permission.ACCOUNT_MANAGE)
     log.info("token.all_revoked", user=user.pk, actor=actor.pk)
-    return tokens.update(revoked_at=timezone.now())
+    return end_tokens(tokens)
 
 
 def tokens_of(actor: User, user: User) -> QuerySet[Token]:

@@ -12,8 +12,8 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from runs.access import is_last_administrator
-from runs.actions.people.handed_out import void_handed_out
+from runs.access import is_last_administrator, with_rights_held
+from runs.actions.people.handed_out import end_tokens, void_handed_out
 from runs.models import (
     BrowserSession,
     Identity,
@@ -47,13 +47,9 @@ def end_rows(rows: Collection[BrowserSession]) -> None:
         log.info("session.ended", user=row.user_id, session=row.pk)
 
 
-def end_tokens(user: User) -> None:
-    user.tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
-
-
 WAYS_IN = (
     Way(BrowserSession, "user", lambda user: end_rows(list(user.browser_sessions.all()))),
-    Way(Token, "user", end_tokens),
+    Way(Token, "user", lambda user: end_tokens(user.tokens.all())),
     Way(SignInLink, "user", lambda user: user.sign_in_links.filter(used_at=None).delete()),
     Way(Invitation, "created_by", lambda user: Invitation.objects.filter(created_by=user, accepted_at=None).delete()),
     Way(
@@ -73,6 +69,7 @@ WAYS_IN = (
 )
 
 
+@with_rights_held
 def end_ways_in(user: User, *, is_handed_over: bool = False) -> None:
     """End all that lets the person in, and what they let others in by. ``is_handed_over``: the account is somebody
     else's from now on, so that their second factors and their accounts at providers go, too.
@@ -90,6 +87,7 @@ def end_ways_in(user: User, *, is_handed_over: bool = False) -> None:
     log.info("person.ways_in_ended", user=user.pk, is_handed_over=is_handed_over)
 
 
+@with_rights_held
 def disable(user: User) -> None:
     """Let nobody in as this person until they are enabled. Refused for the last administrator."""
     refuse_last_administrator(user)

@@ -61,6 +61,7 @@ class InvitationOut(Schema):
     created_at: str
     expires_at: str
     accepted_at: str | None
+    made_by: str | None = Field(description="id of the token that made it, with which it ends; null: a person did")
 
 
 class NewInvitation(InvitationOut):
@@ -175,6 +176,7 @@ def _invitations(rows: Sequence[Invitation]) -> list[InvitationOut]:
             created_at=stamp(row.created_at),
             expires_at=stamp(row.expires_at),
             accepted_at=stamp(row.accepted_at),
+            made_by=row.by_token_id,
         )
         for row in rows
     ]

@@ -39,6 +39,7 @@ class TokenOut(Schema):
     last_address: str
     expires_at: str | None
     revoked_at: str | None
+    made_by: str | None = Field(description="id of the token that made it, with which it ends; null: a person did")
 
 
 class TokensQuery(ListQuery):
@@ -144,6 +145,7 @@ def tokens_out(rows: Sequence[Token]) -> list[TokenOut]:
             last_address=row.last_address,
             expires_at=stamp(row.expires_at),
             revoked_at=stamp(row.revoked_at),
+            made_by=row.by_token_id,
         )
         for row in rows
     ]
