@@ -3,11 +3,13 @@ knows it: they stay."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import migrations, models
 from django.db.models import deletion
 
 
-def by_token() -> models.ForeignKey:
+def by_token() -> models.ForeignKey[Any, Any]:
     return models.ForeignKey(blank=True, null=True, on_delete=deletion.CASCADE, related_name="+", to="runs.token")
 
 
