@@ -109,7 +109,7 @@ class HeldFolder:
             above = waiting.pop()
             try:
                 with self.folder(above or ".") as folder, os.scandir(folder.descriptor) as entries:
-                    here = sorted((one.name, one.stat(follow_symlinks=False)) for one in entries)
+                    here = sorted(found for one in entries for found in _facts_of(one))
             except OSError:
                 continue
             names = [(f"{above}/{name}" if above else name, facts) for name, facts in here if name not in without]
@@ -141,11 +141,17 @@ class HeldFolder:
             os.close(descriptor)
 
 
+def _facts_of(entry: os.DirEntry[str]) -> list[tuple[str, os.stat_result]]:
+    with contextlib.suppress(OSError):  # it may have gone meanwhile, and the others have not
+        return [(entry.name, entry.stat(follow_symlinks=False))]
+    return []
+
+
 def open_below(folder: int, name: str, flags: int) -> int:
     """Return a descriptor of what has this name below the folder, made with mode 0600 where ``flags`` say so. No link
     is followed. Raises OSError."""
     parts = PurePosixPath(name).parts or (".",)
-    if name.startswith("/") or ".." in parts:
+    if name.startswith("/") or ".." in parts or "\0" in name:  # C would take what stands before it for the name
         raise OSError(errno.EXDEV, "leads out of the folder", name)
     flags |= os.O_NOFOLLOW | os.O_CLOEXEC
     if has_openat2():
@@ -224,8 +230,8 @@ def _openat2(folder: int, name: str, flags: int) -> int:
     how = _How(flags, 0o600 if flags & os.O_CREAT else 0, BENEATH | NO_LINKS | NO_MAGIC_LINKS)
     path, size = os.fsencode(name), ctypes.c_size_t(ctypes.sizeof(how))
     while (descriptor := _library().syscall(ctypes.c_long(OPENAT2), folder, path, ctypes.byref(how), size)) < 0:
-        number = ctypes.get_errno()
-        if number not in (errno.EAGAIN, errno.EINTR):
+        # Not EAGAIN: whoever holds a lease on the file (fcntl) would keep us trying for 45 s, each time.
+        if (number := ctypes.get_errno()) != errno.EINTR:
             raise OSError(number, os.strerror(number), name)
     return int(descriptor)
 

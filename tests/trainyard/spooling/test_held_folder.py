@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,8 +42,9 @@ def folder(tmp_path: Path, way: None) -> Iterator[HeldFolder]:
 
 
 @pytest.mark.parametrize(
-    "name", ["out/key", "up/outside/key", "../outside/key", "deep/../../outside/key", "key", "in/file", "/etc/passwd"]
-)
+    "name", ["out/key", "up/outside/key", "../outside/key", "deep/../../outside/key", "key", "in/file", "/etc/passwd",
+             "deep/file\0"],
+)  # fmt: skip
 def test_no_link_and_no_name_leads_out(folder: HeldFolder, tmp_path: Path, name: str) -> None:
     for act in (folder.open_file, folder.append):
         with pytest.raises(OSError):
@@ -111,6 +116,31 @@ def test_a_folder_that_changes_all_the_time_never_leads_out(folder: HeldFolder, 
         over.set()
         thread.join()
     assert found == {b"mine", b"refused"}
+
+
+def test_a_file_that_its_owner_has_leased_does_not_hold_up_who_opens_it(folder: HeldFolder, tmp_path: Path) -> None:
+    """The kernel gives its owner 45 s to let go, and says EAGAIN meanwhile."""
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # as which the kernel tells the owner, here this process
+    leased = os.open(tmp_path / "inside" / "deep" / "file", os.O_RDWR)
+    try:
+        fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        for act in (folder.open_file, folder.append):
+            with pytest.raises(BlockingIOError):
+                act("deep/file")
+    finally:
+        os.close(leased)
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
+
+
+def test_a_file_that_goes_meanwhile_hides_no_other(folder: HeldFolder, tmp_path: Path) -> None:
+    drafts = "import os, itertools\nfor at in itertools.count(): open(str(at), 'w').close(); os.unlink(str(at))"
+    writer = subprocess.Popen([sys.executable, "-c", drafts], cwd=tmp_path / "inside" / "deep")
+    try:
+        found = [dict(folder.walk()) for _ in range(2000)]
+    finally:
+        writer.kill()
+        writer.wait()
+    assert all("deep/file" in names for names in found)
 
 
 def test_a_tree_is_removed_and_nothing_that_its_links_lead_to(folder: HeldFolder, tmp_path: Path) -> None:
