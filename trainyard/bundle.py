@@ -176,7 +176,7 @@ def _leads_inside(name: str, target: str, folders: set[str]) -> bool:
     parts = PurePosixPath(target).parts
     up = next((place for place, part in enumerate(parts) if part != ".."), len(parts))
     above = PurePosixPath(name).parent.parts
-    if not parts or PurePosixPath(target).is_absolute() or ".." in parts[up:] or up > len(above):
+    if not target or PurePosixPath(target).is_absolute() or ".." in parts[up:] or up > len(above):
         return False
     return str(PurePosixPath(*above[: len(above) - up], *parts[up:])) in folders
 
