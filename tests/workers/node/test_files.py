@@ -20,7 +20,7 @@ from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import CodeReference, Order
 from workers.attempt.folder import AttemptFolder
-from workers.node.output import sending
+from workers.node.output import files, sending
 from workers.node.output.files import list_files
 from workers.node.output.sending import carry_out_decision, output_state, upload_finished, upload_output
 from workers.node.output.traces import send_traces
@@ -159,6 +159,20 @@ def test_links_inside_are_kept_and_those_that_lead_outside_are_refused_and_named
         "pipe": "It is no file.",
     }
     assert folder.uploaded_mark.exists() and not folder.is_uploaded(), "the node keeps them until somebody decides"
+
+
+def test_a_link_to_a_folder_counts_as_the_files_that_it_stands_for(
+    folder: AttemptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MAX_FILES", 5)
+    (folder.output / "data").mkdir()
+    for number in range(4):
+        (folder.output / "data" / str(number)).touch()
+    (folder.output / "more").mkdir()
+    (folder.output / "more" / "again").symlink_to("../data")
+    contents = list_files(folder.output)
+    assert [one.name for one in contents.entries] == [*(f"data/{number}" for number in range(4)), "more/again/0"]
+    assert contents.left_out == {"more/again/1": "there are more than 5 files"}
 
 
 def test_a_large_file_goes_in_parts_and_goes_on_where_it_stopped(

@@ -71,8 +71,7 @@ def list_files(root: Path) -> FolderContents:
     left_out: dict[str, str] = {}
     with suppress(FileNotFoundError, NotADirectoryError), HeldFolder.open(root) as folder:
         for name, facts in folder.walk():
-            if len(files) + len(links) >= MAX_FILES:
-                left_out[name] = f"there are more than {MAX_FILES:,} files"
+            if len(files) + len(links) > MAX_FILES:
                 break
             if stamp := stamp_of(facts):
                 files.append(OutputFile(name, root, name, stamp))
@@ -80,7 +79,10 @@ def list_files(root: Path) -> FolderContents:
                 links += _of_link(folder, root, name, left_out)
             else:
                 left_out[name] = "it is no file"
-    return FolderContents([*sorted(files), *sorted(links)], left_out)
+    entries = [*sorted(files), *sorted(links)]
+    if len(entries) > MAX_FILES:  # a link to a folder stands for many
+        left_out[entries[MAX_FILES].name] = f"there are more than {MAX_FILES:,} files"
+    return FolderContents(entries[:MAX_FILES], left_out)
 
 
 def _of_link(folder: HeldFolder, root: Path, name: str, left_out: dict[str, str]) -> list[OutputFile]:
