@@ -21,7 +21,7 @@ MISSING_FILE = ("FileNotFoundError", "IsADirectoryError", "NotADirectoryError", 
 SHELL_SIGNALS = range(129, 160)  # a shell's exit code is 128 and the signal that ended its child
 # The innermost line of a traceback: a signal's handler would stand there otherwise, or the line that it interrupted.
 RAISED_INTERRUPT = re.compile(
-    r"^ +raise KeyboardInterrupt\b.*\n(?:[ ^~]*\n)?(?:\[rank\d+\]: ?)?KeyboardInterrupt", re.M
+    r"^{0} +raise KeyboardInterrupt\b.*\n(?:{0}[ ^~]*\n)?{0}KeyboardInterrupt".format(r"(?:\[rank\d+\]: ?)?"), re.M
 )
 REFUSED_WORDS = 2  # with which argparse ends
 REFUSAL = re.compile(r"(?:\S.*: error|Error): \S")
