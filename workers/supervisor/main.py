@@ -216,7 +216,7 @@ class Supervisor:
                 self._ending.record_killed(self.ranks)
                 kill_children(self._record_exit)
             self._update_groups()
-            self.confinement.name_temporary()
+            self.confinement.keep()
             has_news = self._activity.update(self.ranks)
             self._exits.update(self.ranks)
             if self._hangs.update(self.ranks) or has_news or self._rules.has_news:

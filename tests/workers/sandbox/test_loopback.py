@@ -126,6 +126,30 @@ def test_a_guard_covers_every_way_to_a_socket_and_ends_with_its_holder() -> None
     assert not any(map(is_attached, links)), "nothing is left behind; other nodes of this machine have their own"
 
 
+def test_an_attempt_begins_where_the_kernel_takes_no_further_guard_and_has_its_own_later(
+    node: ControlledNode, open_folder: Path
+) -> None:
+    """A machine that runs more than 64 attempts at once."""
+    users = project_users()
+    if os.geteuid() != 0 or (why := why_not_guarded(users)):
+        pytest.skip("the kernel takes no guard from this user" if os.geteuid() else why)
+    open_folder.chmod(0o777)
+    begun, stop = open_folder / "begun", open_folder / "stop"
+    node.start(TRAINYARD_RANK_LOOPBACK="own")
+    wait = f"import os, time\nopen({str(begun)!r}, 'w')\nwhile not os.path.exists({str(stop)!r}): time.sleep(0.05)\n"
+    others = [Guard(users) for _ in range(65)]
+    try:
+        assert why_not_guarded(users) == "", "a node that starts now is guarded too"
+        order = launched(node, wait, "any", 1)
+        until(begun.exists, 30.0, lambda: node.report(order))
+    finally:
+        for one in others:
+            one.close()
+    until(lambda: not is_reached((socket.AF_INET, socket.SOCK_STREAM), users[0], users[0] + 1), 10.0)
+    stop.touch()
+    assert node.wait_for(order, "ended")["reason"] is None
+
+
 def link_id(descriptor: int) -> int:
     info = ctypes.create_string_buffer(64)
     bpf(INFO_OF_DESCRIPTOR, struct.pack("=IIQ", descriptor, len(info), ctypes.addressof(info)))

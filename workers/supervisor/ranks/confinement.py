@@ -60,8 +60,14 @@ class Confinement:
         """Where the ranks find each other: its interface is theirs."""
         return LOOPBACK if self._has_own_network else self._address
 
+    def keep(self) -> None:
+        """Call it now and then: what clears /tmp of old files takes the name away, and a guard may have to wait."""
+        self.name_temporary()
+        if self._guard is not None:
+            self._guard.hold()
+
     def name_temporary(self) -> Path:
-        """Return TMPDIR of the ranks. Call it now and then: what clears /tmp of old files takes the name away."""
+        """Return TMPDIR of the ranks."""
         if self.isolation.has_own_tmp and not self._has_containers:
             return Path(TEMPORARY[0])
         return give_name(self._folder)
