@@ -5,7 +5,7 @@ As with points the newest attempt wins: it hides older items of the same name an
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -91,18 +91,33 @@ class Place(NamedTuple):
 
 def media_list(run_id: str) -> list[MediaName]:
     """Return each name with its labels and kind: how many items, the first and the last step."""
-    rows = Media.objects.filter(run_id=run_id).values("name", "labels_key", "kind")
-    found = rows.annotate(count=Count("pk"), first_step=Min("step"), last_step=Max("step"), some=Min("pk"))
-    ordered = list(found.order_by("name", "labels_key", "kind"))
+    names = ("name", "labels_key", "kind")
+    rows = Media.objects.filter(run_id=run_id).values(*names, "attempt")
+    figures = {"count": Count("pk"), "first_step": Min("step"), "last_step": Max("step")}
+    ordered = list(rows.annotate(some=Min("pk"), **figures).order_by(*names, "attempt"))
     labels: dict[int, dict[str, str]] = {}
     for start in range(0, len(ordered), IDS_PER_QUERY):
         some = [row["some"] for row in ordered[start : start + IDS_PER_QUERY]]
         labels.update(Media.objects.filter(pk__in=some).values_list("pk", "labels"))
-    return [
-        {"labels": labels[row["some"]], "name": row["name"], "kind": row["kind"], "count": row["count"],
-         "first_step": row["first_step"], "last_step": row["last_step"]}
-        for row in ordered
-    ]  # fmt: skip
+    found: dict[tuple[str, ...], MediaName] = {}
+    firsts: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for row in ordered:
+        firsts[row["name"], row["labels_key"]].append((row["attempt"], row["first_step"]))
+    for row in ordered:
+        newer = [first for attempt, first in firsts[row["name"], row["labels_key"]] if attempt > row["attempt"]]
+        place = {name: row[name] for name in (*names, "attempt")}
+        if min(newer, default=row["last_step"] + 1) <= row["last_step"]:  # some are hidden
+            row |= Media.objects.filter(run_id=run_id, step__lt=min(newer), **place).aggregate(**figures)
+        if not row["count"]:
+            continue
+        key = tuple(row[name] for name in names)
+        own = found.setdefault(key, {
+            "labels": labels[row["some"]], "name": row["name"], "kind": row["kind"], "count": 0,
+            "first_step": row["first_step"], "last_step": row["last_step"],
+        })  # fmt: skip
+        own["count"] += row["count"]
+        own["last_step"] = row["last_step"]
+    return list(found.values())
 
 
 def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = False) -> tuple[list[MediaItem], bool]:

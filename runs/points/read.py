@@ -8,20 +8,17 @@ from runs.metrics.models import Series
 from runs.points.axes import decoded
 from runs.points.blocks import decode_block
 from runs.points.charts.grid import Grid, grid
+from runs.points.charts.listing import SeriesItem, SeriesItemOfRun, series_list, series_lists, with_figures
 from runs.points.charts.series import (
     Curve,
     RowFigures,
     SeriesData,
-    SeriesItem,
-    SeriesItemOfRun,
     TooManyPoints,
     curves,
     last_of,
     raw,
     row_figures,
     series_data,
-    series_list,
-    series_lists,
     sparklines,
     steady_medians,
 )
@@ -55,13 +52,13 @@ def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
     """Return {run: {series name: {last, min, max, count}}}. Series that differ in labels only are one here: the
     extremes and the count over all, the last of the one without labels, else of the one with the newest point."""
     found: dict[str, dict[str, SeriesSummary]] = {run_id: {} for run_id in run_ids}
-    rows = Series.objects.filter(run_id__in=list(run_ids)).order_by("last_attempt", "last_time", "id")
-    for row in sorted(rows, key=lambda row: row.labels_key == "{}"):
+    rows = sorted(with_figures(run_ids), key=lambda pair: (pair[0].last_attempt, pair[0].last_time or 0.0, pair[0].pk))
+    for row, seen in sorted(rows, key=lambda pair: pair[0].labels_key == "{}"):
         summary = found[row.run_id].setdefault(row.name, {"last": None, "min": None, "max": None, "count": 0})
         summary["last"] = last_of(row)
-        summary["min"] = _of_both(min, summary["min"], row.min)
-        summary["max"] = _of_both(max, summary["max"], row.max)
-        summary["count"] += row.count
+        summary["min"] = _of_both(min, summary["min"], seen.min)
+        summary["max"] = _of_both(max, summary["max"], seen.max)
+        summary["count"] += seen.count
     return found
 
 

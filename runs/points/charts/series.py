@@ -1,4 +1,4 @@
-"""Reading series: their list, their points in a window, and small drawings of them.
+"""Reading series: their points in a window, and small drawings of them.
 
 A restart goes back to a checkpoint, so attempts overlap in steps: from a later attempt's first step on, what older
 attempts said is hidden, in summaries of the window as in its points.
@@ -32,23 +32,6 @@ Attempts = Literal["newest", "all"]
 Window = tuple[float | None, float | None]  # from and to, both included; None: open
 
 
-class SeriesItem(TypedDict):
-    """A series in a list; ``last`` may be the word of a value that is not finite."""
-
-    name: str
-    labels: dict[str, str]
-    count: int
-    first_step: int | None
-    last_step: int | None
-    last: float | str | None
-    min: float | None
-    max: float | None
-
-
-class SeriesItemOfRun(SeriesItem):
-    run: str
-
-
 class CurveDocument(TypedDict):
     """A curve as JSON: equally long columns, of which it has those of its kind, see Curve. Where a value is not finite
     its word stands."""
@@ -71,31 +54,6 @@ class CurveDocument(TypedDict):
 class SeriesData(TypedDict):
     cursor: int
     series: list[CurveDocument]
-
-
-def series_list(run_id: str) -> list[SeriesItem]:
-    """Return every series of the run as PRODUCT's items, by name and labels."""
-    rows = Series.objects.filter(run_id=run_id).order_by("name", "labels_key")
-    return [_item(row) for row in rows]
-
-
-def series_lists(run_ids: Sequence[str]) -> list[SeriesItemOfRun]:
-    """Return the same of many runs, by name, labels and run; each item has its ``run``."""
-    rows = Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id")
-    return [{"run": row.run_id, **_item(row)} for row in rows]
-
-
-def _item(row: Series) -> SeriesItem:
-    return {
-        "name": row.name,
-        "labels": row.labels,
-        "count": row.count,
-        "first_step": row.first_step,
-        "last_step": row.last_step,
-        "last": last_of(row),
-        "min": row.min,
-        "max": row.max,
-    }
 
 
 def last_of(row: Series) -> float | str | None:
@@ -159,7 +117,7 @@ def curves(
         num_points = sum(min(row.count, points) for row in rows)
         if at_most is not None and num_points > at_most:
             raise TooManyPoints(num_points)
-        spans = [_spans(row, x, windows[row.run_id], attempts) for row in rows]
+        spans = [spans_of(row, x, windows[row.run_id], attempts) for row in rows]
         drawn = draw(list(windows), [[span for span, _ in group] for group in spans], x, points)
     rows_by_span = {id(span): (row, flag) for row, group in zip(rows, spans, strict=True) for span, flag in group}
     found = []
@@ -176,7 +134,7 @@ def raw(
     the order (step, time, arrival). Everything is of one moment: read it to the end, or close the iterator."""
     with snapshot():
         for row in _chosen([run_id], names, labels or {}):
-            for span, is_superseded in _spans(row, "step", (None, None), attempts):
+            for span, is_superseded in spans_of(row, "step", (None, None), attempts):
                 for columns in stream(run_id, span):
                     drawn = {"step": columns.steps, "time": columns.times, "value": columns.values}
                     yield Curve(run_id, row.name, row.labels, span.place[1], "raw", drawn, is_superseded)
@@ -263,7 +221,7 @@ def _small(rows: Sequence[Series], points: int) -> dict[int, dict[int, list[floa
     keys = {row.pk: (row.run_id, row.pk, points, row.count, row.last_attempt, row.last_time) for row in rows}
     found = {row.pk: _drawn[keys[row.pk]] for row in rows if keys[row.pk] in _drawn}
     grown = [row for row in rows if row.pk not in found]
-    spans = [[span for span, _ in _spans(row, "step", (None, None), "newest")] for row in grown]
+    spans = [[span for span, _ in spans_of(row, "step", (None, None), "newest")] for row in grown]
     found |= {row.pk: {} for row in grown}
     for span, kind, columns in draw([row.run_id for row in grown], spans, "step", points):
         values = columns["value" if kind == "raw" else "mean"]
@@ -284,7 +242,7 @@ def _chosen(run_ids: Sequence[str], names: Sequence[str], labels: Mapping[str, s
     return sorted(chosen, key=lambda row: order[row.run_id])
 
 
-def _spans(row: Series, x: Axis, window: Window, attempts: Attempts) -> list[tuple[Span, bool]]:
+def spans_of(row: Series, x: Axis, window: Window, attempts: Attempts) -> list[tuple[Span, bool]]:
     """Return what each attempt shows of the series in the window, and whether it is superseded."""
     low, high = _steps_of(window) if x == "step" else (MIN_STEP, MAX_STEP)
     start, end = (-MAX_TIME, MAX_TIME) if x == "step" else _times_of(window)

@@ -46,6 +46,8 @@ def test_an_attempt_hides_older_ones_from_its_own_first_step_on() -> None:
     assert seen() == [(0, 1, False), (10, 1, False), (20, 2, False), (35, 3, False)]
     hidden = [(20, 1, True), (30, 1, True), (40, 2, True)]
     assert sorted(seen(is_all=True)) == sorted(seen() + hidden)
+    (name,) = read.media_list("run1")
+    assert (name["count"], name["first_step"], name["last_step"]) == (4, 0, 35)
 
 
 def test_names_and_ranks_do_not_hide_each_other() -> None:

@@ -17,6 +17,7 @@ from runs.metrics.codec import Columns
 from runs.metrics.models import Axis as AxisRow
 from runs.metrics.models import Block, Level, Segment, Series, Telemetry
 from runs.points import segments, store
+from runs.points.charts.listing import series_list
 from runs.points.charts.series import Attempts, Axis, Curve, curves, raw
 from runs.points.compaction import levels, pyramid, sealing
 from runs.points.compaction.compactor import compact_run
@@ -179,6 +180,25 @@ def test_every_point_is_read_back_once_and_in_order(batches: list[Batch], is_clo
             assert np.array_equal(np.array(found), np.array(wanted), equal_nan=True)
     assert not read
     assert {row.pk for row in AxisRow.objects.all()} == set(Segment.objects.values_list("axis_id", flat=True))
+
+
+@database
+@given(writing, st.booleans())
+def test_the_figures_of_a_series_are_of_the_points_that_are_seen(batches: list[Batch], is_clock_true: bool) -> None:
+    made = filled(batches, is_clock_true=is_clock_true)
+    seen: dict[str, list[tuple[int, float, int, float]]] = {}
+    for name, attempt in sorted(made.rows):
+        seen.setdefault(name, []).extend(made.points(name, attempt))
+    found = series_list("run1")
+    assert [item["name"] for item in found] == sorted(seen)
+    for item in found:
+        rows = seen[item["name"]]
+        finite = [value for *_, value in rows if math.isfinite(value)]
+        assert (item["count"], item["min"], item["max"]) == (
+            (len(rows), min(finite), max(finite)) if finite else (len(rows), None, None)
+        )
+        assert (item["first_step"], item["last_step"]) == (rows[0][0], rows[-1][0])
+        assert same(float(str(item["last"]).replace("Infinity", "inf")), rows[-1][3])
 
 
 @database

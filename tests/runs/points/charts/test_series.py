@@ -101,6 +101,10 @@ def test_from_its_first_step_on_a_newer_attempt_hides_the_older() -> None:
     assert [(part["attempt"], part["step"]) for part in series] == [(1, [1, 2, 3, 4, 5]), (2, [6, 7])]
     # The newer attempt hides them in a window in which it has no point itself, too.
     assert read.series_data("run1", ["x"], start=9)["series"] == []
+    # What it hides counts in no figure either.
+    (item,) = read.series_list("run1")
+    assert (item["count"], item["min"], item["max"], item["last"]) == (7, -7.0, 5.0, -7.0)
+    assert read.summaries(["run1"])["run1"]["x"] == {"last": -7.0, "min": -7.0, "max": 5.0, "count": 7}
 
 
 def test_within_a_step_the_order_is_time_then_arrival() -> None:
