@@ -34,6 +34,7 @@ class Program:
     descriptors: tuple[int, ...] = ()
     death_signal: int = signal.SIGKILL
     stops_by_lifeline: bool = False
+    final_code: int | None = None  # after which it is not started again
 
 
 class Child:
@@ -100,6 +101,9 @@ class Child:
             code = await life.ended
             self.changed()
             if self._is_stopping:
+                return
+            if code == self.program.final_code:
+                self.note(f"ended, and is not started again: {self.last_line}")
                 return
             if time.time() - life.started_at > STEADY_S:
                 pause_s = FIRST_PAUSE_S

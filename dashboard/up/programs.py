@@ -11,6 +11,7 @@ from pathlib import Path
 from dashboard.home import authorities_file, serves_tls, valkey_password
 from dashboard.up.children import Program
 from dashboard.up.valkey import server_command
+from trainyard.contract.calls.joining import REMOVED_EXIT_CODE
 from trainyard.rest.trust import VARIABLE
 
 PYTHON = [sys.executable, "-m"]
@@ -61,4 +62,4 @@ def node(home: Path, name: str, server: str, secret: str | None, share: dict[str
     # The token is no argument: those stand in the list of processes.
     environment = {**NODE, **share, **trust, "TRAINYARD_CHECKPOINTS": checkpoints, "TRAINYARD_JOIN": secret}
     # Its supervisors end with the same lifeline, and it stays to pass on their last reports.
-    return Program(name, command, environment, death_signal=0, stops_by_lifeline=True)
+    return Program(name, command, environment, death_signal=0, stops_by_lifeline=True, final_code=REMOVED_EXIT_CODE)

@@ -19,6 +19,7 @@ from runs.api.paging import BadCursor
 from runs.logs.read import BadCursor as BadLogCursor
 from runs.serving.database_away import RETRY_S, SENTENCE, is_away
 from runs.serving.rates import TooManyRequests
+from trainyard.contract.calls.joining import NODE_UNKNOWN
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)
@@ -37,6 +38,10 @@ TITLES = {
     500: "Trainyard failed",
     503: "Not available just now",
 }
+
+
+class NodeUnknown(Exception):
+    """Whoever sealed the request has no key of a node, or no longer."""
 
 
 def problem(
@@ -76,6 +81,7 @@ def register(api: NinjaAPI) -> None:
         (Refused, _refused),
         (TooManyRequests, too_many),
         (AuthenticationError, _unknown),
+        (NodeUnknown, _unknown_node),
         (HttpError, _http_error),
         (RequestDataTooBig, too_large),
         (DataError, _not_storable),
@@ -132,6 +138,10 @@ def too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
 
 def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     return problem(401, "Send a token that is valid, as `Authorization: Bearer <token>`, or sign in.", code="sign-in")
+
+
+def _unknown_node(request: HttpRequest, error: NodeUnknown) -> HttpResponse:
+    return problem(401, str(error), code=NODE_UNKNOWN)
 
 
 def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:

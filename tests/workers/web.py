@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 from trainyard.contract.base import JsonObject
+from trainyard.contract.calls.joining import NODE_UNKNOWN
 from trainyard.contract.seals import check_mac, http_scope
 
 MAX_AGE_S = 300  # as runs.api.machines.node_auth
@@ -37,6 +38,7 @@ class Site:
         self.links: dict[str, str] = {}
         self.gained: list[JsonObject] = []
         self.url = ""
+        self.knows_node = True
         self.secrets: dict[str, tuple[int, JsonObject]] = {}  # attempt -> status and answer
 
 
@@ -46,6 +48,15 @@ def is_fresh(site: Site, value: str, method: str, path: str, body: bytes) -> boo
     scope = http_scope(method, path, int(at), nonce)
     check_mac(site.key, scope, hashlib.sha256(body).hexdigest().encode(), claimed)
     return abs(time.time() - int(at)) <= MAX_AGE_S
+
+
+def refusal(site: Site, value: str, method: str, path: str, body: bytes) -> tuple[int, JsonObject] | None:
+    if site.failures:
+        site.failures -= 1
+        return 503, {}
+    if not site.knows_node:
+        return 401, {"code": NODE_UNKNOWN}
+    return None if is_fresh(site, value, method, path, body) else (401, {})
 
 
 def taken(site: Site, path: str, document: JsonObject) -> JsonObject:
@@ -116,14 +127,10 @@ def handler_for(site: Site) -> type[BaseHTTPRequestHandler]:
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
         def _is_sealed(self, body: bytes) -> bool:
-            if site.failures:
-                site.failures -= 1
-                self._answer(503, b"{}")
-                return False
-            if not is_fresh(site, self.headers["X-Trainyard-Seal"], self.command, unquote(self.path), body):
-                self._answer(401, b"{}")
-                return False
-            return True
+            refused = refusal(site, self.headers["X-Trainyard-Seal"], self.command, unquote(self.path), body)
+            if refused is not None:
+                self._answer(refused[0], json.dumps(refused[1]).encode())
+            return refused is None
 
         def _answer(self, status: int, data: bytes) -> None:
             self.send_response(status)

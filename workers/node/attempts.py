@@ -135,8 +135,8 @@ class Attempts:
     def folder_of(self, attempt: str) -> AttemptFolder | None:
         return self._folders.get(attempt)
 
-    def num_living(self) -> int:
-        return sum(folder.lock_holder() is not None for folder in list(self._folders.values()))
+    def living(self) -> list[AttemptFolder]:
+        return [folder for folder in list(self._folders.values()) if folder.lock_holder() is not None]
 
     def is_done_with(self, attempt: str) -> bool:
         """Whether it is over, its supervisor too, and the server has all of it."""

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 
 from celery.exceptions import SecurityWarning
 from celery.signals import worker_shutting_down
+from celery.worker import state
 
 from trainyard import __version__, lifeline
-from trainyard.contract.calls.joining import JoinRequest, unpinned
+from trainyard.contract.calls.joining import REMOVED_EXIT_CODE, JoinRequest, unpinned
 from trainyard.rest.http_clients import spare_loopback
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
@@ -208,7 +209,7 @@ def serve(
     commands = CommandReader(config.id, config.key, node.clock.now)
     app = make_app(config.redis_url, config.name, commands.gate())
     register(app, commands, node)
-    node.start()
+    node.start(end_as_removed)
     worker_shutting_down.connect(lambda **_: node.leave(), weak=False)
     # It warns root of pickled messages; we accept JSON only.
     warnings.filterwarnings("ignore", category=SecurityWarning)
@@ -227,10 +228,26 @@ def serve(
     finally:
         if departure is not None:
             departure.finish()
+        if node.is_removed:  # no run may have its ranks here any more
+            node.leave_for_good(grace_s)
         if is_tethered:  # our supervisors are ending with us; their last reports go through us if they cannot
             node.wait_for_supervisors(LAST_REPORTS_S)
         node.stop()
+    if node.is_removed:
+        print(
+            f"The server {config.server} does not know the node {config.name} any more: it was removed, or another "
+            f"machine has joined under its name. Start it with a new --join token, or not again.",
+            file=sys.__stderr__,  # Celery makes log lines of what goes to the other
+        )
+        return REMOVED_EXIT_CODE
     return int(worker.exitcode or 0)
+
+
+def end_as_removed() -> None:
+    """End the main thread's worker. A signal wakes it where it waits, once it has a handler; before, it would kill."""
+    state.should_stop = REMOVED_EXIT_CODE  # type: ignore[assignment]
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def address_towards(server: str) -> str:

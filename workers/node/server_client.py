@@ -15,7 +15,7 @@ import structlog
 
 from trainyard.contract.base import BadDocument, decode, encode
 from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
-from trainyard.contract.calls.joining import JoinAnswer, JoinRequest
+from trainyard.contract.calls.joining import NODE_UNKNOWN, JoinAnswer, JoinRequest
 from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
 from trainyard.contract.inspections import Answer
 from trainyard.contract.orders import Locked
@@ -121,6 +121,14 @@ class ServerClient:
         response = self._request("GET", ADDRESS, {})
         if response.is_success and self._trust.follow(response.text):
             log.info("server.authorities_changed")
+
+    def is_known(self) -> bool:
+        """Whether the server still takes this node for one of its own. Another answer than a plain no is none."""
+        answer = self._post("/api/v1/node/gone-runs", RunList([]))
+        try:
+            return answer.status_code != 401 or answer.json()["code"] != NODE_UNKNOWN
+        except (ValueError, KeyError, TypeError):
+            return True
 
     def bundle(self, sha256: str) -> bytes:
         path = f"/api/v1/bundles/{sha256}"

@@ -115,6 +115,8 @@ class NodeWorker:
         self._over = threading.Event()
         self._nudged = threading.Event()
         self._is_leaving = False
+        self.is_removed = False
+        self._doubted = threading.Event()  # whether the server knows us
         self._status_due = threading.Event()
         self._reader = DesiredReader(config.key, config.id)
         self._has_read = False  # any desired state
@@ -125,7 +127,8 @@ class NodeWorker:
         self._inventory.memory_limit_bytes = folder.limit_bytes if folder is not None else None
         self._inventory.memory_port = self._memory.receive(home, self._address, self._attempts.known)
 
-    def start(self) -> None:
+    def start(self, removed: Callable[[], None]) -> None:
+        """``removed`` is called, in another thread, once the server does not know this node any more."""
         take_lost_names()
         self._attempts.adopt()
         threading.Thread(target=self._zygote.keep, name="zygote", daemon=True).start()
@@ -135,6 +138,7 @@ class NodeWorker:
         self._loop("watch", WATCH_EVERY_S, self._watch)
         self._loop("sweep", SWEEP_EVERY_S, self._sweep)
         self._loop("trust", SWEEP_EVERY_S, self._server.follow_authorities)
+        self._loop("known", SWEEP_EVERY_S, partial(self._look_if_known, removed), self._doubted)
         self._loop("memory", SWEEP_EVERY_S, self._memory.remove_abandoned)
         self._loop("environments", SWEEP_EVERY_S, self._environments.make_room)
         self._loop("standby", STATUS_EVERY_S, self._standby.prepare)
@@ -154,13 +158,20 @@ class NodeWorker:
         self._inspector.stop()
         self._checker.stop()
         self._zygote.stop()
-        if not self._attempts.num_living():
+        if not self._attempts.living():
             self._memory.close()
 
     def wait_for_supervisors(self, limit_s: float) -> None:
         """Return when no supervisor lives here any more, or after ``limit_s``."""
         deadline = time.monotonic() + limit_s
-        while self._attempts.num_living() and time.monotonic() < deadline:
+        while self._attempts.living() and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def leave_for_good(self, limit_s: float) -> None:
+        """End all ranks, and return once they have ended, or after ``limit_s``."""
+        self.end_ranks()
+        deadline = time.monotonic() + limit_s
+        while any(not one.is_ended() for one in self._attempts.living()) and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def is_done_with(self, attempt: str) -> bool:
@@ -190,6 +201,11 @@ class NodeWorker:
     def _watch(self) -> None:
         if self._attempts.watch():
             self._status_due.set()
+
+    def _look_if_known(self, removed: Callable[[], None]) -> None:
+        if not self.is_removed and not self._server.is_known():
+            self.is_removed = True
+            removed()
 
     def _send_status(self) -> None:
         key = up_key(self._config.id)
@@ -248,6 +264,8 @@ class NodeWorker:
                 except (redis.RedisError, httpx.HTTPError, OSError) as error:
                     if pause_s == every_s:  # once per trouble, not once per try
                         log.warning("node.trouble", loop=name, error=str(error))
+                        if isinstance(error, redis.AuthenticationError):
+                            self._doubted.set()
                     pause_s = max(every_s, min(2 * pause_s, LONGEST_PAUSE_S))
                 except Exception:  # a bug in one loop must not silence the node for ever; the log says where it is
                     log.exception("node.bug", loop=name)

@@ -17,6 +17,7 @@ from ninja.errors import HttpError
 from ninja.security import APIKeyHeader
 from redis.exceptions import RedisError
 
+from runs.api.problems import NodeUnknown
 from runs.models import Node
 from runs.serving.transport import redis
 from trainyard.contract.keys import PREFIX
@@ -27,6 +28,7 @@ log = structlog.get_logger(__name__)
 MAX_AGE_S = 300
 DIGEST = re.compile(r"[0-9a-f]{64}")
 NONCE = re.compile(r"[0-9a-f]{32}")
+UNKNOWN = "It was removed from its cluster, or another machine has joined under its name."
 USED_KEY = f"{PREFIX}:control:used"  # the nonces of requests whose seals are not too old yet
 
 
@@ -48,10 +50,14 @@ class Seal:
         is_seal = node_id and is_time and (not nonce or NONCE.fullmatch(nonce))
         return cls(str(node_id), int(at), claimed, nonce) if is_seal else None
 
+    @property
+    def is_fresh(self) -> bool:
+        return abs(time.time() - self.at) <= MAX_AGE_S
+
 
 def node_of_seal(seal: Seal, method: str, path: str, digest: str) -> Node | None:
     """Return the node that sealed a request whose body has this SHA-256; None where the seal is old or not its."""
-    if abs(time.time() - seal.at) > MAX_AGE_S or not DIGEST.fullmatch(digest) or "\0" in seal.node_id:
+    if not seal.is_fresh or not DIGEST.fullmatch(digest) or "\0" in seal.node_id:
         return None
     node = Node.objects.filter(pk=seal.node_id, removed_at=None).first()
     if node is None:
@@ -78,6 +84,8 @@ class NodeAuth(APIKeyHeader):
         digest = hashlib.sha256(request.body).hexdigest() if named is None else named
         request.sealed_digest = digest  # type: ignore[attr-defined]
         node = node_of_seal(seal, str(request.method), request.path, digest)
+        if node is None and seal.is_fresh:  # a clock that is wrong can be set; a key that is wrong stays wrong
+            raise NodeUnknown(UNKNOWN)
         return node if node is not None and _is_new(node, seal) else None
 
 

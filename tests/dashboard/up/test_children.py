@@ -32,6 +32,16 @@ def console() -> Console:
     return Console(is_coloured=False)
 
 
+async def test_a_child_whose_end_is_for_good_is_not_started_again(tmp_path: Path, console: Console) -> None:
+    child = Child(
+        python("node", "print('removed'); raise SystemExit(7)", final_code=7), tmp_path, console, lambda: None
+    )
+    await child.start()
+    await until_said(tmp_path, "node", "-- ended, and is not started again: removed")
+    await child.stop(1)
+    assert child.num_starts == 1
+
+
 async def test_all_that_a_child_says_is_written_down(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:

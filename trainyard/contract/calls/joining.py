@@ -10,6 +10,9 @@ import msgspec
 from trainyard.contract.base import Id, WireStruct
 from trainyard.contract.machines import Inventory
 
+NODE_UNKNOWN = "node-unknown"  # the code of the answer to whoever has no key of a node, or no longer
+REMOVED_EXIT_CODE = 77  # of a node worker that got it: to start it again is of no use until it has joined again
+
 _PINNED = re.compile(r"(?P<secret>.+)\.(?P<fingerprint>[0-9a-f]{64})")
 
 

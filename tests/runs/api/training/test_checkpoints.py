@@ -16,6 +16,7 @@ from runs.models import Membership, Node, Project, Role, Run
 from tests.cast import Cast, make_attempt, make_node, make_run, make_user, spec
 from tests.checkpoints import saved, tell
 from tests.runs.api.conftest import Api
+from trainyard.contract.calls.joining import NODE_UNKNOWN
 from trainyard.contract.seals import http_scope, mac
 from trainyard.spec import parse_spec
 
@@ -119,3 +120,13 @@ def test_nobody_but_a_node_may_ask(cast: Cast, mate: Api) -> None:
     assert ask(node, ["a"], X_Trainyard_Seal="1.0").status_code == 401
     assert ask(node, ["a"], X_Trainyard_Digest="0" * 64).status_code == 401
     assert ask(node, ["a"], sealed=["b"]).status_code == 401
+
+
+def test_a_node_that_was_removed_learns_it_and_a_wrong_clock_is_not_taken_for_that(cast: Cast) -> None:
+    node = make_node(cast.cluster)
+    assert ask(node, ["a"], X_Trainyard_Seal="1.0").json()["code"] != NODE_UNKNOWN
+    actions.remove_node(actor=cast.owner, node=Node.objects.get(pk=node.pk))
+    assert (ask(node, []).status_code, ask(node, []).json()["code"]) == (401, NODE_UNKNOWN)
+    assert ask(Node.objects.get(pk=node.pk), []).json()["code"] == NODE_UNKNOWN
+    Node.objects.all().delete()
+    assert ask(node, []).json()["code"] == NODE_UNKNOWN
