@@ -42,9 +42,10 @@ class SignedInMiddleware(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view: Callable[..., HttpResponseBase], arguments: Any, keywords: Any
     ) -> HttpResponse | None:
-        if settings.SESSION_COOKIE_NAME not in request.COOKIES or "Authorization" in request.headers:
+        is_api = request.path.startswith("/api/")
+        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not takes_session(view, str(request.method)):
             return None
-        if not takes_session(view, str(request.method)):
+        if is_api and "Authorization" in request.headers:  # then SessionAuth takes no session; a page takes it anyway
             return None
         user = request.user
         if not isinstance(user, User):
@@ -53,7 +54,7 @@ class SignedInMiddleware(MiddlewareMixin):
         if not _is_there(request, user):
             logout(request)
             return None
-        if not request.path.startswith("/api/"):  # there the way in counts, for tokens and sessions
+        if not is_api:  # there the way in counts, for tokens and sessions
             try:
                 claim(person=user.pk)
             except TooManyRequests as error:
