@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import time
 from datetime import timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden
+from runs.access import Forbidden, is_present
 from runs.identity.providers import SignInSettings
 from runs.models import ProvisioningToken, Role, Token, User
 from tests.cast import Cast, make_user
@@ -33,12 +36,14 @@ def call(client: Client, path: str, body: dict[str, Any]) -> Any:
     return client.post(path, body, content_type=JSON)
 
 
+FAR = "2999-01-01T00:00:00Z"
 PASSWORD = {"password": "correct horse battery"}
 CALLS = {
     "erase me, REST": ("mate", "/api/v1/me/erase", {"confirm": "mate"}),
     "erase me": ("mate", "/account/data/erase/", {"confirm": "mate"}),
     "erase another, REST": ("root", "/api/v1/people/mate/erase", {"confirm": "mate"}),
     "a token without an end, REST": ("mate", "/api/v1/tokens", {"name": "x"}),
+    "a token with an end that nobody sees, REST": ("mate", "/api/v1/tokens", {"name": "x", "expires_at": FAR}),
     "a token without an end": ("mate", "/account/tokens/", {"name": "x", "days": ""}),
     "a service account's": ("owner", "/api/v1/projects/default/service-accounts/default.ci/tokens", {"name": "x"}),
     "a first password": ("mate", "/account/password/", PASSWORD),
@@ -64,11 +69,26 @@ def test_a_stale_session_does_nothing_that_cannot_be_undone_or_opens_a_door_for_
     assert not Token.objects.exists() and not ProvisioningToken.objects.exists()
 
 
+def test_a_proof_of_a_clock_that_was_put_back_is_none(cast: Cast) -> None:
+    cast.mate.proved_at = time.time() + 3600
+    assert not is_present(cast.mate)
+
+
 def test_whoever_signed_in_a_moment_ago_does(cast: Cast) -> None:
     client = signed_in(cast.mate)
     assert client.post("/account/tokens/", {"name": "x", "days": ""}).status_code == 200
     assert call(client, "/account/data/erase/", {"confirm": "mate"}).status_code == 200
     assert not User.objects.filter(username="mate").exists()
+
+
+def test_whoever_connects_an_account_goes_on_with_it_after_the_proof(cast: Cast, settings: Any) -> None:
+    settings.SIGN_IN = SignInSettings(providers=(provider(),))
+    client = signed_in(cast.mate)
+    link = re.search(r"/sign-in/with/corp/[?]connect=\w+", client.get("/account/security/").content.decode())
+    make_stale(client)
+    assert link
+    asked = urlsplit(client.get(link[0])["Location"])
+    assert asked.path == "/sign-in/second/" and parse_qs(asked.query)["next"] == [link[0]]
 
 
 def test_no_token_erases_its_person_or_others(cast: Cast) -> None:

@@ -60,7 +60,7 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
             except ProofNeeded as error:
                 if is_script(request):
                     return refusal(request, 403, str(error))
-                back = request.path if request.method == "GET" else request.headers.get("Referer", "")
+                back = request.get_full_path() if request.method == "GET" else request.headers.get("Referer", "")
                 after = safe_next(request, back, reverse("security"))
                 return redirect(f"{reverse('second-factor-step')}?{urlencode({'next': after})}")
             except Forbidden as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 from django.core.exceptions import ValidationError
@@ -35,6 +35,8 @@ from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)
 
+LONGEST = timedelta(days=366)  # that a token lasts of whom nobody asks whether they are there
+
 
 @with_rights_held
 def create_token(
@@ -49,8 +51,8 @@ def create_token(
     """Return a new token and its secret, which is shown this once: of the actor, or of a service account.
 
     ``scopes`` and ``projects`` (names or ids) are all that it may do and where; None: whatever its owner may. A token
-    that makes a token gives no more than it has, and no longer. In a session one without an end asks for a proof that
-    the actor is there. Raises ValidationError by field, NotFound for a project, ProofNeeded, Refused.
+    that makes a token gives no more than it has, and no longer. In a session one without an end, or with one that is
+    beyond LONGEST, asks for a proof that the actor is there. Raises ValidationError by field, NotFound for a project, ProofNeeded, Refused.
     """
     owner = user or actor
     _require_making(actor, owner)
@@ -61,10 +63,10 @@ def create_token(
         project_ids = [owner.service_of_id]
     elif projects is not None:
         project_ids = sorted({get_project(actor, one).pk for one in _some("projects", projects)})
-    if actor.token is None and expires_at is None:
+    if actor.token is not None:
+        expires_at = expires_at or actor.token.expires_at
+    elif expires_at is None or expires_at > timezone.now() + LONGEST:
         require_presence(actor)
-    elif expires_at is None and actor.token is not None:
-        expires_at = actor.token.expires_at
     secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = Token(
         user=owner,
