@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from runs.access import require_presence
 from runs.actions.people.handed_out import void_handed_out
+from runs.actions.people.sign_in import keepers_of
 from runs.actions.people.ways_in import end_rows, end_ways_in
 from runs.identity.claims import Claims, usernames, why_not_admitted
 from runs.identity.groups import put_into_groups
@@ -40,6 +41,7 @@ def person_of(provider: Provider, claims: Claims) -> User:
         user = identity.user
         if not user.is_active:
             raise NotAdmitted("Your account here is disabled. Ask an administrator.")
+        _refuse_another(provider, user)
         identity.subject, identity.signed_in_at = claims.subject, timezone.now()
         identity.save(update_fields=["subject", "signed_in_at"])
         put_into_groups(provider, user, claims.groups)
@@ -61,6 +63,7 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
             .exists()
         ):
             raise NotAdmitted(f"{provider.name} keeps your account here, and knows you by another one.")
+        _refuse_another(provider, user)
         Identity.objects.update_or_create(
             provider=provider.id, user=user, defaults={"subject": claims.subject, "signed_in_at": timezone.now()}
         )
@@ -68,9 +71,16 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
     log.info("sign_in.connected", provider=provider.id, user=user.pk)
 
 
+def _refuse_another(provider: Provider, user: User) -> None:
+    """Raises NotAdmitted where another provider keeps the person: it alone says until when they may come in."""
+    keepers = keepers_of(user)
+    if keepers and provider.id not in keepers:
+        raise NotAdmitted(f"{min(keepers.values())} keeps your account here: you come in through it alone.")
+
+
 def disconnect(provider_id: str, user: User) -> None:
     """Forget the person's account at the provider, the sessions that it began and the groups that it gave. Refused
-    where the provider keeps the person: it alone says until when they may come in."""
+    where the provider keeps the person."""
     require_presence(user)
     with transaction.atomic():
         mine = Identity.objects.filter(provider=provider_id, user=user)

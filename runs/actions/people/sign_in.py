@@ -59,7 +59,7 @@ def sign_in(*, username: str, password: str, address: str, browser: str = "") ->
     if wait_s := guessing.claim(account=account, address=address, browser=browser):
         raise Paused(wait_s)
     user = authenticate(username=username, password=password)
-    if not isinstance(user, User) or user.is_service or keeper_of(user) is not None:
+    if not isinstance(user, User) or user.is_service or keepers_of(user):
         return None
     guessing.forget(account=account, browser=browser)
     return user
@@ -92,8 +92,9 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
     Links that were made before and not used open nothing any more. Tokens stay: revoke_tokens() is for whoever wants.
     """
     problems: dict[str, list[str]] = {}
-    if (provider := keeper_of(actor)) is not None:
-        raise Refused("kept-by-provider", f"{provider} keeps your account: you sign in there, without a password here.")
+    if keepers := keepers_of(actor):
+        sentence = f"{min(keepers.values())} keeps your account: you sign in there, without a password here."
+        raise Refused("kept-by-provider", sentence)
     if actor.is_service or actor.token is not None:
         raise Forbidden("A password is set in a session of one's own.")
     if not actor.has_usable_password():
@@ -112,13 +113,13 @@ def set_password(*, actor: User, password: str, current: str = "") -> None:
         SignInLink.objects.filter(user=actor, used_at=None).delete()
 
 
-def keeper_of(user: User) -> str | None:
-    """Return the name of the provider through which alone the person comes in; None where a password does, too. An
-    administrator may have one, for the day on which the provider is away."""
+def keepers_of(user: User) -> dict[str, str]:
+    """Return the names, by id, of the providers through which alone the person comes in; none where there are other
+    ways, too. An administrator may have them, for the day on which the provider is away."""
     if user.is_superuser:
-        return None
-    kept_by = user.identities.filter(keeps_person=True).values_list("provider", flat=True)
-    return next((one.name for one in settings.SIGN_IN.providers if one.id in set(kept_by)), None)
+        return {}
+    kept_by = set(user.identities.filter(keeps_person=True).values_list("provider", flat=True))
+    return {one.id: one.name for one in settings.SIGN_IN.providers if one.id in kept_by}
 
 
 def _why_not_current(actor: User, password: str) -> str:
