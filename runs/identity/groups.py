@@ -91,7 +91,7 @@ def give_roles(provider: Provider, name: str) -> None:
     rows = GroupRole.objects.filter(group=found.group)
     (rows if settings else rows.exclude(origin="")).exclude(project__in=wanted).delete()
     for project_id, role in wanted.items():
-        entry = {"role": role, "custom_role": None, "origin": f"{provider.id}: {name}"}
+        entry = {"role": role, "custom_role": None, "origin": f"{provider.id}:{name}"}
         if not rows.filter(project_id=project_id, role=role, origin=entry["origin"]).exists():
             GroupRole.objects.update_or_create(group=found.group, project_id=project_id, defaults=entry)
 

@@ -145,7 +145,7 @@ class GroupRole(models.Model):
     custom_role = models.ForeignKey(
         CustomRole, on_delete=models.SET_NULL, null=True, blank=True, related_name="group_roles"
     )
-    # The entry of the sign-in settings that gave it, "PROVIDER: GROUP"; "": somebody did, by hand.
+    # The entry of the sign-in settings that gave it, "PROVIDER:GROUP"; "": somebody did, by hand.
     origin = models.CharField(max_length=141, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 

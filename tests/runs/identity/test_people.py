@@ -134,9 +134,14 @@ def test_a_group_of_that_name_made_by_hand_is_not_taken_over(cast: Cast) -> None
 
 
 def test_a_person_whom_a_provider_keeps_has_no_other_way_in(cast: Cast, settings: Any) -> None:
-    corp = provider(create_people=True)
-    settings.SIGN_IN = SignInSettings(providers=(corp,))
+    corp, other = provider(create_people=True), provider(id="other", name="Other")
+    settings.SIGN_IN = SignInSettings(providers=(other, corp))
     user = person_of(corp, ANN)
+    with pytest.raises(NotAdmitted, match="through it alone"):
+        connect(other, ANN, user)
+    Identity.objects.create(user=user, provider="other", subject="connected in an earlier version")
+    with pytest.raises(NotAdmitted, match="through it alone"):
+        person_of(other, Claims("connected in an earlier version"))
     for _ in ("alone", "with a password that an earlier version let them have"):
         with pytest.raises(Refused, match="keeps your account"):
             disconnect("corp", user)
@@ -177,6 +182,12 @@ def test_a_role_that_left_the_settings_is_taken_from_who_has_it_and_given_to_nob
     assert roles_of(person) == {("by-hand", "viewer")}
     other = person_of(without, Claims("8", "bob@example.com", True, "bob", groups=frozenset({"ml"})))
     assert roles_of(other) == {("by-hand", "viewer")}
+
+
+def test_the_longest_names_of_a_provider_and_its_group_fit_where_a_role_comes_from(cast: Cast) -> None:
+    corp = with_roles(("g" * 100, "default", "viewer"), id="p" * 40)
+    person_of(corp, Claims("7", "ann@example.com", True, "ann", groups=frozenset({"g" * 100})))
+    GroupRole.objects.get().full_clean()
 
 
 def test_roles_of_a_provider_that_left_the_settings_go(cast: Cast) -> None:
