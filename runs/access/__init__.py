@@ -45,7 +45,7 @@ from runs.access.permissions import (
     known_scopes,
 )
 from runs.access.presence import ProofNeeded, is_present, require_presence
-from runs.access.rechecking import as_of_now, require_still, with_rights_held
+from runs.access.rechecking import as_of_now, hold_rights, require_still, with_rights_held
 from runs.access.refusals import Forbidden, NotFound
 from runs.access.roles import (
     Someone,
@@ -125,6 +125,7 @@ __all__ = [
     "get_runs",
     "get_sweep",
     "has_scope",
+    "hold_rights",
     "includes",
     "is_administrator",
     "is_last_administrator",

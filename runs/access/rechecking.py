@@ -52,7 +52,7 @@ def with_rights_held(act: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(act)
     def held(*args: P.args, **kwargs: P.kwargs) -> R:
         with transaction.atomic():
-            _hold_rights()
+            hold_rights()
             if isinstance(actor := kwargs.get("actor"), User):
                 kwargs["actor"] = as_of_now(actor)
             return act(*args, **kwargs)
@@ -60,8 +60,8 @@ def with_rights_held(act: Callable[P, R]) -> Callable[P, R]:
     return held
 
 
-def _hold_rights() -> None:
-    """Wait for other such transactions. SQLite's have one writer at a time from their beginning on."""
+def hold_rights() -> None:
+    """Wait for other transactions that do this. SQLite's have one writer at a time from their beginning on."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [RIGHTS_LOCK])

@@ -14,8 +14,7 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs import actions
-from runs.access import is_last_administrator
-from runs.actions.people.ways_in import disable, end_ways_in
+from runs.actions.people.ways_in import disable, end_ways_in, refuse_last_administrator
 from runs.admin.base import ROWS, Editable, Granting, Written
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 from runs.privacy.kinds import REMOVABLE
@@ -29,8 +28,11 @@ class PersonForm(UserChangeForm):  # type: ignore[misc]
         values: dict[str, Any] = super().clean() or self.cleaned_data
         stays = values.get("is_superuser", True) and values.get("is_active", True)
         before = User.objects.filter(pk=self.instance.pk, is_active=True).first()
-        if before is not None and not stays and is_last_administrator(before):
-            raise ValidationError("This is the last administrator. Make another one first.")
+        if before is not None and not stays:
+            try:
+                refuse_last_administrator(before)
+            except actions.Refused as error:
+                raise ValidationError(error.sentence) from error
         return values
 
 

@@ -13,7 +13,7 @@ from django.db import connections
 from runs import actions
 from runs.access import Forbidden, NotFound, as_of_now, user_of_token
 from runs.actions import runs as actions_of_runs
-from runs.actions.people import projects, tokens
+from runs.actions.people import projects, tokens, ways_in
 from runs.models import Invitation, Membership, Role, Run, Token, User
 from tests.cast import Cast, make_user, spec
 
@@ -60,6 +60,21 @@ def test_an_invitation_that_is_made_while_its_makers_role_is_taken_is_void(
         actions.invite(actor=cast.mate, project=cast.project, role=Role.MEMBER)
     assert not Membership.objects.filter(user=cast.mate).exists()
     assert not Invitation.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True, databases="__all__")
+def test_two_administrators_who_are_disabled_at_once_are_not_the_last(
+    cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (make_user(name, is_superuser=True) for name in ("one", "other"))
+
+    def disable_the_other() -> None:
+        with pytest.raises(actions.Refused, match="last administrator"):
+            ways_in.disable(other)
+
+    with meanwhile(monkeypatch, ways_in, "refuse_last_administrator", disable_the_other):
+        ways_in.disable(one)
+    assert User.objects.filter(is_superuser=True, is_active=True).get() == other
 
 
 @pytest.mark.django_db(transaction=True, databases="__all__")

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from runs.access import is_last_administrator, with_rights_held
+from runs.access import hold_rights, is_last_administrator, with_rights_held
 from runs.actions.people.handed_out import end_tokens, void_handed_out
 from runs.models import (
     BrowserSession,
@@ -91,13 +91,14 @@ def end_ways_in(user: User, *, is_handed_over: bool = False) -> None:
 def disable(user: User) -> None:
     """Let nobody in as this person until they are enabled. Refused for the last administrator."""
     refuse_last_administrator(user)
-    with transaction.atomic():
-        user.is_active = False
-        user.save(update_fields=["is_active"])
-        user.identities.update(is_disabled_by_provider=False)
-        end_ways_in(user)
+    user.is_active = False
+    user.save(update_fields=["is_active"])
+    user.identities.update(is_disabled_by_provider=False)
+    end_ways_in(user)
 
 
 def refuse_last_administrator(user: User) -> None:
+    """In the transaction that unmakes them, so that two who are unmade at once are not both last but one."""
+    hold_rights()
     if is_last_administrator(user):
         raise Refused("last-administrator", "This is the last administrator. Make another one first.")
