@@ -97,7 +97,8 @@ def is_url_of(node: Node, url: str) -> bool:
 
 
 def keep_up(nodes: Iterable[Node]) -> None:
-    """Make the users that Valkey does not have, and remove those of nodes that are gone. Cheap when nothing changed."""
+    """Make the users that Valkey does not have, remove those of nodes that are gone, and end connections that a node
+    has too many of. Cheap when nothing changed."""
     nodes = list(nodes)
     if not _make(nodes):
         return
@@ -108,9 +109,10 @@ def keep_up(nodes: Iterable[Node]) -> None:
         _client().acl_deluser(user_of(gone))
         _save(_client())
         log.info("valkey.user_removed", node=gone)
+    _end_surplus(nodes)
 
 
-def end_surplus(nodes: Iterable[Node]) -> None:
+def _end_surplus(nodes: Iterable[Node]) -> None:
     """End the newest connections of a node that has more than it can need: all users share Valkey's limit, and nobody
     else could connect any more."""
     connections: dict[str, list[int]] = {}

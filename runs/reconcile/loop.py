@@ -69,7 +69,6 @@ def _round(now: datetime) -> None:
     listener.read_statuses(nodes)
     take_nodes(nodes, listener)
     _guarded(partial(valkey_users.keep_up, nodes))
-    _guarded(partial(valkey_users.end_surplus, nodes))
     attempts = live_attempts()
     changed = [one for one in attempts if _guarded(partial(follow, one, listener), run=one.run_id)]
     _guarded(partial(record_checkpoint_uses, attempts))

@@ -76,7 +76,7 @@ def test_a_removed_node_reaches_valkey_no_more(yard: Yard) -> None:
 @pytest.fixture
 def limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The server's user may not make others."""
-    redis().execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-acl")
+    redis().execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-acl", "-client|list")
     place = settings.REDIS_URL.removeprefix("unix://")
     client = redis_library.Redis.from_url(f"unix://limited:pw@{place}")
     monkeypatch.setattr(valkey_users, "_client", lambda: client)
@@ -97,7 +97,9 @@ def test_no_node_is_let_in_where_it_would_get_the_servers_password(yard: Yard, l
 
 def test_nodes_share_the_servers_user_where_a_setting_says_so(yard: Yard, settings: Any, limited: None) -> None:
     settings.NODES_SHARE_VALKEY_USER = True
-    assert yard.tick() == "SCHEDULED"
+    with structlog.testing.capture_logs() as logs:
+        assert yard.tick() == "SCHEDULED"
+    assert not [one for one in logs if one["event"] == "tick.part_refused"]
     assert users() == set() and not server_state.look().separate_nodes
     assert join(yard)["redis_url"] == settings.REDIS_URL
     health = Client().get("/api/v1/health").json()
