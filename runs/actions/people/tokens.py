@@ -51,8 +51,9 @@ def create_token(
     """Return a new token and its secret, which is shown this once: of the actor, or of a service account.
 
     ``scopes`` and ``projects`` (names or ids) are all that it may do and where; None: whatever its owner may. A token
-    that makes a token gives no more than it has, and no longer. In a session one without an end, or with one that is
-    beyond LONGEST, asks for a proof that the actor is there. Raises ValidationError by field, NotFound for a project, ProofNeeded, Refused.
+    that makes a token gives no more than it has, and no longer. In a session one without an end, or that lasts beyond
+    LONGEST, asks for a proof that the actor is there. Raises ValidationError by field, NotFound for a project,
+    ProofNeeded, Refused.
     """
     owner = user or actor
     _require_making(actor, owner)

@@ -76,7 +76,9 @@ def test_a_removed_node_reaches_valkey_no_more(yard: Yard) -> None:
 @pytest.fixture
 def limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The server's user may not make others."""
-    redis().execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-acl", "-client|list")
+    redis().execute_command(
+        "ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "&*", "+@all", "-acl", "-client|list"
+    )
     place = settings.REDIS_URL.removeprefix("unix://")
     client = redis_library.Redis.from_url(f"unix://limited:pw@{place}")
     monkeypatch.setattr(valkey_users, "_client", lambda: client)
