@@ -7,9 +7,12 @@ import os
 import tempfile
 from pathlib import Path
 
+from django.utils import timezone
+
 from runs.access import Permission, require
-from runs.files.paths import bundle_path
+from runs.files.paths import bundle_path, bundles_locked
 from runs.models import CodeBundle, Project, User
+from runs.privacy.quota import require_room
 from runs.repositories.pinning import PinnedCode, pin
 from runs.repositories.problems import RepositoryProblem
 from trainyard import bundle
@@ -17,18 +20,24 @@ from trainyard.spec import Problem, ScriptSpec, Spec, SpecError
 
 
 def store_bundle(*, actor: User, project: Project, data: bytes) -> CodeBundle:
-    """Check and keep a packed folder; the same bytes again are the same bundle. Raises ValueError for a bad archive."""
+    """Check and keep a packed folder; the same bytes again are the same bundle. Raises ValueError for a bad archive,
+    Refused where the project's quota has no room for it."""
     require(actor, project, Permission.RUNS_LAUNCH)
     sha256, files = hashlib.sha256(data).hexdigest(), _files_in(data)
     path = bundle_path(sha256)
-    if not path.exists():
-        _write(path, data)
-    row, _ = CodeBundle.objects.get_or_create(
-        project=project,
-        sha256=sha256,
-        defaults={"size_bytes": len(data), "files": files, "created_by": actor},
-    )
-    return row
+    with bundles_locked():
+        row = project.bundles.filter(sha256=sha256).first()
+        if row is None:
+            require_room(project, len(data))
+        if not path.exists():
+            _write(path, data)
+        if row is not None:
+            row.created_at = timezone.now()  # what is unused goes some time after it came last
+            row.save(update_fields=["created_at"])
+            return row
+        return CodeBundle.objects.create(
+            project=project, sha256=sha256, size_bytes=len(data), files=files, created_by=actor
+        )
 
 
 def _files_in(data: bytes) -> list[str]:

@@ -18,7 +18,7 @@ from runs.actions.continuing import newest_checkpoint
 from runs.causes import cause_of_stop
 from runs.checkpoint_reference import Origin
 from runs.datasets import unresolved
-from runs.models import Attempt, HeldSlot, Job, Run, User
+from runs.models import Attempt, HeldSlot, Job, Run, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.privacy.quota import require_room
@@ -101,9 +101,17 @@ def queue_run(
     )
     if prepared.pinned is not None:
         prepared.pinned.keep(run)
+    _hold_code(run)
     run.record("submitted", sentence, actor=actor)
     schedule_soon(cluster.pk)
     return run
+
+
+def _hold_code(run: Run) -> None:
+    """Raise Refused where the run's code was removed since it was checked, as unused. Now the run uses it."""
+    sha256 = bundle_of(run)
+    if sha256 and not list(run.project.bundles.select_for_update().filter(sha256=sha256).values_list("pk")):
+        raise Refused("no-code", f"The code {sha256[:12]} was removed, since nothing used it. Send it again.")
 
 
 def stop_run(*, actor: User, run: Run) -> Run:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -16,6 +19,19 @@ def output_folder(run_id: str) -> Path:
     return run_folder(run_id) / "output"
 
 
+def bundles_folder() -> Path:
+    return Path(settings.HOME) / "bundles"
+
+
 def bundle_path(sha256: str) -> Path:
-    """The packed code, under its digest, as it came."""
-    return Path(settings.HOME) / "bundles" / sha256[:2] / sha256
+    """The packed code, under its digest, as it came. Projects that sent the same share it."""
+    return bundles_folder() / sha256[:2] / sha256
+
+
+@contextmanager
+def bundles_locked() -> Iterator[None]:
+    """Let nobody else store or remove packed code meanwhile: rows and files of it change together."""
+    bundles_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (bundles_folder() / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,7 +1,7 @@
 """What is done about data of people and projects beside requests, in a thread of control's own: it may take its time.
 
 Exports that wait are made at once. Once an hour what projects keep no longer is removed, what they store is measured,
-old exports go, and whoever was erased and came back is erased again.
+code that nothing needs and old exports go, and whoever was erased and came back is erased again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from runs.models import PersonalExport, Project
-from runs.privacy import erasure, exporting, retention, storage
+from runs.privacy import erasure, exporting, retention, storage, unused_code
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
 from trainyard.contract import keys
@@ -41,7 +41,9 @@ def tend(now: datetime) -> None:
     _guarded(partial(exporting.forget_old, now))
     for project in Project.objects.all():
         _guarded(partial(retention.apply, project, now), project=project.name)
+        _guarded(partial(unused_code.remove_rows, project, now), project=project.name)
         _guarded(partial(storage.measure, project, now), project=project.name)
+    _guarded(unused_code.remove_files)
 
 
 def round_once(now: datetime) -> None:

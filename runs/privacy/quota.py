@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runs.models import Project, StoredData
-from runs.privacy.storage import total_of
+from runs.privacy.kinds import Kind
+from runs.privacy.storage import code_of, total_of
 from runs.refused import Refused
 
 WARN_AT = 0.8
@@ -27,8 +28,10 @@ class Usage(NamedTuple):
 
 
 def usage_of(project: Project) -> Usage:
-    """Return what the project used when it was measured last."""
-    return usage(project.name, total_of(StoredData.objects.filter(project=project)), project.quota_bytes)
+    """Return what the project used when it was measured last. Its code, which anybody sends at any rate, is counted
+    now."""
+    rest = StoredData.objects.filter(project=project).exclude(kind=Kind.CODE)
+    return usage(project.name, total_of(rest) + code_of(project).bytes, project.quota_bytes)
 
 
 def usage(name: str, used: int, quota: int | None) -> Usage:
@@ -40,11 +43,17 @@ def usage(name: str, used: int, quota: int | None) -> Usage:
     return Usage(used, quota, f"{of_quota} ({round(100 * used / quota)} %). When all is used no run starts.")
 
 
-def require_room(project: Project) -> None:
-    """Raise Refused where the project has used all of its quota. What runs goes on, and its files are taken: a
-    training of days is not lost for a number."""
-    if project.quota_bytes and (found := usage_of(project)).is_full:
+def require_room(project: Project, code_bytes: int = 0) -> None:
+    """Raise Refused where the project has used all of its quota, or would with so much code more. What runs goes on,
+    and its files are taken: a training of days is not lost for a number."""
+    if not project.quota_bytes:
+        return
+    found = usage_of(project)
+    if found.is_full:
         raise Refused("quota-used", found.sentence)
+    if found.used_bytes + code_bytes > project.quota_bytes:
+        of_quota = f"stores {in_words(found.used_bytes)} of the {in_words(project.quota_bytes)} that it may"
+        raise Refused("quota-used", f"Project {project.name} {of_quota}, and this code has {in_words(code_bytes)}.")
 
 
 def in_words(number: int) -> str:

@@ -59,10 +59,13 @@ def amounts(project: Project) -> Iterator[tuple[Where, Amount]]:
     runs = list(Run.objects.filter(project=project).order_by().values_list("pk", flat=True))
     for kind in (Kind.RUNS, Kind.METRICS, Kind.LOGS, Kind.MEDIA, Kind.OUTPUTS):
         yield Where(kind, SERVER, settings.SERVER_REGION), of_runs(kind, runs)
-    bundles = CodeBundle.objects.filter(project=project).aggregate(bytes=Sum("size_bytes"), number=Count("pk"))
-    yield Where(Kind.CODE, SERVER, settings.SERVER_REGION), Amount(bundles["bytes"] or 0, bundles["number"])
+    yield Where(Kind.CODE, SERVER, settings.SERVER_REGION), code_of(project)
     yield from _checkpoints(project, runs)
     yield from _datasets(project)
+
+
+def code_of(project: Project) -> Amount:
+    return _sum(CodeBundle.objects.filter(project=project), "size_bytes")
 
 
 def of_runs(kind: Kind, runs: Sequence[str]) -> Amount:
