@@ -38,6 +38,9 @@ PROXY_ORIGIN = hosts.proxy_origin(
 )
 ALLOWED_HOSTS = hosts.allowed(HOST, PUBLIC_URL, os.environ.get("ALLOWED_HOSTS", ""))
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+# Whose X-Forwarded-For is believed, besides programs of our user and root's on this machine
+FORWARDED_ALLOW_IPS = os.environ.get("FORWARDED_ALLOW_IPS", "")
+FORWARDED_ALLOW_USERS = hosts.proxy_users(os.environ.get("FORWARDED_ALLOW_USERS", ""))
 
 SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(HOME)
 DEBUG = False
@@ -127,6 +130,7 @@ MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", "webauthn"]
 MFA_TOTP_ISSUER = "Trainyard"
 MFA_TOTP_TOLERANCE = 1  # a phone's clock may be half a minute off
 MFA_ALLOW_UNVERIFIED_EMAIL = True
+ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if IS_TLS else "http"  # of addresses that an identity provider leads back to
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_RATE_LIMITS = False  # runs.serving.login_limits counts, for all web processes together
 

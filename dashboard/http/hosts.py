@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -52,6 +53,18 @@ def allowed(host: str, public_url: str, more: str) -> list[str]:
     if host in EVERY_ADDRESS:
         names |= {socket.gethostname().lower(), *own_addresses()}
     return sorted({name.strip() for name in names} - {"", *EVERY_ADDRESS, "[::]"})
+
+
+def proxy_users(text: str) -> frozenset[int]:
+    """Return the numbers of users of this machine, who are given by name or number, separated by commas. Raises
+    ValueError."""
+    found = set()
+    for word in filter(None, map(str.strip, text.split(","))):
+        try:
+            found.add(int(word) if word.isdigit() else pwd.getpwnam(word).pw_uid)
+        except KeyError:
+            raise ValueError(f"FORWARDED_ALLOW_USERS names {word!r}, and this machine has no such user.") from None
+    return frozenset(found)
 
 
 def proxy_origin(given: str, public_url: str, port: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,8 +56,11 @@ def _why_not(scope: Scope) -> str:
     return known["why_not"]
 
 
-def why_not(client: Address | None, server: Address | None, tables: tuple[Path, ...] = TABLES) -> str:
-    """Return why the connection from ``client`` to ``server`` is none of our user's, as a sentence; empty where it is.
+def why_not(
+    client: Address | None, server: Address | None, tables: tuple[Path, ...] = TABLES, *, users: Collection[int] = ()
+) -> str:
+    """Return why the connection from ``client`` to ``server`` is neither our user's nor root's nor one's of ``users``,
+    as a sentence; empty where it is.
 
     On a system without these tables every process of this machine counts as ours.
     """
@@ -71,7 +74,7 @@ def why_not(client: Address | None, server: Address | None, tables: tuple[Path, 
     for table in there * 2:  # the kernel may leave a line out while others come and go
         for ends, uid in _sockets(table, wanted.local[1]):
             if ends == wanted:
-                return "" if uid in (0, os.getuid()) else f"This request came from user {uid} of this machine."
+                return "" if uid in (0, os.getuid(), *users) else f"This request came from user {uid} of this machine."
     return "This request came from another machine, or its connection is closed."
 
 

@@ -26,6 +26,7 @@ OPTIONS: dict[str, Any] = {
     "log_level": "warning",
     "access_log": False,
     "server_header": False,
+    "proxy_headers": False,  # dashboard.http.forwarded knows whom to believe
 }
 APPS_APPLICATION: Any = "dashboard.proxy.asgi:application"
 APPS = {**OPTIONS, "ws_max_size": 64 * 1024 * 1024}  # what a notebook sends its kernel may be large
