@@ -182,7 +182,7 @@ def changed_settings(
 def _guarded(engine: str, document: JsonObject, next_engine: str = "") -> Guarded:
     """Return what is guarded of these settings; with the defaults of ``next_engine`` where they say nothing."""
     allocating, following = allocating_engine(engine), allocating_engine(next_engine)
-    found = allocating.guarded(document) if allocating else Guarded()
+    found = allocating.guarded(document) if allocating and document else Guarded()  # a new cluster has no document
     defaults = following.guarded(following.defaults()).on_server if following else {}
     return found._replace(on_server={**defaults, **found.on_server})
 

@@ -31,7 +31,10 @@ class KubernetesEngine(AllocatingEngine):
     def guarded(self, document: JsonObject) -> Guarded:
         """A kubeconfig may name programs that sign in, and its contexts other users."""
         settings = settings_of(document)
-        return Guarded({"kubeconfig": settings.kubeconfig, "context": settings.context})
+        return Guarded(
+            {"kubeconfig": settings.kubeconfig, "context": settings.context},
+            identity="" if settings.kubeconfig else "kubeconfig",
+        )
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

@@ -39,7 +39,11 @@ class SageMakerEngine(AllocatingEngine):
     def guarded(self, document: JsonObject) -> Guarded:
         settings = settings_of(document)
         # The secret signs requests; without one they are signed with what boto3 finds on this server.
-        return Guarded({"endpoint": settings.endpoint}, {SECRET_NAME: Places({settings.endpoint or settings.region})})
+        return Guarded(
+            {"endpoint": settings.endpoint},
+            {SECRET_NAME: Places({settings.endpoint or settings.region})},
+            identity="" if settings.access_key_id else "access_key_id",
+        )
 
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         settings = settings_of(cluster.settings)

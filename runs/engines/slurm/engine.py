@@ -71,7 +71,7 @@ class SlurmEngine(AllocatingEngine):
             if login is not None
             else {"slurm_conf": settings.slurm_conf, "python": settings.python}
         )
-        return found._replace(on_server={**found.on_server, **own})
+        return found._replace(on_server={**found.on_server, **own}, identity="" if login else "ssh_host")
 
     def offers(self, cluster: Cluster) -> list[Offer]:
         settings = settings_of(cluster.settings)

@@ -47,6 +47,12 @@ PLACES = [
     ("ssh", SSH, "ssh_key", KEY, {"hosts": [f"root@one {HOST_KEY}"]}),
     ("sagemaker", AWS, "secret_access_key", "secret", {"endpoint": "http://evil"}),
 ]
+# A cluster with access of its own, and what of it is left empty for the server's.
+IDENTITIES = [
+    ("kubernetes", {**KUBERNETES, "kubeconfig": "/etc/lab.kubeconfig"}, "kubeconfig"),
+    ("sagemaker", {**AWS, "access_key_id": "AKIAIOSFODNN7EXAMPLE"}, "access_key_id"),
+    ("slurm", LOGIN, "ssh_host"),
+]
 
 
 @pytest.fixture
@@ -140,3 +146,19 @@ def test_the_administration_asks_the_same(cast: Cast, administrator: User, clien
         address, {"name": "far-2", "engine": "slurm", "settings": json.dumps(LOGIN), "labels": "{}", "region": ""}
     )
     assert answer.status_code == 302
+
+
+@pytest.mark.parametrize(("engine", "settings", "field"), IDENTITIES)
+def test_the_servers_own_identity_is_lent_by_an_administrator_alone(
+    cast: Cast, administrator: User, engine: str, settings: dict[str, Any], field: str
+) -> None:
+    """Where the access is left empty, the server asks the other system in its own name."""
+    empty = {name: value for name, value in settings.items() if name not in (field, "python")}
+    with pytest.raises(ValidationError, match="server's own identity"):
+        actions.create_cluster(actor=cast.owner, name="new", engine=engine, settings=empty)
+    cluster = actions.create_cluster(actor=administrator, name="far", engine=engine, settings=settings)
+    with pytest.raises(ValidationError, match="Only an administrator"):
+        actions.edit_cluster(actor=cast.owner, cluster=cluster, settings=empty)
+    cluster.refresh_from_db()
+    assert actions.edit_cluster(actor=administrator, cluster=cluster, settings=empty)
+    assert actions.edit_cluster(actor=cast.owner, cluster=cluster, settings={**empty, "machines": 3})
