@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from pathlib import Path
 
 from trainyard.contract.sessions.documents import SessionOrder
@@ -34,6 +35,29 @@ def test_a_port_is_forwarded_only_for_a_process_that_listens_there_on_the_loopba
         assert why_not_forwarded(port, [os.getpid()]) == ""
         assert why_not_forwarded(port, []) == f"Port {port} of this node belongs to no process of this attempt."
     assert why_not_forwarded(port, [os.getpid()]) == f"Nothing listens at port {port} of 127.0.0.1 on this node."
+
+
+def test_a_port_that_is_ours_at_the_other_loopback_is_not_forwarded_to_whoever_has_it_at_127_0_0_1() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as ours:
+        port = ours.getsockname()[1]
+        assert why_not_forwarded(port, [os.getpid()]) == f"Nothing listens at port {port} of 127.0.0.1 on this node."
+    for address in ("::1", "::"):  # create_server makes "::" one of IPv6 alone
+        with socket.create_server((address, 0), family=socket.AF_INET6) as ours:
+            port = ours.getsockname()[1]
+            with socket.create_server(("127.0.0.1", port)) as theirs:
+                other = subprocess.Popen(["sleep", "60"], pass_fds=[theirs.fileno()])
+            try:
+                why_not = f"Port {port} of this node belongs to no process of this attempt."
+                assert why_not_forwarded(port, [os.getpid()]) == why_not
+                assert why_not_forwarded(port, [other.pid]) == ""
+            finally:
+                other.kill()
+                other.wait()
+
+
+def test_a_server_of_both_families_is_forwarded() -> None:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as ours:
+        assert why_not_forwarded(ours.getsockname()[1], [os.getpid()]) == ""
 
 
 def test_sizes_are_summed() -> None:
