@@ -5,32 +5,50 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 MASK = b"***"
 LEAST_BYTES = 4  # a shorter value is not masked: it would be found in half of all lines
 LEAST_LINE_BYTES = 8  # of a line of a longer value
+LEAST_CODED = 8  # characters of a value within a longer text in base64 or hexadecimal digits
 
 
 def patterns_of(values: Iterable[str]) -> list[bytes]:
-    """Return what stands for the values in an output, the longest first: as they are, line by line, in base64, in an
-    address and in JSON."""
+    """Return what stands for the values in an output, the longest first: as they are, line by line, in an address, in
+    JSON, and in base64 and hexadecimal digits, also of a longer text that a value is a part of."""
     found: set[bytes] = set()
     for value in values:
         plain = value.encode(errors="replace")
         found |= {plain, plain.strip(), base64.b64encode(plain), base64.urlsafe_b64encode(plain)}
         found |= {quote(value, safe="").encode(), json.dumps(value)[1:-1].encode(), repr(value)[1:-1].encode()}
+        found |= {coded for one in (plain, plain.strip()) for coded in _coded(one) if len(coded) >= LEAST_CODED}
         found |= {line.strip() for line in plain.splitlines() if len(line.strip()) >= LEAST_LINE_BYTES}
     return sorted((one for one in found if len(one) >= LEAST_BYTES), key=lambda one: (-len(one), one))
+
+
+def _coded(value: bytes) -> Iterator[bytes]:
+    """Yield the value in hexadecimal digits, and the characters of base64 that it alone decides: three bytes are four
+    characters, so they are others for each of three places where it may begin."""
+    yield from (value.hex().encode(), value.hex().upper().encode())
+    for before in range(3):
+        first, end = -(before * 8 // -6), (before + len(value)) * 8 // 6
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(bytes(before) + value)[first:end]
 
 
 class Masker:
     """Masks a stream of bytes. What may be the beginning of a value is kept back until the next bytes show."""
 
     def __init__(self, patterns: list[bytes]) -> None:
-        self._patterns = patterns
-        self._any = re.compile(b"|".join(map(re.escape, patterns))) if patterns else None
+        self._inner: dict[int, list[bytes]] = {}  # by byte: those in which it stands, and more behind it
+        by_first: dict[bytes, list[bytes]] = {}  # else the machine tries each pattern at each letter
+        for pattern in patterns:
+            by_first.setdefault(pattern[:1], []).append(re.escape(pattern[1:]))
+            for byte in set(pattern[:-1]):
+                self._inner.setdefault(byte, []).append(pattern)
+        groups = (re.escape(first) + b"(?:" + b"|".join(rests) + b")" for first, rests in by_first.items())
+        self._any = re.compile(b"|".join(groups)) if patterns else None
         self._kept = b""
 
     def mask(self, data: bytes) -> bytes:
@@ -57,7 +75,7 @@ class Masker:
     def _edge(self, text: bytes, start: int) -> int:
         """Return where the longest end of the text begins that is the beginning of a value, and not all of it."""
         edge = len(text)
-        for pattern in self._patterns:
+        for pattern in self._inner.get(text[-1], ()) if text else ():
             place = max(start, len(text) - len(pattern) + 1)
             while (place := text.find(pattern[:1], place, edge)) >= 0:
                 if pattern.startswith(text[place:]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import random
 from urllib.parse import quote
 
@@ -39,6 +40,26 @@ def test_lines_and_other_spellings_are_masked() -> None:
     spellings = (odd, base64.b64encode(odd.encode()).decode(), quote(odd, safe=""), repr(odd)[1:-1])
     for text in spellings:
         assert masked([odd], f"<{text}>".encode()) == b"<***>"
+
+
+def test_a_value_within_a_longer_text_in_base64_or_hex_is_masked_wherever_it_begins() -> None:
+    """As an address with a password in it, or an HTTP header, that a library prints."""
+    value = "s3cr3t?>~hunter22"
+    for before, after in itertools.product(("", "u", "us", "user:", "user:1"), ("", "@", "@h", "@host")):
+        whole = f"{before}{value}{after}".encode()
+        for spelling in (base64.b64encode(whole), base64.urlsafe_b64encode(whole)):
+            left = masked([value], b"<" + spelling + b">")
+            rest = left.replace(b"***", b"")
+            assert left != rest, (before, after, spelling)
+            # Six bits a character: at each end one that the value shares with what stands beside it may be left.
+            assert len(rest.strip(b"<>=")) <= len(spelling.strip(b"=")) - len(value) * 8 // 6 + 1
+        for spelling in (whole.hex().encode(), whole.hex().upper().encode()):
+            assert value.encode().hex().encode() not in masked([value], spelling).lower()
+
+
+def test_what_is_too_short_to_be_the_value_is_left_in_base64_and_hex() -> None:
+    coded = base64.b64encode(b"xabcdx") + b" 61626364"
+    assert masked(["abcd"], coded) == coded[:9] + b"***", "its hexadecimal digits are long enough, the others are not"
 
 
 def test_short_values_are_not_masked() -> None:
