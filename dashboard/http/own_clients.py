@@ -7,8 +7,11 @@ one needs to know of it.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
+import socket
+import struct
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -21,6 +24,7 @@ from runs.access import MACHINE_PREFIX, token_of_machine
 from runs.api.problems import problem
 
 Address = tuple[str, int]
+SOCK_DIAG, BY_FAMILY, ANY = 4, 20, 0xFFFFFFFF  # linux/netlink.h, linux/sock_diag.h
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 PASSED_ON = (b"forwarded", b"via", b"x-real-ip", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto")
 ONLY_HERE = "The token of client.toml is for programs of the server's own user on its machine: make one of your own. "
@@ -57,30 +61,58 @@ def _why_not(scope: Scope) -> str:
 
 
 def why_not(
-    client: Address | None, server: Address | None, tables: tuple[Path, ...] = TABLES, *, users: Collection[int] = ()
+    client: Address | None, server: Address | None, tables: tuple[Path, ...] = (), *, users: Collection[int] = ()
 ) -> str:
     """Return why the connection from ``client`` to ``server`` is neither our user's nor root's nor one's of ``users``,
     as a sentence; empty where it is.
 
-    On a system without these tables every process of this machine counts as ours.
+    ``tables`` are read in the place of the kernel's own answer. On a system without either every process of this
+    machine counts as ours.
     """
     try:
         wanted = _Ends(_plain(client), _plain(server))
     except (TypeError, ValueError, IndexError):
         return "Nobody knows where this request came from."
-    there = [table for table in tables if table.exists()]
-    if not there:
-        return "" if ipaddress.ip_address(wanted.local[0]).is_loopback else "This request came from another machine."
-    for table in there * 2:  # the kernel may leave a line out while others come and go
-        for ends, uid in _sockets(table, wanted.local[1]):
-            if ends == wanted:
-                return "" if uid in (0, os.getuid(), *users) else f"This request came from user {uid} of this machine."
-    return "This request came from another machine, or its connection is closed."
+    found = [] if tables else _asked(wanted)
+    if found is None or tables:
+        there = [table for table in tables or TABLES if table.exists()]
+        if not there:
+            is_here = ipaddress.ip_address(wanted.local[0]).is_loopback
+            return "" if is_here else "This request came from another machine."
+        # Twice: the kernel may leave a line out while others come and go.
+        sockets = (one for table in there * 2 for one in _sockets(table, wanted.local[1]))
+        found = [uid for ends, uid in sockets if ends == wanted]
+    if not found:
+        return "This request came from another machine, or its connection is closed."
+    return "" if found[0] in (0, os.getuid(), *users) else f"This request came from user {found[0]} of this machine."
 
 
 class _Ends(NamedTuple):
     local: Address
     remote: Address
+
+
+def _asked(ends: _Ends) -> list[int] | None:
+    """Return the user of the socket that a process of this machine holds, as the kernel answers (sock_diag(7)), which
+    takes a ten thousandth of a second; the tables take a hundredth. None where it does not answer."""
+    local, remote = (ipaddress.ip_address(host) for host, _ in ends)
+    if not hasattr(socket, "AF_NETLINK") or local.version != remote.version:
+        return None
+    family = socket.AF_INET if local.version == 4 else socket.AF_INET6
+    places = (local.packed.ljust(16, b"\0"), remote.packed.ljust(16, b"\0"))
+    wanted = struct.pack("!HH16s16s", ends.local[1], ends.remote[1], *places) + struct.pack("=III", 0, ANY, ANY)
+    asked = struct.pack("=BBxxI", family, socket.IPPROTO_TCP, ANY) + wanted
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, SOCK_DIAG) as kernel:
+            kernel.settimeout(1)
+            kernel.send(struct.pack("=IHHII", 16 + len(asked), BY_FAMILY, 1, 1, 0) + asked)
+            answer = kernel.recv(4096)
+        if struct.unpack_from("=H", answer, 4)[0] == BY_FAMILY:
+            uid, inode = struct.unpack_from("=II", answer, 80)
+            return [uid] if inode else []
+        return [] if struct.unpack_from("=i", answer, 16)[0] == -errno.ENOENT else None
+    except (OSError, struct.error):
+        return None
 
 
 def _sockets(table: Path, port: int) -> Iterator[tuple[_Ends, int]]:

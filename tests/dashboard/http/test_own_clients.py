@@ -129,6 +129,27 @@ def test_both_families_and_ipv4_within_ipv6_are_found(tmp_path: Path) -> None:
     assert "from user 4242" in why_not(OURS, SERVER, table(tmp_path, "0100007F", "0100007F", 4242, 7))
 
 
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+@is_root
+@has_tables
+def test_the_kernel_and_its_tables_say_the_same(family: socket.AddressFamily, host: str) -> None:
+    with socket.create_server((host, 0), family=family) as server, socket.socket(family) as ours:
+        ours.connect(server.getsockname())
+        os.seteuid(NOBODY)
+        try:
+            another = socket.socket(family)
+        finally:
+            os.seteuid(os.getuid())
+        with another:
+            another.connect(server.getsockname())
+            for tables in ((), TABLES):
+                assert why_not(ours.getsockname(), server.getsockname(), tables) == ""
+                assert f"user {NOBODY}" in why_not(another.getsockname(), server.getsockname(), tables)
+                assert why_not(another.getsockname(), server.getsockname(), tables, users=(NOBODY,)) == ""
+            gone = another.getsockname()
+        assert "its connection is closed" in why_not(gone, server.getsockname())
+
+
 def test_a_socket_that_was_closed_has_roots_number_and_is_nobodys(tmp_path: Path) -> None:
     """As where somebody sends a request and leaves before the answer."""
     assert "its connection is closed" in why_not(OURS, SERVER, table(tmp_path, "0100007F", "0100007F", 0, 0))
