@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import redis
 
+from dashboard.tls import folder as tls
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode
 from tests.workers.stream import KEY, ORDER
+from trainyard.rest.trust import AUTHORITIES, SERVER
 from workers.supervisor.contact import Contact
 from workers.supervisor.records.shipper import Shipper
 from workers.transport.valkey import connect
@@ -55,6 +61,39 @@ def own_valkey() -> Iterator[Valkey]:
         server.start()
         yield server
         server.stop()
+
+
+@pytest.fixture
+def tls_files(tmp_path: Path) -> Path:
+    """The files of an authority that no system knows."""
+    tls.begin(tmp_path / "tls", ["127.0.0.1"], datetime.now(UTC))
+    return tmp_path / "tls"
+
+
+@pytest.fixture
+def tls_server(tls_files: Path) -> Iterator[str]:
+    """A server with a certificate of that authority; it answers with the authorities that there are."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = (tls_files / AUTHORITIES).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls_files / SERVER)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as serving:
+        serving.socket = context.wrap_socket(serving.socket, server_side=True, do_handshake_on_connect=False)
+        thread = threading.Thread(target=serving.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"https://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -13,12 +12,12 @@ from runs.ingest.consumer import Consumer
 from runs.logs.read import read_logs
 from runs.metrics import progress
 from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
-from runs.models import Attempt, Node, Run
 from runs.points import read, store
 from runs.points.blocks import encode_block
 from runs.points.tables import PointMatrix
 from runs.serving.transport import redis
-from tests.cast import Cast, make_attempt, make_node
+from tests.cast import make_attempt, make_node
+from tests.runs.ingest.conftest import Stage, drain
 from tests.servers import Valkey
 from tests.spools import Spool, send, send_health, some_points
 from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, stream_key
@@ -26,32 +25,9 @@ from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY, stream_key
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 
-class Stage(NamedTuple):
-    """A run with an attempt on one node, and the shard's ingest."""
-
-    run: Run
-    attempt: Attempt
-    node: Node
-    consumer: Consumer
-
-    def steps(self, name: str = "train/loss") -> list[int]:
-        return [step for part in read.series_data(self.run.pk, [name])["series"] for step in part["step"]]
-
-
 @pytest.fixture
-def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[Stage]:
-    run = make_run()
-    node = make_node(cast.cluster)
-    consumer = Consumer(0, block_s=0.01)
-    yield Stage(run, make_attempt(run, [node], ranks=2), node, consumer)
-    consumer.close()
-
-
-def drain(consumer: Consumer) -> None:
-    """Let it work until it finds nothing more, twice: the first time may have been the end of what was pending."""
-    idle = 0
-    while idle < 2:
-        idle = 0 if consumer.step() else idle + 1
+def num_ranks() -> int:
+    return 2
 
 
 def test_what_a_rank_sends_is_stored_and_the_stream_is_empty_afterwards(stage: Stage) -> None:

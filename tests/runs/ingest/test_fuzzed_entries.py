@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
-from runs.ingest.consumer import Consumer
 from runs.metrics.models import NodeSample
-from runs.models import Run
 from runs.serving.transport import redis
-from tests.cast import Cast, make_attempt, make_node
+from tests.cast import Cast, make_node
 from tests.fuzzing import changed, fuzz, mutated
-from tests.runs.ingest.test_consumer import Stage, drain
-from tests.servers import Valkey
+from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, packed, send, send_health, some_points
 from trainyard.contract.keys import stream_key
 from trainyard.spooling import frames
@@ -42,15 +39,6 @@ RECORDS: list[tuple[str, dict[str, Any]]] = [
     ("damaged", {"why": "a disk"}),
     ("end", {"at": 0.0, "reason": "finish"}),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[Stage]:
-    run = make_run()
-    node = make_node(cast.cluster)
-    consumer = Consumer(0, block_s=0.01)
-    yield Stage(run, make_attempt(run, [node]), node, consumer)
-    consumer.close()
 
 
 @pytest.fixture

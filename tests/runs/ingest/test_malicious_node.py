@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from redis.exceptions import ResponseError
 
-from runs.ingest.consumer import Consumer
 from runs.logs.read import read_logs
 from runs.metrics.models import DeadLetter, Producer
 from runs.models import Placement, Run
 from runs.serving.transport import redis
-from tests.cast import Cast, make_attempt, make_node
-from tests.runs.ingest.test_consumer import Stage, drain
-from tests.servers import Valkey
+from tests.cast import make_attempt, make_node
+from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, send, some_points
 from trainyard.contract.keys import EPOCH_KEY, stream_key
 from trainyard.contract.seals import frames_scope, mac
@@ -22,15 +18,6 @@ from trainyard.contract.seals import frames_scope, mac
 pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 LAST_ID = f"{2**64 - 1}-{2**64 - 1}"
-
-
-@pytest.fixture
-def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[Stage]:
-    run = make_run()
-    node = make_node(cast.cluster)
-    consumer = Consumer(0, block_s=0.01)
-    yield Stage(run, make_attempt(run, [node]), node, consumer)
-    consumer.close()
 
 
 def spool() -> Spool:

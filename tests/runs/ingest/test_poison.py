@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from django.db import DataError, OperationalError
 
 from runs.ingest import commit as commit_module
 from runs.ingest import rounds
-from runs.ingest.consumer import Consumer
 from runs.logs.read import read_logs
 from runs.metrics.models import DeadLetter, NodeSample
-from runs.models import Run
 from runs.serving.transport import redis
-from tests.cast import Cast, make_attempt, make_node
-from tests.runs.ingest.test_consumer import Stage, drain
-from tests.servers import Valkey
+from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, send, send_health
 from trainyard.contract.keys import stream_key
 from trainyard.contract.seals import frames_scope, mac
@@ -25,15 +19,6 @@ pytestmark = pytest.mark.django_db(transaction=True, databases="__all__")
 
 DEEP = b"[" * 100_000
 RAISED = [RecursionError, MemoryError, OverflowError, UnicodeError, AttributeError, KeyError, DataError]
-
-
-@pytest.fixture
-def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[Stage]:
-    run = make_run()
-    node = make_node(cast.cluster)
-    consumer = Consumer(0, block_s=0.01)
-    yield Stage(run, make_attempt(run, [node]), node, consumer)
-    consumer.close()
 
 
 def test_a_health_sample_that_no_parser_can_read_is_a_dead_letter_and_the_next_one_is_stored(stage: Stage) -> None:

@@ -21,6 +21,7 @@ from runs.points.blocks import encode_block
 from runs.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
+from tests.runs.ingest.conftest import drain
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points
 from trainyard.contract.keys import stream_key
@@ -50,12 +51,6 @@ def stage(cast: Cast, make_run: Callable[..., Run], valkey: Valkey) -> Iterator[
     consumer.step()
     yield Stage([make_attempt(make_run(), [node]) for node in nodes], nodes, consumer)
     consumer.close()
-
-
-def drain(consumer: Consumer) -> None:
-    idle = 0
-    while idle < 2:
-        idle = 0 if consumer.step() else idle + 1
 
 
 def begun(stage: Stage) -> list[Spool]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,61 +12,31 @@ import pytest
 from dashboard.tls import folder
 from trainyard.contract.calls.joining import JoinToken, pinned, unpinned
 from trainyard.contract.keys import broker_url
-from trainyard.rest.trust import AUTHORITIES, SERVER, certificates_in, fingerprint_of
+from trainyard.rest.trust import AUTHORITIES, certificates_in, fingerprint_of
 from workers.transport.node_config import CannotStart
 from workers.transport.trust import Trust, UnknownAuthority
 
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    folder.begin(tmp_path / "tls", ["127.0.0.1"], NOW)
-    return tmp_path / "tls"
+def of(tls_files: Path) -> list[str]:
+    return [fingerprint_of(one) for one in certificates_in((tls_files / AUTHORITIES).read_text())]
 
 
-@pytest.fixture
-def server(place: Path) -> Iterator[str]:
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = (place / AUTHORITIES).read_bytes()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *words: object) -> None:
-            pass
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(place / SERVER)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as serving:
-        serving.socket = context.wrap_socket(serving.socket, server_side=True)
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield f"https://127.0.0.1:{serving.server_port}"
-        serving.shutdown()
-        thread.join()
-
-
-def of(place: Path) -> list[str]:
-    return [fingerprint_of(one) for one in certificates_in((place / AUTHORITIES).read_text())]
-
-
-def test_the_fingerprint_of_the_token_is_the_way_in(server: str, place: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_of_the_token_is_the_way_in(tls_server: str, tls_files: Path, tmp_path: Path) -> None:
     trust = Trust(tmp_path)
-    trust.meet(server, of(place)[0])
-    assert httpx.get(server, verify=trust.verify()).status_code == 200
-    folder.rotate(place, [], NOW)
-    assert trust.follow(httpx.get(server, verify=trust.verify()).text), "the news"
-    assert certificates_in(trust.text) == certificates_in((place / AUTHORITIES).read_text())
+    trust.meet(tls_server, of(tls_files)[0])
+    assert httpx.get(tls_server, verify=trust.verify()).status_code == 200
+    folder.rotate(tls_files, [], NOW)
+    assert trust.follow(httpx.get(tls_server, verify=trust.verify()).text), "the news"
+    assert certificates_in(trust.text) == certificates_in((tls_files / AUTHORITIES).read_text())
     assert not trust.follow(trust.text) and not trust.follow("nothing")
 
 
-def test_another_server_is_not_met(server: str, tmp_path: Path) -> None:
+def test_another_server_is_not_met(tls_server: str, tmp_path: Path) -> None:
     trust = Trust(tmp_path)
     with pytest.raises(UnknownAuthority, match="is not the server that made this join token"):
-        trust.meet(server, "0" * 64)
+        trust.meet(tls_server, "0" * 64)
     with pytest.raises(CannotStart, match="begins with https://"):
         trust.meet("http://127.0.0.1:9", "0" * 64)
     with pytest.raises(CannotStart, match="cannot be reached"):
