@@ -19,6 +19,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 STOPPED = "T"  # what ``state_of`` says of a process that a signal has stopped; a debugger's stop is "t"
 STOPPED_AFTER_S = 2.0  # somebody may stop a process for a moment
+STOPPED_LIMIT_S = 15.0  # a stopped process goes on by no means of its own
+UNSEEN_S = 5.0  # who was kept from looking for longer knows nothing of that time
 
 SIGNALLED = 128  # and the number of a signal: how a shell says that it ended a program
 

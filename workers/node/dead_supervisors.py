@@ -20,6 +20,8 @@ from workers.attempt.temporary import take_name
 from workers.machine.processes import (
     STOPPED,
     STOPPED_AFTER_S,
+    STOPPED_LIMIT_S,
+    UNSEEN_S,
     Process,
     descendants_of,
     identify,
@@ -35,10 +37,8 @@ from workers.transport.control_socket import socket_path
 log = structlog.get_logger(__name__)
 
 SWEEP_LIMIT_S = 30.0
-STOPPED_LIMIT_S = 15.0  # as of a stopped rank
 UNANSWERED_LIMIT_S = 30.0  # a supervisor that is to stop and does not answer for so long is ended with its ranks
 STOPPED_TOO_LONG = "supervisor_stopped"  # the code of the reason
-UNSEEN_S = 5.0  # a node worker that was kept from looking for longer knows nothing of that time
 
 
 class StillAlive(RuntimeError):
@@ -62,7 +62,7 @@ class Standstills:
         unseen_s = now - self._looked_at if now - self._looked_at > UNSEEN_S else 0.0
         self._looked_at = now
         stopped = [attempt for attempt, pid in living.items() if state_of(pid) == STOPPED]
-        self._stopped = {attempt: self._stopped.get(attempt, now) + unseen_s for attempt in stopped}
+        self._stopped = {attempt: self._stopped.get(attempt, now - unseen_s) + unseen_s for attempt in stopped}
         for attempt, since in self._stopped.items():
             if now - since > STOPPED_LIMIT_S and may_end(attempt):
                 self._kill(attempt, living[attempt], STOPPED_TOO_LONG)

@@ -8,17 +8,15 @@ from statistics import median
 
 from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
-from workers.machine.processes import STOPPED_AFTER_S
+from workers.machine.processes import STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S
 from workers.progress.description import Description, described
 from workers.progress.marker import Marks
 
 LEAST_S = 60.0  # of auto
 MEDIANS = 10
 PATIENT_S = 600.0  # at least: before the first step, and in what stands beside the steps
-STOPPED_LIMIT_S = 15.0  # a stopped process goes on by no means of its own
 SUSPECT_S = 5.0  # a rank without progress for so long is reported, with where it stands
 PATIENT = frozenset(("data", "checkpoint", "validation", "compilation"))
-UNSEEN_S = 5.0  # a supervisor that was kept from looking for longer knows nothing of that time
 WINDOW = 50
 
 

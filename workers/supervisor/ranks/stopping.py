@@ -12,7 +12,7 @@ import structlog
 from trainyard.contract.reports import SavedStep, StopEvidence
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.json_files import read_document
-from workers.machine.processes import PROC, descendants_of, send, start_of
+from workers.machine.processes import PROC, UNSEEN_S, descendants_of, send, start_of
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.state import RankState
 
@@ -61,14 +61,16 @@ class ExitWatch:
         self._folder = folder
         self._activity = activity
         self._busy_at: dict[int, float] = {}  # when the script was over, or a child lived last; monotonic
+        self._looked_at = 0.0
 
     def update(self, ranks: Sequence[RankState]) -> None:
-        now = time.monotonic()
+        now, before = time.monotonic(), self._looked_at
+        self._looked_at = now
         for rank in ranks:
             if rank.ended_at is not None or rank.exit_hang or not self._folder.exit_path(rank.rank).exists():
                 continue
             rank.is_exiting = not has_working_child(rank.pid)
-            if rank.rank not in self._busy_at or not rank.is_exiting:
+            if rank.rank not in self._busy_at or not rank.is_exiting or now - before > UNSEEN_S:
                 self._busy_at[rank.rank] = now
             if now - max(self._busy_at[rank.rank], self._activity.last_at(rank.rank)) > EXIT_GRACE_S:
                 log.warning("rank.exit_hang", rank=rank.rank)

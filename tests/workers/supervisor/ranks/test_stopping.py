@@ -73,6 +73,22 @@ def test_a_rank_whose_script_is_over_is_left_alone_while_it_works_or_a_child_liv
             assert not watch(watched, rank)
 
 
+def test_a_time_in_which_nobody_could_look_does_not_count(
+    folder: AttemptFolder, watched: tuple[Activity, ExitWatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that sleeps stops its ranks with their supervisor."""
+    monkeypatch.setattr(stopping, "UNSEEN_S", 1.0)
+    with exiting(WORKS, folder) as rank:
+        for _ in range(10):
+            assert not watch(watched, rank)
+        os.kill(rank.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        assert not watch(watched, rank)
+        os.kill(rank.pid, signal.SIGCONT)
+        for _ in range(30):
+            assert not watch(watched, rank)
+
+
 def test_one_that_does_nothing_any_more_is_ended_and_has_failed(
     folder: AttemptFolder, watched: tuple[Activity, ExitWatch]
 ) -> None:
