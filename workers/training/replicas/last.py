@@ -37,7 +37,7 @@ from workers.training.replicas.interval import SHARE
 from workers.training.replicas.snapshots import MemorySnapshot
 from workers.training.replicas.taking import refusing
 
-PROBES = 20  # steps that show whether a note is cheap enough
+PROBES = 20  # steps that show whether a note is cheap enough, again and again: a disk may become slow
 WHOLE = "rank-0.safetensors"  # the same on every node: its ranks hold copies
 SLOT_BYTES = 32 << 10
 HEADER = struct.Struct("<qII")  # step, bytes, CRC-32
@@ -114,8 +114,7 @@ class LastState:
         if self.metrics.flush():
             self._notes.write(step, random_state(self.facts.device))
             self._step = step
-        if len(self._costs_s) < PROBES:
-            self._decide(started)
+        self._decide(started)
 
     def _decide(self, started: float) -> None:
         ended = time.perf_counter()
@@ -125,6 +124,7 @@ class LastState:
             step_s = statistics.median(b - a for a, b in zip(self._ended_at, self._ended_at[1:], strict=False))
             if statistics.median(self._costs_s) > SHARE * step_s:
                 self._notes = self._step = None
+            self._costs_s, self._ended_at = [], []
 
     def keep(self, step: int, pieces: Sequence[Piece], state: TrainingState) -> None:
         """Keep the state behind ``step`` on this node, unless another of its ranks does. Raises OSError and NoRoom."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -51,6 +53,23 @@ def test_ranks_that_are_no_copies_keep_none(changes: dict[str, object], yard: Me
     with pytest.raises(RuntimeError):
         yard.go(steps=9, checkpoint=SELDOM, **changes)
     assert not list((yard.root / "node-a").rglob("manifest.json"))
+
+
+def test_notes_that_become_dear_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(last, "PROBES", 5)
+    monkeypatch.setattr(last, "SHARE", 0.5)
+    plan, facts = SimpleNamespace(folder=str(tmp_path)), SimpleNamespace(fence=1, rank=0, device=torch.device("cpu"))
+    metrics = SimpleNamespace(flush=lambda: True)
+    kept = last.LastState(plan, facts, metrics)  # type: ignore[arg-type]
+
+    def has_note(step: int) -> bool:
+        time.sleep(0.02)  # what a step takes
+        kept.stepped(step)
+        return last.RandomNotes.read(last.note_path(last.RunMemory(tmp_path), 1, 0), step) is not None
+
+    assert all(has_note(step) for step in range(10))
+    metrics.flush = lambda: time.sleep(0.1) or True
+    assert not [has_note(step) for step in range(10, 30)][-1]
 
 
 def test_a_note_that_was_torn_is_none(tmp_path: Path) -> None:
