@@ -18,6 +18,7 @@ from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
 from trainyard.spec import Problem, ScriptSpec, SpecError, load_spec_file, merge, parse_spec
 from trainyard.spec.document import parse_document
 from trainyard.spec.sweeps import first_point, parse_sweep, trial_document
@@ -190,12 +191,18 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line(f"           {_shown(best['parameters'])}")
     if front := sweep.get("front"):
         screen.line(f"front      {'trial' if len(front) == 1 else 'trials'} {', '.join(map(str, front))}")
-    _show_importance(client.sweep_importance(sweep["id"]), screen)
+    _show_importance(client, sweep["id"], screen)
     _show_trials(sweep, screen)
     return 0
 
 
-def _show_importance(found: sweep_answers.Importance, screen: Screen) -> None:
+def _show_importance(client: Client, sweep: str, screen: Screen) -> None:
+    try:
+        found = client.sweep_importance(sweep)
+    except ApiError as error:
+        if error.status == 404:  # an older server does not know it
+            return
+        raise
     for place, one in enumerate(found["fields"]):
         head = "" if place else "matters"
         screen.line(f"{head:<10} {one['path']} {one['fanova']:.0%} ± {one['fanova_error']:.0%}")

@@ -122,17 +122,20 @@ def reason_of_exit() -> str:
     kind, value = getattr(sys, "last_type", None), getattr(sys, "last_value", None)
     leaving = sys.exc_info()[1]  # a child of multiprocessing ends while it handles its exit
     code = leaving.code if isinstance(leaving, SystemExit) else _exit_code
-    if code and kind is None:
-        words = f"exit code {code}" if isinstance(code, int) else f"exit code 1: {code}"
-        return f"{ERROR}{words.splitlines()[0][:MAX_ERROR_CHARS]}"
-    if kind is None or hasattr(sys, "ps1"):  # at a prompt an error ends nothing
+    if kind is None:
+        if code is None or (isinstance(code, int) and code == 0):
+            return "exit"
+        kind, value = (f"exit code {code}", "") if isinstance(code, int) else ("exit code 1", code)
+    elif hasattr(sys, "ps1"):  # at a prompt an error ends nothing
         return "exit"
-    if issubclass(kind, KeyboardInterrupt):
+    elif issubclass(kind, KeyboardInterrupt):
         return INTERRUPTED
+    else:
+        kind = kind.__name__
     try:
-        words = f"{kind.__name__}: {value}".strip(": ")
+        words = f"{kind}: {value}".strip(": ")
     except Exception:  # somebody's own __str__, while the interpreter ends
-        words = kind.__name__
+        words = kind
     return f"{ERROR}{words.splitlines()[0][:MAX_ERROR_CHARS]}"
 
 

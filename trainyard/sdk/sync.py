@@ -144,7 +144,7 @@ class LocalRun:
         later = [one for one in self.spools.values() if one.begin.rank == spool.begin.rank and one.is_behind(spool)]
         if spool.begin.rank >= 0 and any(one.restart > spool.restart for one in later):
             return True
-        return any(one.begin.at >= spool.over_at for one in later)
+        return bool(later) and max(one.begin.at for one in later) >= spool.over_at  # which reads the spool
 
 
 class Sent(NamedTuple):

@@ -17,6 +17,7 @@ from tests.cast import Cast, spec
 from tests.series import write_series
 from tests.trainyard.command import Trainyard
 from trainyard.interchange.optuna_storage import read_study
+from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -32,7 +33,9 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path / "sweep.yaml")
 
 
-def test_a_sweep_is_previewed_started_listed_shown_and_stopped(trainyard: Trainyard, file: str) -> None:
+def test_a_sweep_is_previewed_started_listed_shown_and_stopped(
+    trainyard: Trainyard, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ahead = trainyard("sweep", file, "--preview")
     assert ahead.code == 0 and ahead.out.startswith("trials     3 (3 runs of 1 slots)")
     assert not Sweep.objects.exists()
@@ -42,6 +45,10 @@ def test_a_sweep_is_previewed_started_listed_shown_and_stopped(trainyard: Trainy
     Stepper().step_all(timezone.now())
     assert sweep.pk in trainyard("sweeps").out
     assert "RUNNING" in trainyard("sweep", "show", sweep.pk).out
+    with monkeypatch.context() as older:
+        older.setattr(Client, "sweep_importance", lambda client, sweep: client.call("GET", "sweeps/none", dict))
+        shown = trainyard("sweep", "show", sweep.pk)
+        assert shown.code == 0 and "learning_rate" in shown.out, "an older server knows no importance"
     assert json.loads(trainyard("sweep", "show", sweep.pk, "--json").out)["trials"][0]["run"] == Run.objects.get().pk
     tried = trainyard("sweep", "try", sweep.pk, "--set", "train.learning_rate=0.5")
     assert (tried.code, tried.out.strip()) == (0, "1")

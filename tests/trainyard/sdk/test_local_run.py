@@ -129,6 +129,7 @@ subprocess.run([sys.executable, "-c", code], check=True)
         ("raise KeyboardInterrupt", "interrupt"),
         ("sys.exit(3)", "error: exit code 3"),
         ("sys.exit('no coal')", "error: exit code 1: no coal"),
+        ("sys.exit(type('Odd', (), {'__str__': lambda self: 1 / 0})())", "error: exit code 1"),
         ("sys.exit(0)", "exit"),
         ("try:\n    sys.exit(3)\nexcept SystemExit:\n    pass", "exit"),
         ("import sys; sys.ps1 = '> '; raise ValueError('at a prompt')", "exit"),
