@@ -274,11 +274,12 @@ def _empty_into(top: int, name: str) -> None:
     inner = _open_to_empty(name, top)
     try:
         for one, is_folder in _entries(inner).items():
-            if is_folder:
-                os.close(_open_to_empty(one, inner))  # to move it changes it
-                os.rename(one, f".{uuid.uuid4().hex}", src_dir_fd=inner, dst_dir_fd=top)
-            else:
-                os.unlink(one, dir_fd=inner)
+            with contextlib.suppress(OSError):
+                if is_folder:
+                    os.close(_open_to_empty(one, inner))  # to move it changes it
+                    os.rename(one, f".{uuid.uuid4().hex}", src_dir_fd=inner, dst_dir_fd=top)
+                else:
+                    os.unlink(one, dir_fd=inner)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=top)

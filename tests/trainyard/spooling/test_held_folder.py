@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -155,3 +156,20 @@ def test_a_tree_is_removed_and_nothing_that_its_links_lead_to(folder: HeldFolder
     remove_tree(tmp_path / "link")
     remove_tree(tmp_path / "nothing")
     assert [path.name for path in (tmp_path / "outside").iterdir()] == ["key"]
+
+
+def test_what_cannot_be_removed_keeps_nothing_else(folder: HeldFolder, tmp_path: Path) -> None:
+    """Something is mounted there, or the file of another machine's process on NFS."""
+    unlink = os.unlink
+
+    def refuse(name: str, *, dir_fd: int) -> None:
+        if name == "busy":
+            raise OSError(errno.EBUSY, "busy")
+        unlink(name, dir_fd=dir_fd)
+
+    for name in ("busy", *map(str, range(50))):
+        (tmp_path / "inside" / "deep" / name).touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        remove_tree(tmp_path / "inside")
+    assert [path.name for path in (tmp_path / "inside").rglob("*")] == ["deep", "busy"]
