@@ -28,9 +28,9 @@ def read_document(path: Path, kind: type[T]) -> T | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EINVAL):
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.EAGAIN):
             raise
-        return None  # a link or a pipe: a script made it
+        return None  # a link, a pipe, or a file with a lease: a script made it
     try:
         return decode(data, kind, is_secret=True)  # an order holds a run's environment
     except BadDocument as error:

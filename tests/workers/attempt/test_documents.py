@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,16 @@ def home(tmp_path: Path) -> Path:
 @pytest.fixture
 def ended(home: Path) -> AttemptFolder:
     return AttemptFolder(home / "attempts" / ENDED)
+
+
+def test_a_file_that_a_script_has_leased_ends_nobody_who_reads_it(tmp_path: Path) -> None:
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # by which the kernel asks the owner, here this process, to let go
+    write_document(tmp_path / "exit.json", RankExit(3))
+    with (tmp_path / "exit.json").open("r+b") as leased:
+        fcntl.fcntl(leased, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        assert read_document(tmp_path / "exit.json", RankExit) is None
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    assert read_document(tmp_path / "exit.json", RankExit) == RankExit(3)
 
 
 def test_an_order_of_the_previous_version_is_read(ended: AttemptFolder) -> None:
