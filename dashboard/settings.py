@@ -176,6 +176,7 @@ AUDIT_KEEP_DAYS = databases.num_days(os.environ.get("AUDIT_KEEP_DAYS", ""), "AUD
 AUDIT_SYSLOG = syslog_place(os.environ.get("AUDIT_SYSLOG", ""))
 AUDIT_OTLP = collector(os.environ.get("AUDIT_OTLP", ""), os.environ.get("AUDIT_OTLP_HEADERS", ""))
 # People who were erased, for whoever restores a copy; where this server is; a text that people agree to.
+AUDIT_HEAD_FILE = os.environ.get("AUDIT_HEAD_FILE") or str(HOME / "audit_head")  # number and hash of the newest row
 ERASURES_FILE = os.environ.get("ERASURES_FILE") or str(HOME / "erasures.jsonl")
 SERVER_REGION = os.environ.get("SERVER_REGION", "").strip()
 CONSENT_FILE = os.environ.get("CONSENT_FILE", "")

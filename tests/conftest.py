@@ -157,6 +157,7 @@ def empty_cache() -> None:
     """Rows that are rolled back give their keys to the next test's, which must not find what was kept of them."""
     cache.clear()
     ContentType.objects.clear_cache()
+    Path(settings.AUDIT_HEAD_FILE).unlink(missing_ok=True)
 
 
 @pytest.fixture

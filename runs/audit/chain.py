@@ -2,7 +2,8 @@
 
 A row's hash is SHA-256 over its canonical JSON, in which the hash of the row before stands. The head row is locked
 while a row is added, so that the chain never forks. It carries a seal made with the server's secret: whoever can write
-the database alone cannot make another chain that fits.
+the database alone cannot make another chain that fits. A seal that does not fit is never made anew. That the head is
+the newest is known outside of the database: see runs.audit.anchor.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from django.db.models import Subquery
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from runs.audit import sinks
+from runs.audit import anchor, sinks
 from runs.audit.acts import Act, Values
 from runs.audit.facts import canonical
 from runs.models.security.audit import AuditEntry, AuditHead
@@ -28,6 +29,7 @@ from runs.models.security.audit import AuditEntry, AuditHead
 log = structlog.get_logger(__name__)
 
 READ_AT_ONCE = 1_000
+ACCEPTING = "After a restore, or with a new SECRET_KEY: `trainyard manage audit accept`."
 TRIES = 3  # of a check that retention overtook
 
 
@@ -71,6 +73,7 @@ def append(act: Act) -> AuditEntry:
         head.sequence, head.hash = row.sequence, row.hash
         seal(head)
         head.save()
+    transaction.on_commit(lambda: anchor.advance(row))
     transaction.on_commit(lambda: sinks.send(row))
     return row
 
@@ -85,6 +88,9 @@ def locked_head() -> AuditHead:
     if head is None:
         AuditHead.objects.get_or_create(pk=1)
         head = AuditHead.objects.select_for_update().get(pk=1)
+    if head.sequence and not is_sealed(head):
+        head.is_forged = True
+        log.critical("audit.seal_broken", row=head.sequence)
     return head
 
 
@@ -109,8 +115,13 @@ def hash_of(row: AuditEntry) -> str:
 
 
 def seal(head: AuditHead) -> None:
-    """Set the head's seal; the caller saves."""
-    head.seal = _seal_of(head)
+    """Set the head's seal; the caller saves. That of a forged head stays, so that it is found."""
+    if not head.is_forged:
+        head.seal = _seal_of(head)
+
+
+def is_sealed(head: AuditHead) -> bool:
+    return hmac.compare_digest(head.seal, _seal_of(head))
 
 
 def _seal_of(head: AuditHead) -> str:
@@ -128,7 +139,44 @@ def verify() -> Verdict:
     return verdict
 
 
+def accept(actor: str) -> Verdict:
+    """Take the chain as it is now for the newest, though an anchor or a seal says otherwise: after a restore, or under
+    a new SECRET_KEY. That is a row itself. A chain with another fault stays as it is."""
+    with transaction.atomic():
+        head = locked_head()
+        verdict = _verify_rows(trusts_head=True)
+        if verdict.fault is None:
+            known = anchor.read_any()
+            anchor.forget()
+            head.is_forged = False
+            seal(head)
+            head.save()
+            before = {} if known is None else {"head": {"sequence": known.sequence, "hash": known.hash}}
+            append(Act(actor=actor, action="audit.accept", object="head of the chain", before=before, result="ok"))
+    return verdict
+
+
 def _verify() -> Verdict:
+    known, fault = None, None
+    try:
+        known = anchor.read()  # before the head: rows are added meanwhile
+    except (OSError, anchor.BadAnchor) as error:
+        fault = Fault(0, f"{error} {ACCEPTING}")
+    verdict = _verify_rows()
+    if known is not None and not known.is_there():
+        fault = _fault_of_anchor(known, verdict.last)
+    return verdict if verdict.fault is not None else verdict._replace(fault=fault)
+
+
+def _fault_of_anchor(known: anchor.Anchor, last: int) -> Fault:
+    if known.sequence > last:
+        return Fault(last + 1, f"Rows {last + 1} to {known.sequence} are missing at the end. {ACCEPTING}")
+    words = f"Row {known.sequence} is not the one that was the newest when {anchor.path()} was written."
+    return Fault(known.sequence, f"{words} {ACCEPTING}")
+
+
+def _verify_rows(*, trusts_head: bool = False) -> Verdict:
+    """Check what the database has. ``trusts_head``: whatever its seal."""
     head = AuditHead.objects.filter(pk=1).first()
     if head is None:
         left = AuditEntry.objects.order_by("sequence").first()
@@ -137,7 +185,7 @@ def _verify() -> Verdict:
     first = head.cut_sequence + 1
     number, last_hash, fault = _walk(rows_from(first, head.sequence), first, head.cut_hash)
     if fault is None:
-        fault = _fault_of_head(head, first + number - 1, last_hash)
+        fault = _fault_of_head(head, first + number - 1, last_hash, trusts_head)
     return Verdict(first, head.sequence, number, last_hash, fault)
 
 
@@ -168,13 +216,15 @@ def _walk(rows: Iterable[AuditEntry], first: int, hash_before: str) -> tuple[int
     return number, known, None
 
 
-def _fault_of_head(head: AuditHead, last: int, last_hash: str) -> Fault | None:
+def _fault_of_head(head: AuditHead, last: int, last_hash: str, trusts_head: bool) -> Fault | None:
     if last < head.sequence:
         return Fault(last + 1, f"Rows {last + 1} to {head.sequence} are missing at the end.")
     if head.hash != last_hash:
         return Fault(head.sequence, f"Row {head.sequence} is not the one that the head of the chain names.")
-    if not hmac.compare_digest(head.seal, _seal_of(head)):
-        return Fault(0, "The seal of the head does not fit: somebody wrote it without the server's SECRET_KEY.")
+    if not trusts_head and not is_sealed(head):
+        return Fault(
+            0, f"The seal of the head does not fit: it was written without the server's SECRET_KEY. {ACCEPTING}"
+        )
     ends = AuditHead.objects.filter(pk=1).values("sequence")  # of now, in one statement: rows are added meanwhile
     if beyond := AuditEntry.objects.filter(sequence__gt=Subquery(ends)).order_by("sequence").first():
         return Fault(beyond.sequence, f"Row {beyond.sequence} stands behind the end of the chain.")

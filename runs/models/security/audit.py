@@ -91,7 +91,9 @@ class AuditHead(models.Model):
     cut_sequence = models.BigIntegerField(default=0)  # the last row that was removed
     cut_hash = models.CharField(max_length=64, blank=True)
     sent_sequence = models.BigIntegerField(null=True)  # the last row that the collector of OTLP took
-    seal = models.CharField(max_length=64, blank=True)  # of the four above, with the server's secret
+    seal = models.CharField(max_length=64, blank=True)  # of the first four, with the server's secret
+
+    is_forged = False  # no column: runs.audit.chain says of a head that it read that its seal does not fit
 
     def __str__(self) -> str:
         return f"audit up to {self.sequence}"
