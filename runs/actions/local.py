@@ -159,9 +159,12 @@ def _decide(run: Run, processes: Mapping[str, Process]) -> None:
     rows = list(Producer.objects.filter(run_id=run.pk))
     if spools := [row for row in rows if row.role != REST]:  # of a run that has any, others only add numbers
         rows = spools
+    for row in rows:
+        told = processes.get(row.producer)
+        if row.role == REST and row.end_sequence is None and told is not None and told.ended_at is not None:
+            row.end_sequence = row.watermark  # by word, and for good: a batch before it may come again
+            row.save(update_fields=["end_sequence"])
     ended = {row.producer for row in rows if row.end_sequence is not None and row.watermark >= row.end_sequence}
-    over_by_word = {row.producer for row in rows if row.role == REST} & processes.keys()
-    ended |= {producer for producer in over_by_word if processes[producer].ended_at is not None}
     known = {row.producer: processes.get(row.producer, Process(rank=row.rank)) for row in rows}
     errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
     before = Outcome(Status(run.status), run.reason_code, run.reason_sentence)

@@ -206,6 +206,8 @@ def test_its_end_may_also_come_with_the_run(mate: Api, local_id: str, told: dict
     processes = {batch["producer"]: {"ended_at": 1060.0, **told}}
     ended = mate("PUT", f"/runs/local/{local_id}", {"name": "alone", "processes": processes}).json()["run"]
     assert ended["status"] == status, ended["reason"]
+    assert mate("POST", f"/runs/{run_id}/points", batch).status_code == 200, "its answer was lost, so it comes again"
+    assert mate("PUT", f"/runs/local/{local_id}", {"name": "alone"}).json()["run"]["status"] == status
 
 
 def test_who_may_send_where(as_: As, cast: Cast, local_id: str) -> None:
