@@ -222,7 +222,8 @@ def compared_points(sweep: Sweep) -> tuple[list[TrialPoint], int | None]:
     known = TrialReport.objects.filter(trial__sweep=sweep, step__lte=at_step).order_by("step")
     values = dict(known.values_list("trial__number", "value"))  # of several the last
     points = [one._replace(state=TrialState.COMPLETE, value=values.get(one.number)) for one in (*complete, *pruned)]
-    return [one for one in points if one.value is not None], at_step
+    compared = [one for one in points if one.value is not None]
+    return (compared, at_step) if len(compared) > len(complete) else (complete, None)  # not all report what they have
 
 
 def timed_points(sweep: Sweep, now: datetime) -> list[TrialPoint]:

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import NamedTuple
 
+from django.db.models import Count
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
@@ -24,6 +25,7 @@ from trainyard.contract.statuses import TrialState
 MOST = 64
 PATIENCE_S = 0.25  # of a short sweep the first request has the answer
 Prepare = Callable[[], Callable[[], Importance]]
+Counts = dict[str, int]  # of the trials that have a value, by state
 router = Router(tags=["sweeps"])
 
 
@@ -80,43 +82,44 @@ def importance_of(sweep: Sweep) -> Kept:
 
 _lock = Lock()
 _pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sweep-figures")  # requests come first
-_found: OrderedDict[str, tuple[int, Importance]] = OrderedDict()
+_found: OrderedDict[str, tuple[Counts, Importance]] = OrderedDict()
 _underway: dict[str, Future[Importance]] = {}
 
 
 def _kept(sweep: Sweep, prepare: Prepare) -> Kept:
     """Return the newest figures there are. Where more trials have a value, ``prepare`` reads the database, and what it
     returns computes new ones in a thread."""
-    key, num = sweep.pk, sweep.trials.filter(state__in=(TrialState.COMPLETE, TrialState.PRUNED)).count()
+    with_value = sweep.trials.filter(state__in=(TrialState.COMPLETE, TrialState.PRUNED)).order_by("state")
+    key, nums = sweep.pk, dict(with_value.values_list("state").annotate(Count("pk")))
     with _lock:
         before, future = _found.get(key), _underway.get(key)
-    if before is not None and before[0] == num:
+    if before is not None and before[0] == nums:
         return Kept(before[1], is_current=True)
     if future is None:
-        future = _begin(key, num, prepare())
+        future = _begin(key, nums, prepare())
     try:
         return Kept(future.result(timeout=PATIENCE_S if before is None else 0), is_current=before is None)
     except TimeoutError:
         return Kept(before[1] if before is not None else None, is_current=False)
 
 
-def _begin(key: str, num: int, compute: Callable[[], Importance]) -> Future[Importance]:
+def _begin(key: str, nums: Counts, compute: Callable[[], Importance]) -> Future[Importance]:
     with _lock:
         future = _underway.get(key)
         if future is not None:
             return future
         future = _underway[key] = _pool.submit(compute)
-    future.add_done_callback(lambda done: _end(key, num, done))
+    future.add_done_callback(lambda done: _end(key, nums, done))
     return future
 
 
-def _end(key: str, num: int, done: Future[Importance]) -> None:
+def _end(key: str, nums: Counts, done: Future[Importance]) -> None:
     """Keep what was found; what failed is computed again at the next request, which gets the error."""
     with _lock:
         _underway.pop(key, None)
         if done.cancelled() or done.exception() is not None:
             return
-        _found[key] = (num, done.result())
+        _found[key] = (nums, done.result())
         _found.move_to_end(key)
         while len(_found) > MOST:
             _found.popitem(last=False)

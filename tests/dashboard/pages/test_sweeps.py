@@ -148,6 +148,13 @@ def test_importance_needs_trials_and_a_surface_two_fields(as_user: AsUser, cast:
     assert client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=nothing").status_code == 422
 
 
+def test_importance_is_computed_anew_where_a_stopped_trial_turns_out_complete(as_user: AsUser, cast: Cast) -> None:
+    sweep, client = with_trials(cast), as_user(cast.mate)
+    assert figures(client, sweep)["num_complete"] == 2
+    sweep.trials.filter(state="PRUNED").update(state="COMPLETE", value=0.3)
+    assert figures(client, sweep)["num_complete"] == 3
+
+
 def test_a_viewer_looks_and_does_nothing(as_user: AsUser, cast: Cast) -> None:
     sweep, client = with_trials(cast), as_user(cast.viewer)
     text = client.get(f"/sweeps/{sweep.pk}/").content.decode()
