@@ -19,6 +19,7 @@ CLASSES = {
     "network_closed": CauseClass.NODE_UNFIT,
     "environment": CauseClass.ENVIRONMENT,
     "supervisor_killed": CauseClass.PROCESS_LOST,
+    "supervisor_failed": CauseClass.PROCESS_LOST,
     "supervisor_stopped": CauseClass.PROCESS_LOST,
     "supervisor_unanswering": CauseClass.PROCESS_LOST,
     "fence_killed": CauseClass.PROCESS_LOST,
@@ -27,7 +28,7 @@ CLASSES = {
     "network_stall": CauseClass.NETWORK,
     "preempted": CauseClass.PREEMPTED,
 }
-# What a node writes itself, since the server may be away: with {node}, and {lease} in seconds.
+# What a node writes itself, since the server may be away: with {node}, {lease} in seconds, and the words of an {error}.
 SENTENCES = {
     "stopped": "The run was asked to stop.",
     "interrupted": "Trainyard was stopped on {node} while the run was going on.",
@@ -38,6 +39,7 @@ SENTENCES = {
     "they had not sent by then is lost.",
     "stale_fence": "A newer attempt of this run exists; {node} ended this one.",
     "supervisor_killed": "The supervisor on {node} was killed; its ranks ended with it.",
+    "supervisor_failed": "The supervisor on {node} ended with an error of its own, and its ranks with it: {error}",
     "supervisor_stopped": "The supervisor on {node} was stopped (SIGSTOP) for 15 s; {node} ended it with its ranks.",
     "supervisor_unanswering": "The supervisor on {node} did not answer for 30 s; {node} ended it with its ranks.",
     "init_killed": "The first process of the ranks' namespaces on {node} (ty-init) was killed; the kernel ended the "
@@ -46,8 +48,8 @@ SENTENCES = {
 }
 
 
-def ending_sentence(code: str, node: str, *, lease_s: float = 0.0) -> str:
-    return SENTENCES[code].format(node=node, lease=lease_s)
+def ending_sentence(code: str, node: str, *, lease_s: float = 0.0, error: str = "") -> str:
+    return SENTENCES[code].format(node=node, lease=lease_s, error=error)
 
 
 def ending_class(code: str) -> CauseClass:

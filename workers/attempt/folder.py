@@ -115,6 +115,11 @@ class AttemptFolder:
         return self.path / "fence-killed"
 
     @property
+    def error_mark(self) -> Path:
+        """Made by a supervisor that ends with an error of its own, with the error's type and words."""
+        return self.path / "supervisor-error"
+
+    @property
     def _lock(self) -> Path:
         return self.path / "lock"
 

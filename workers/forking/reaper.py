@@ -17,6 +17,8 @@ from workers.machine.processes import adopt_orphans, die_with_parent, kill_child
 from workers.machine.safe_output import make_output_safe
 from workers.supervisor.main import supervise
 
+MOST_CHARACTERS = 300  # of the error that a sentence has
+
 
 def become_reaper(request: StartRequest, *, notify: int, lifeline: int) -> NoReturn:
     """Turn the forked child of the zygote into a process reaper, and its child into the supervisor. Never returns."""
@@ -52,8 +54,12 @@ def _become_supervisor(request: StartRequest, notify: int, lifeline: int) -> NoR
     code = 1
     try:
         code = supervise(request, notify=notify, lifeline=lifeline)
-    except BaseException:
+    except BaseException as error:
         traceback.print_exc()
+        with contextlib.suppress(OSError):
+            AttemptFolder(Path(request.folder)).error_mark.write_text(
+                f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]
+            )
     finally:
         sys.stderr.flush()
         os._exit(code)

@@ -96,10 +96,12 @@ def finish_dead(folder: AttemptFolder, killed: str = "") -> AttemptReport:
     ended = _sweep(order, folder)
     save_unread_output(order, folder)
     now = time.time()
-    code = "fence_killed" if folder.reaper_mark.exists() else killed or "supervisor_killed"
+    error = folder.error_mark.read_text() if folder.error_mark.exists() else ""
+    code = killed or ("supervisor_failed" if error else "supervisor_killed")
+    code = "fence_killed" if folder.reaper_mark.exists() else code
     reason = Reason(
         code=code,
-        sentence=ending_sentence(code, order.node_name),
+        sentence=ending_sentence(code, order.node_name, error=error),
         evidence={
             "node": order.node_name,
             "supervisor_pid": None if last is None else last.supervisor_pid,
