@@ -113,7 +113,9 @@ def _silence(parts: Sequence[PlacementState], nearest: Failure) -> Iterator[Fail
 def _early_ends(parts: Sequence[PlacementState], before: float) -> Iterator[Failure]:
     """Yield one for each rank that ended with 0 before others lost it."""
     for part in parts:
-        for rank in part.report.ranks if part.is_over and part.report.reason is None else ():
+        reason = part.report.reason
+        is_own = reason is None or reason.code.startswith("rank")  # nobody had asked the node to end them
+        for rank in part.report.ranks if part.is_over and is_own else ():
             if is_clean(rank) and rank.ended_at is not None and rank.ended_at < before:
                 sentence = f"Rank {rank.rank} on {part.node} ended with exit code 0 while others still needed it."
                 evidence: JsonObject = {"node": part.node, "rank": rank.rank, "exit_code": 0}

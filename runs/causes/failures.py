@@ -10,7 +10,7 @@ from runs.status import Phase
 from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.reports import AttemptReport, RankEvidence, RankReport, Reason, RuleMatch
-from trainyard.failures.log_rules import hardware_lines
+from trainyard.failures.log_rules import hardware_lines, last_words
 from trainyard.failures.node_endings import ending_class
 from trainyard.failures.ranks import explain_rank, is_clean
 from trainyard.failures.signs import Standing
@@ -114,7 +114,7 @@ def _rank_failure(node: str, rank: RankReport, logged: RankEvidence, matches: Se
         evidence["oom_killed"] = True
     if rules := [one for one in matches if one.rank == rank.rank]:
         evidence["rules"] = to_builtins(rules)
-        stderr = [*hardware_lines(rules), *stderr]
+        stderr = [*(hardware_lines(rules) if rank.error or stderr else last_words(rules)), *stderr]
     if logged.disk_full:
         evidence["disk"] = f"The disk of {node} was full."
     cause_class, sentence, standing = explain_rank(rank, node, stderr=stderr, is_disk_full=logged.disk_full)

@@ -102,3 +102,9 @@ def hardware_lines(matches: Sequence[RuleMatch]) -> list[str]:
     """Return the lines that say what failed in the machine. A process may print one long before it ends, and then end
     with a plain exit code."""
     return [one.line for one in matches if one.is_builtin and one.label in HARDWARE and one.stream == "stderr"]
+
+
+def last_words(matches: Sequence[RuleMatch]) -> list[str]:
+    """Return what a process that left no word of its end had said before: a full disk does not take the word."""
+    full = [one.line for one in matches if one.is_builtin and one.label == str(CauseClass.DISK_FULL)]
+    return hardware_lines(matches) or full

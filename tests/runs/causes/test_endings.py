@@ -42,6 +42,17 @@ def test_the_end_of_a_rank_is_the_cause_though_another_felt_it_before_its_node_n
     assert [(one.node, one.rank) for one in cause.consequences] == [("a", 0)]
 
 
+def test_a_rank_without_a_last_word_failed_with_the_disk_that_took_none() -> None:
+    line = "checkpoint at step 350 could not be kept, training goes on: OSError: [Errno 28] No space left on device"
+    match = {"label": "disk-full", "is_builtin": True, "rank": 1, "stream": "stdout", "line": line}
+    report = report_of(at=30.0, ranks=[rank(1, 10.0, exit_code=1)], matches=[match])
+    shown: dict[str, Any] = {"phase": Phase.ENDED, "silent_s": 0.0, "is_answering": True, "is_listed": True}
+    silent = PlacementState(node="b", report=report, first_rank=1, **shown)
+    cause = judged(part(0, rank(0, 9.0, **RESET)), silent)
+    assert (cause.cause_class, cause.node) == (CauseClass.DISK_FULL, "b"), cause.sentence
+    assert cause.sentence.startswith("Rank 1 on b found the disk full (")
+
+
 @pytest.mark.parametrize(
     ("code", "cause_class"),
     [

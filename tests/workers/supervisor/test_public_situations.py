@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -98,3 +99,12 @@ def ordered(node: ControlledNode, situation: Situation, name: str, task: dict[st
     (node.home / "cache" / "bundles" / sha256).write_bytes(data)
     spec = {"task": {"script": "train.py", "arguments": [], "environment": {}, **situation.task, **task}}
     return node.order(code={"sha256": sha256, "size_bytes": len(data)}, spec=spec)
+
+
+def test_400_000_calls_that_log_one_metric_are_shipped_each_once(calm_node: ControlledNode) -> None:
+    call = "run.log({'loss': step / 2}, step=step)"
+    order = calm_node.order(f"import trainyard\nrun = trainyard.init()\nfor step in range(400_000):\n    {call}\n")
+    calm_node.run(order)
+    groups = [group for frame in calm_node.shipped(order) if frame.kind == "points" for group in frame.payload["g"]]
+    steps = [step for _, names, steps, *_ in groups if names == ["loss"] for (step,) in struct.iter_unpack("<q", steps)]
+    assert sorted(steps) == list(range(400_000))
