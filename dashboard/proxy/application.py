@@ -4,6 +4,7 @@ cookie. None of the dashboard's pages, cookies or routes is here."""
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -36,6 +37,7 @@ from runs.serving.rates import TooManyRequests, claim
 log = structlog.get_logger(__name__)
 
 METHODS = frozenset(("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"))
+ADDRESS = re.compile(rb"[!-~]*")  # what an address may be written with
 CODES = {401: 4401, 403: 4403}  # of a WebSocket's end, by what a request would be answered
 FAILED = 1011
 NOT_ENTERED = "This address opens from the page of its run, for those who may open terminals there."
@@ -250,5 +252,8 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
 
 
 def _raw(scope: Scope) -> tuple[bytes, bytes]:
-    """Return path and query as the browser wrote them."""
-    return scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")
+    """Return path and query as the browser wrote them. Raises Refusal for what no address is written with."""
+    path, query = scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")
+    if not (ADDRESS.fullmatch(path) and ADDRESS.fullmatch(query)):
+        raise Refusal(400, "The address has characters that are not encoded.")
+    return path, query

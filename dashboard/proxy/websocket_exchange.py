@@ -59,10 +59,13 @@ class SocketExchange:
     async def _shake_hands(self, upstream: ClientProtocol, headers: Headers) -> list[Frame]:
         """Return the frames that came with the app's answer."""
         request = upstream.connect()
-        for name, value in headers:
-            if name not in (b"host", b"connection", b"upgrade"):
-                request.headers[name.decode("latin1")] = value.decode("latin1")
-        upstream.send_request(request)
+        try:
+            for name, value in headers:
+                if name not in (b"host", b"connection", b"upgrade"):
+                    request.headers[name.decode("latin1")] = value.decode("latin1")
+            upstream.send_request(request)
+        except (WebSocketException, ValueError) as error:
+            raise NotAnswered(f"The handshake cannot be passed on: {error}.") from error
         await self._flush(upstream)
         try:
             async with asyncio.timeout(HANDSHAKE_S):

@@ -46,6 +46,9 @@ class Line(NamedTuple):
         return self.sweep.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.trials_total
 
 
+FRAGMENTS = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html", "lineage": "sweeps/_lineage.html"}
+
+
 @page()
 def table(request: HttpRequest) -> HttpResponse:
     words, cursor = request.GET.get("q", "").strip()[:200], request.GET.get("cursor", "")[:200]
@@ -69,17 +72,17 @@ def table(request: HttpRequest) -> HttpResponse:
 def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     chosen = get_sweep(request.user, sweep_id)
     fragment = request.GET.get("fragment", "")
+    wanted = {fragment} if fragment in FRAGMENTS else {*FRAGMENTS}
     context: dict[str, object] = {"sweep": chosen}
-    if fragment in ("", "head"):
+    if "head" in wanted:
         context |= _head(request, chosen)
-    if fragment in ("", "trials"):
+    if "trials" in wanted:
         context |= _trials(request, chosen)
-    if fragment in ("", "lineage") and chosen.parsed.sampler.name == "population":
+    if "lineage" in wanted and chosen.parsed.sampler.name == "population":
         labels = labels_of(list(chosen.parsed.space))
         context["lineage"] = drawing(lineage(chosen), labels, last_step_of(chosen))
         context["may_replay"] = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
-    fragments = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html", "lineage": "sweeps/_lineage.html"}
-    return show(request, "sweeps/sweep.html", context, fragments=fragments)
+    return show(request, "sweeps/sweep.html", context, fragments=FRAGMENTS)
 
 
 @page()

@@ -79,6 +79,11 @@ def test_the_page_has_the_best_trial_the_buttons_and_every_trial_with_its_run(as
     assert "It diverged." in text and "learning_rate" in text and text.count("row-check") == 4
 
 
+def test_a_fragment_that_there_is_not_is_the_whole_page(as_user: AsUser, cast: Cast) -> None:
+    client, sweep = as_user(cast.viewer), make_sweep(cast)
+    assert client.get(f"/sweeps/{sweep.pk}/?fragment=nosuch").status_code == 200
+
+
 def test_the_name_of_a_trials_button_begins_with_its_words(as_user: AsUser, cast: Cast) -> None:
     text = as_user(cast.mate).get(f"/sweeps/{with_trials(cast).pk}/").content.decode()
     assert 'aria-label="Launch again trial 1"' in text and "Launch trial 1 again with" in text

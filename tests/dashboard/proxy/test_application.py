@@ -171,6 +171,31 @@ async def test_a_request_and_its_answer_pass(cast: Cast, run: Run, no_tunnel_lef
     await node.close()
 
 
+@pytest.mark.parametrize("path", [b"/\xff", b"/a\r\nx: y", b"/a b"])
+async def test_an_address_that_is_none_is_not_passed_on(
+    cast: Cast, run: Run, path: bytes, no_tunnel_left: None
+) -> None:
+    host, cookie, _ = await entered(cast, run)
+    headers = {"cookie": cookie, "origin": f"http://{host}"}
+    asked = ApplicationCommunicator(AppProxy(), scope_of("http", host, "/", headers) | {"raw_path": path})
+    assert (await answer_of(asked))[0] == 400
+    browser = ApplicationCommunicator(AppProxy(), scope_of("websocket", host, "/", headers) | {"raw_path": path})
+    await browser.send_input({"type": "websocket.connect"})
+    assert (await browser.receive_output(WAIT_S))["type"] == "websocket.close"
+    await browser.wait(WAIT_S)
+
+
+async def test_a_handshake_that_cannot_be_passed_on_is_closed(cast: Cast, run: Run, no_tunnel_left: None) -> None:
+    host, cookie, _ = await entered(cast, run)
+    headers = {"cookie": cookie, "origin": f"http://{host}", "accept": "\0"}
+    browser = ApplicationCommunicator(AppProxy(), scope_of("websocket", host, "/", headers))
+    await browser.send_input({"type": "websocket.connect"})
+    node = await node_of(run)
+    assert (await browser.receive_output(WAIT_S))["type"] == "websocket.close"
+    await browser.wait(WAIT_S)
+    await node.close()
+
+
 async def test_whoever_loses_the_role_is_cut_off(cast: Cast, run: Run, no_tunnel_left: None) -> None:
     host, cookie, _ = await entered(cast, run)
     headers = {"cookie": cookie, "origin": f"http://{host}"}
