@@ -5,6 +5,7 @@
 #   ONCE=1                              demo: wait for the run, print its summary, stop
 #   ARGS="..."                          more words for pytest or the benchmarks
 #   SEEDS, CHAOS_SEED                   chaos: how many, and the first of them
+#   EXAMPLES, SECURITY_SEED             fuzz: how many for each entry point, and what they are made from
 
 PYTHON ?= $(shell command -v python3 || command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 BIN := .venv/bin
@@ -14,7 +15,7 @@ SETUP = exec $(PYTHON) -m dashboard.setup
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security ssh tls notebook ray kubernetes sagemaker check bench lock clean
+.PHONY: help setup demo up test test-database test-all parity quality chaos slurm containers sweeps security fuzz ssh tls notebook ray kubernetes sagemaker check bench lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s  %s\n' "$$name" "$$text"; done
@@ -77,13 +78,19 @@ sweeps: ## sweeps whose control and ingest are killed, and a population of which
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/test_sweeps.py tests/whole/test_population.py)
 
-FUZZED = tests/dashboard/proxy/test_tunnel.py tests/runs/api/test_fuzzed_calls.py tests/runs/ingest/test_fuzzed_entries.py \
-	tests/runs/reconcile/test_fuzzed_documents.py tests/workers/transport/test_fuzzed_orders.py
-
-security: ## attack: every route as every caller, random requests to every operation, random bytes of nodes, a member removed in mid-flight
+security: ## attack: every route as every caller, random requests to every operation, a member removed in mid-flight
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/dashboard/rules tests/security)
-	@$(if $(ARGS),,SECURITY_EXAMPLES=$(or $(SECURITY_EXAMPLES),10000) $(BIN)/python -m pytest -s $(FUZZED))
+
+FUZZED = tests/dashboard/pages/test_fuzzed_pages.py tests/dashboard/proxy/test_fuzzed_requests.py \
+	tests/dashboard/proxy/test_tunnel.py tests/dashboard/sockets/test_fuzzed_sockets.py \
+	tests/runs/api/test_fuzzed_calls.py tests/runs/api/test_fuzzed_requests.py tests/runs/identity/test_fuzzed_answers.py \
+	tests/runs/ingest/test_fuzzed_entries.py tests/runs/reconcile/test_fuzzed_documents.py \
+	tests/runs/scim/test_fuzzed_scim.py tests/trainyard/spec/test_fuzzed_files.py tests/workers/transport/test_fuzzed_orders.py
+
+fuzz: ## random and nearly right bytes wherever a person or a node may send some, EXAMPLES (10000) for each entry point
+	@$(PYTHON) -m dashboard.setup --for tests
+	@SECURITY_EXAMPLES=$(or $(EXAMPLES),10000) $(BIN)/python -m pytest -s $(or $(ARGS),$(FUZZED))
 
 ssh: ## run on hosts over SSH: two sshd that the tests start (Debian: openssh-server; root)
 	@$(PYTHON) -m dashboard.setup --for tests

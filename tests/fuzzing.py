@@ -1,6 +1,6 @@
 """Bytes as a hostile sender may choose them: random ones, and messages that were valid before something was changed.
 
-``SECURITY_EXAMPLES`` (12; 10,000 in `make security`) is how many there are for each entry point, ``SECURITY_SEED`` (0)
+``SECURITY_EXAMPLES`` (12; 10,000 in `make fuzz`) is how many there are for each entry point, ``SECURITY_SEED`` (0)
 what they are made from. Seed and count are printed, and what fails is shown as small as it could be made.
 """
 
