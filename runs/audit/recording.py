@@ -127,6 +127,8 @@ def _token_of(request: HttpRequest, user: Any) -> str:
     known = getattr(user, "token", None)
     if isinstance(known, Token):
         return f"{known.pk} {known.name}"
+    if isinstance(user, User) and not request.path.startswith("/api/"):
+        return ""  # a page takes the session, whatever comes beside it
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret:
         return ""

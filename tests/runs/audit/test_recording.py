@@ -57,7 +57,8 @@ def test_a_launch_names_the_run_that_it_made_and_its_project(cast: Cast, valkey:
 
 
 def test_a_page_records_as_rest_does(cast: Cast) -> None:
-    client = Client()
+    _, others = actions.create_token(actor=cast.mate, name="the mate's")
+    client = Client(headers={"Authorization": f"Bearer {others}"})  # pages take the session, whatever comes beside it
     client.force_login(cast.owner)
     answer = client.post(f"/people/{cast.project.pk}/role/{cast.mate.pk}/", {"role": "viewer"})
     assert answer.status_code == 302
