@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -81,9 +81,12 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
     """Change name, region, labels, spares, interactive, the least sandbox level, the engine's settings, the rules of
     the log or the projects (names or ids) that may use it: what trains there goes on as it started, and what waits is
-    not placed. Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
+    not placed. What is not named stays, a label or a setting too; one that is None goes, a setting to its default.
+    Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
     require_manager(actor, cluster)
-    for field in ("name", "region", "labels", "spares", "interactive"):
+    if changes.get("labels") is not None:
+        cluster.labels = _merged(cluster.labels, changes["labels"])
+    for field in ("name", "region", "spares", "interactive"):
         if changes.get(field) is not None:
             setattr(cluster, field, changes[field])
     if changes.get("isolation_minimum") is not None:
@@ -138,18 +141,18 @@ def _level(number: int) -> int:
 
 
 def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
-    """Take the settings, and lock the secrets among them. A secret that is not named stays; an empty one goes."""
+    """Take the settings, and lock the secrets among them. What is not named stays; an empty secret goes."""
     allocating = allocating_engine(cluster.engine)
     secrets = secret_names(allocating.fields) if allocating else frozenset[str]()
     cluster.settings = changed_settings(
         actor=actor,
         cluster=cluster,
         engine=cluster.engine,
-        document={name: value for name, value in document.items() if name not in secrets},
+        document=_merged(cluster.settings, {name: one for name, one in document.items() if name not in secrets}),
         given=secrets.intersection(document),
     )
     for name in sorted(secrets.intersection(document)):
-        value = document[name]
+        value = document[name] or ""
         if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
             problem = f"A text of at most {MAX_CHARACTERS:,} characters."
         else:
@@ -160,6 +163,11 @@ def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
             keep_secret(cluster, name, value)
         except KeyProblem as error:
             raise Refused("no-key", str(error)) from error
+
+
+def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an object is after a merge patch (RFC 7396, of one level)."""
+    return {name: value for name, value in {**before, **changes}.items() if value is not None}
 
 
 def changed_settings(

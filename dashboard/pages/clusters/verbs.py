@@ -128,7 +128,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             cluster=cluster,
             name=new.name,
             region=new.region,
-            labels=new.by_name,
+            labels={**dict.fromkeys(cluster.labels), **new.by_name},
             projects=new.projects,
             settings=form.document or None,
             log_rules=new.rules,

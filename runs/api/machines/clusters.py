@@ -64,13 +64,13 @@ class ClusterIn(Body):
 class ClusterEdit(Body):
     name: str | None = None
     region: str | None = None
-    labels: dict[str, str] | None = None
+    labels: dict[str, str | None] | None = Field(None, description="others stay; null removes one")
     spares: int | None = Field(None, ge=0)
     interactive: bool | None = Field(None, description="whether members may run commands beside ranks")
     isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
-        None, description="all settings of its engine from now on; secrets that are not named stay"
+        None, description="of its engine; others stay; null is the default again, and removes a secret"
     )
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
 

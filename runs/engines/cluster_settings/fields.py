@@ -28,8 +28,8 @@ class SettingField:
 
 
 def document_of(fields: Sequence[SettingField], texts: Mapping[str, str]) -> JsonObject:
-    """Return the settings that the texts mean. A number that is none stays a text, which the engine refuses. A secret
-    that was left empty is not among them: it stays as it is."""
+    """Return the settings that the texts mean. A number that is none stays a text, which the engine refuses; None is
+    its default. A secret that was left empty is not among them: it stays as it is."""
     document: JsonObject = {}
     for field in fields:
         given = texts.get(field.name, "")
@@ -37,8 +37,8 @@ def document_of(fields: Sequence[SettingField], texts: Mapping[str, str]) -> Jso
         if field.kind == LINES:
             document[field.name] = [line.strip() for line in text.splitlines() if line.strip()]
         elif field.kind == NUMBER:
-            if text:
-                document[field.name] = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else text
+            is_number = text.isascii() and text.isdecimal() and len(text) < 10
+            document[field.name] = int(text) if is_number else text or None
         elif field.kind == FLAG:
             document[field.name] = text == ON
         elif field.kind == YAML:
