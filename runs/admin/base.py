@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.db.models import Q
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from unfold.admin import ModelAdmin, TabularInline
 
+from runs.access import is_present
 from runs.actions import void_handed_out
-from runs.models import Run
+from runs.models import Run, User
 from runs.presenting.listing import holds
 
 MAX_FOUND = 1_000  # runs, the newest, whose rows a search shows
 ROWS = 25  # on a page: drawing one costs about 0.7 ms
 
 
-class Editable(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class Asking:
+    """Rows that are not changed by whoever finds a browser that somebody left: see runs.access.presence."""
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        proof = proof_first(request)
+        return proof or super().changeform_view(request, *args, **kwargs)  # type: ignore[misc]
+
+
+def proof_first(request: HttpRequest) -> HttpResponse | None:
+    """Return where a person who changes something shows again who they are; None where they have."""
+    assert isinstance(request.user, User)
+    if request.method != "POST" or is_present(request.user):
+        return None
+    return redirect(f"{reverse('second-factor-step')}?{urlencode({'next': request.path})}")
+
+
+class Editable(Asking, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people made."""
 
     list_per_page = ROWS
@@ -25,7 +45,7 @@ class Editable(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     show_full_result_count = False
 
 
-class Granting:
+class Granting(Asking):
     """Rows with people's rights: when a change takes rights away, invitations and tokens that rest on them go."""
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:

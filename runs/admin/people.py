@@ -15,7 +15,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from runs import actions
 from runs.actions.people.ways_in import disable, end_ways_in, refuse_last_administrator
-from runs.admin.base import ROWS, Editable, Granting, Written
+from runs.admin.base import ROWS, Editable, Granting, Written, proof_first
 from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
 from runs.privacy.kinds import REMOVABLE
 
@@ -77,6 +77,8 @@ class PersonAdmin(Granting, UserAdmin, ModelAdmin):  # type: ignore[misc, type-a
         """Say what a new password leaves as it is. Whoever sets a password can sign in as that person."""
         if not _actor(request).is_superuser:
             raise PermissionDenied("Only administrators set the passwords of others.")
+        if (proof := proof_first(request)) is not None:
+            return proof
         response: HttpResponse = super().user_change_password(request, id, form_url)
         user = self.get_object(request, unquote(id))
         if response.status_code == 302 and user is not None:

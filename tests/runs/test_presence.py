@@ -9,7 +9,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.contrib import admin
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from runs import actions
@@ -89,6 +91,37 @@ def test_whoever_connects_an_account_goes_on_with_it_after_the_proof(cast: Cast,
     assert link
     asked = urlsplit(client.get(link[0])["Location"])
     assert asked.path == "/sign-in/second/" and parse_qs(asked.query)["next"] == [link[0]]
+
+
+PAGES = {
+    "another's password": ("auth_user_password_change", {"password1": "correct horse", "password2": "correct horse"}),
+    "another's rights": ("runs_user_change", {"username": "mate", "is_superuser": "on"}),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_stale_session_makes_nobody_more_powerful_in_the_administration(cast: Cast, name: str) -> None:
+    root, before = make_user("root", is_staff=True, is_superuser=True), User.objects.get(username="mate")
+    page, form = PAGES[name]
+    address = reverse(f"admin:{page}", args=(cast.mate.pk,))
+    client = signed_in(root)
+    make_stale(client)
+    assert client.get(address).status_code == 200, "to look is free"
+    assert client.post(address, form)["Location"].startswith("/sign-in/second/?next=")
+    after = User.objects.get(username="mate")
+    assert (after.password, after.is_superuser) == (before.password, False)
+
+
+def test_everything_that_the_administration_edits_is_edited_by_somebody_who_is_there(cast: Cast) -> None:
+    client = signed_in(make_user("root", is_staff=True, is_superuser=True))
+    make_stale(client)
+    asked = 0
+    for model in admin.site._registry:
+        address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_add")
+        answer = client.post(address, {})
+        assert answer.status_code == 403 or answer["Location"].startswith("/sign-in/second/"), address
+        asked += answer.status_code == 302
+    assert asked >= 7
 
 
 def test_no_token_erases_its_person_or_others(cast: Cast) -> None:
