@@ -6,25 +6,37 @@ not get it. Answers that hold a secret (marked ``Cache-Control: no-store``) are 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from django.core.exceptions import RequestDataTooBig
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from redis.exceptions import RedisError
 
 from runs.access import digest_of_rights
 from runs.api.auth import who
 from runs.api.problems import problem, too_large
 from runs.identity import second_factor
 from runs.models import IdempotencyKey, User
+from runs.serving.transport import redis
+from trainyard.contract.keys import PREFIX
+
+log = structlog.get_logger(__name__)
 
 KEPT_FOR = timedelta(days=1)
-TAKEN_OVER_AFTER = timedelta(minutes=2)  # the process that answered the first request died
+# A request that is being answered has a lease in Valkey, which its process renews from another thread. Without it the
+# process has died, and the same request may be answered by another one, of whichever web server.
+LEASE_S = 15.0
+RENEW_EVERY_S = 3.0
+LEASE = f"{PREFIX}:control:answering"
 
 
 def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -46,9 +58,38 @@ def once(handler: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return too_large(request, error)
         if isinstance(claimed, HttpResponse):
             return claimed
-        return _keep(request, user, claimed, handler(request, *args, **kwargs))
+        with _leased(claimed):
+            return _keep(request, user, claimed, handler(request, *args, **kwargs))
 
     return answer
+
+
+@contextlib.contextmanager
+def _leased(row: IdempotencyKey) -> Iterator[None]:
+    over = threading.Event()
+    threading.Thread(target=_renew, args=(row.pk, over), name="idempotency", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _renew(pk: int, over: threading.Event) -> None:
+    while not over.is_set():
+        with contextlib.suppress(RedisError, OSError):  # whoever asks for the lease meanwhile is not answered either
+            redis().set(f"{LEASE}:{pk}", 1, px=int(1000 * LEASE_S))
+        over.wait(RENEW_EVERY_S)
+
+
+def _is_abandoned(row: IdempotencyKey) -> bool:
+    """Whether the process that answered the request has died. Unknown, and so no, while Valkey is away."""
+    if timezone.now() - row.created_at < timedelta(seconds=LEASE_S):
+        return False
+    try:
+        return not redis().exists(f"{LEASE}:{row.pk}")
+    except (RedisError, OSError) as error:
+        log.warning("idempotency.unknown", key=row.pk, error=str(error))
+        return False
 
 
 def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpResponse:
@@ -56,7 +97,9 @@ def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpR
     digest = _digest(request, user)
     now = timezone.now()
     IdempotencyKey.objects.filter(user=user, created_at__lt=now - KEPT_FOR).delete()
-    IdempotencyKey.objects.filter(user=user, key=key, status_code=0, created_at__lt=now - TAKEN_OVER_AFTER).delete()
+    before = IdempotencyKey.objects.filter(user=user, key=key, status_code=0).first()
+    if before is not None and _is_abandoned(before):
+        IdempotencyKey.objects.filter(pk=before.pk, status_code=0).delete()
     try:
         with transaction.atomic():
             return IdempotencyKey.objects.create(user=user, key=key, path=request.path[:300], body_digest=digest)
@@ -85,8 +128,10 @@ def _keep(request: HttpRequest, user: User, row: IdempotencyKey, response: HttpR
     if response.streaming or not is_final or "no-store" in response.get("Cache-Control", ""):
         row.delete()
     else:
-        row.status_code = response.status_code
-        row.answer = response.content.decode()
-        row.body_digest = _digest(request, user)  # who makes a project is its owner from then on
-        row.save(update_fields=["status_code", "answer", "body_digest"])
+        # Another process may have taken the row for abandoned, if this one stood still for long.
+        IdempotencyKey.objects.filter(pk=row.pk).update(
+            status_code=response.status_code,
+            answer=response.content.decode(),
+            body_digest=_digest(request, user),  # who makes a project is its owner from then on
+        )
     return response
