@@ -13,7 +13,7 @@ from ninja.errors import HttpError
 from redis.exceptions import RedisError
 
 from runs import actions, valkey_users
-from runs.access import get_node, visible_nodes
+from runs.access import get_cluster, get_node, visible_nodes
 from runs.api.auth import actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
 from runs.api.paging import ListQuery, Page, page
@@ -106,7 +106,7 @@ def join(request: HttpRequest) -> HttpResponse:
 def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[NodeOut]:
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if query.cluster:
-        found = found.filter(cluster__name=query.cluster)
+        found = found.filter(cluster=get_cluster(actor(request), query.cluster))
     return page(found, _nodes, sort="name", cursor=query.cursor, limit=query.limit)
 
 
