@@ -339,10 +339,10 @@ class Supervisor:
             self._publish()
 
     def _lost_init(self) -> bool:
-        """Whether the first process of the ranks' namespaces was killed, and the kernel therefore killed them."""
-        if not self.ranks or any(rank.signal != signal.SIGKILL or rank.was_ended for rank in self.ranks):
-            return False
-        return self.confinement.has_lost_holder
+        """Whether the first process of the ranks' namespaces was killed, and the kernel therefore killed those that
+        ran: some may have been through before, and some were asked to end while their deaths were not seen yet."""
+        is_killed = any(rank.signal == signal.SIGKILL and not rank.was_ended for rank in self.ranks)
+        return is_killed and self.confinement.has_lost_holder
 
     def _publish(self) -> None:
         self.report = self._report()

@@ -273,5 +273,22 @@ def test_where_the_first_process_of_the_namespaces_is_killed_no_rank_is_blamed(c
     assert all_gone(pids)
 
 
+ONE_LEAVES = (
+    "import os, time\nrank = os.environ['RANK']\nprint(f'up {rank}', flush=True)\n"
+    "time.sleep(600 if rank == '0' else 0)\n"
+)
+
+
+def test_a_rank_that_was_through_before_does_not_make_the_others_end_their_own(calm_node: ControlledNode) -> None:
+    order = calm_node.order(ONE_LEAVES, ranks=2)
+    calm_node.launch(order)
+    until(lambda: [one["exit_code"] for one in (calm_node.report(order) or {"ranks": []})["ranks"]] == [None, 0])
+    inits = [pid for pid in children_of(supervisor_of(calm_node, order)) if name_of(pid) == "ty-init"]
+    if not inits:
+        pytest.skip("this machine gives ranks no namespaces")
+    os.kill(inits[0], signal.SIGKILL)
+    assert calm_node.wait_for(order, "ended")["reason"]["code"] == "init_killed"
+
+
 def name_of(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
