@@ -11,14 +11,14 @@ from django.db import transaction
 
 from runs.models import Attempt, Run, User
 from runs.models.attempts import REPLACE, REWIND
-from runs.models.runs import StaleStatus
+from runs.models.runs import PRUNED, StaleStatus
 from runs.status import Status, Wanted
 from trainyard.contract.base import BadDocument, JsonObject, SpecDocument, convert
 from trainyard.contract.reports import AttemptReport, SavedStep, StopEvidence
 from trainyard.formats.words import listed
 from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
-ASKED, TIME_LIMIT, RULE, PRUNED = "asked", "time-limit", "rule", "pruned"
+ASKED, TIME_LIMIT, RULE, SWEEP_ENDED = "asked", "time-limit", "rule", "sweep-ended"
 PAUSE, RESIZE, PREEMPTED = "pause", "resize", "preempted"
 # What is wanted of the run, by why its ranks are to end; else that it ends for good.
 WANTED = {
@@ -35,7 +35,8 @@ OUTCOMES = {
     REWIND: ("placed-anew", "Ended to go back"),
     RESIZE: ("resized", "Ended for the other number of nodes"),
     PREEMPTED: ("preempted", "Made room"),
-    PRUNED: ("pruned", "Stopped by its sweep"),
+    PRUNED: (PRUNED, "Stopped by its sweep"),
+    SWEEP_ENDED: (SWEEP_ENDED, "Stopped with its sweep"),
 }
 TWICE_S = 1.0  # so soon after the first, a second Stop is a double click
 MAX_NAMED = 4

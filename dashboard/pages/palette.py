@@ -1,29 +1,43 @@
-"""What the palette (Ctrl-K) finds: pages, and runs by name, tag or id."""
+"""What the palette (Ctrl-K) finds: pages, sweeps by name, and runs by name, tag or id; a trial by its id alone."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
-from dashboard.pages.shared.badges import badge
+from dashboard.pages.shared.badges import run_badge
 from dashboard.pages.shared.frame import page
 from dashboard.pages.shared.navigation import entries
+from dashboard.pages.sweeps.badges import sweep_badge
 from runs.ordered import first_rows
 from runs.presenting.listing import find_runs
+from runs.sweeps.reading import sweeps_of
 
 LIMIT = 12
+MAX_SWEEPS = 4
 
 
 @page()
 def jump(request: HttpRequest) -> HttpResponse:
-    words = request.GET.get("q", "").strip()[:100]
-    items = [
-        {"label": link.label, "kind": "page", "url": link.url}
-        for link in entries("")
-        if words.lower() in link.label.lower()
-    ]
+    """With ``runs`` only runs are found, trials among them."""
+    words, is_of_runs = request.GET.get("q", "").strip()[:100], "runs" in request.GET
+    items = [] if is_of_runs else [*_pages(words), *_sweeps(request, words)]
+    found = find_runs(request.user, words=words, has_trials=is_of_runs)
     items += [
-        {"label": run.name, "kind": f"{badge(run.status).word} · {run.pk}", "url": reverse("run", args=(run.pk,))}
-        for run in first_rows(find_runs(request.user, words=words).order_by("-created_at", "-pk"), LIMIT)
+        {"label": run.name, "kind": f"{run_badge(run).word} · {run.pk}", "url": reverse("run", args=(run.pk,))}
+        for run in first_rows(found.order_by("-created_at", "-pk"), LIMIT)
     ]
     return JsonResponse({"items": items})
+
+
+def _pages(words: str) -> list[dict[str, str]]:
+    found = [link for link in entries("") if words.lower() in link.label.lower()]
+    return [{"label": link.label, "kind": "page", "url": link.url} for link in found]
+
+
+def _sweeps(request: HttpRequest, words: str) -> list[dict[str, str]]:
+    found = sweeps_of(request.user, words=words).order_by("-created_at", "-pk")[:MAX_SWEEPS]
+    return [
+        {"label": one.name, "kind": f"sweep, {sweep_badge(one.status).word}", "url": reverse("sweep", args=(one.pk,))}
+        for one in found
+    ]

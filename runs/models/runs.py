@@ -51,6 +51,7 @@ SEARCHED = Lower(
     )
 )
 LONGEST_FOUND = 500
+PRUNED = "pruned"  # the reason's code of a run that its sweep stopped early
 # The columns that lists of runs can be filtered by, all in their indexes.
 FILTERED = ("archived_at", "status", "project", "found_by")
 
@@ -205,6 +206,10 @@ class Run(models.Model):
     @property
     def is_final(self) -> bool:
         return self.status in FINAL
+
+    @property
+    def is_pruned(self) -> bool:
+        return self.status == Status.CANCELLED and self.reason_code == PRUNED
 
     @property
     def is_local(self) -> bool:

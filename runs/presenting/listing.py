@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery, TextField, Value, Window
-from django.db.models.functions import Cast, Lower, RowNumber, StrIndex
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, Window
+from django.db.models.functions import Cast, Coalesce, Lower, RowNumber, StrIndex
 from django.db.models.lookups import GreaterThan
 
 from runs.access import Someone, visible_runs
 from runs.models import Job, Project, Run
 from runs.models.runs import SEARCHED
+from runs.models.sweeps.trial import Trial, TrialRun
 from runs.ordered import one_of
 from runs.status import LIVE, Status
 
@@ -35,8 +36,10 @@ def find_runs(
     tags: Iterable[str] = (),
     words: str = "",
     is_archived: bool = False,
+    has_trials: bool = True,
 ) -> QuerySet[Run]:
-    """Return the visible runs that have one of the statuses, all of the tags, and the words in name, tag or id.
+    """Return the visible runs that have one of the statuses, all of the tags, and the words in name, tag or id; where
+    not ``has_trials``, of the trials of sweeps only one whose whole id the words are.
 
     They are to be read in the order of an index (``ListIndex``) until a page is full: the filters are such that no
     database takes another index and sorts what it finds, which may be all runs.
@@ -55,7 +58,25 @@ def find_runs(
             # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
             in_text |= holds(escaped)
         runs = runs.filter(in_text | Q(pk__startswith=words))
+    if not has_trials:
+        same = {"run": OuterRef("pk")}
+        is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
+        runs = runs.filter(~is_trial | Q(pk=words) if words else ~is_trial)
     return runs
+
+
+class Trials(NamedTuple):
+    num: int
+    num_sweeps: int
+
+
+def trials_among(runs: QuerySet[Run], *, words: str = "") -> Trials:
+    """Count what ``find_runs`` leaves out of ``runs`` where its list has no trials."""
+    tried = Trial.objects.exclude(run=None).order_by().values("run")
+    tried = tried.union(TrialRun.objects.exclude(run=None).order_by().values("run"))
+    found = runs.order_by().filter(pk__in=tried).exclude(pk=words.strip())
+    sweep = Coalesce("trial__sweep", "trial_seed__trial__sweep")
+    return Trials(**found.aggregate(num=Count("pk"), num_sweeps=Count(sweep, distinct=True)))
 
 
 class LastRun(NamedTuple):

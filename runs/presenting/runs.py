@@ -197,6 +197,7 @@ def run_document(
         "tags": run.tags,
         "notes": run.notes,
         "status": run.status,
+        "is_pruned": run.is_pruned,
         "reason": {"code": run.reason_code, "sentence": run.reason_sentence, "evidence": run.reason_evidence},
         "lamps": lamps(facts),
         "step": facts.step,

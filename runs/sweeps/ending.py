@@ -13,7 +13,7 @@ from django.db.models import F
 from runs import stopping
 from runs.metrics.models import Telemetry
 from runs.models import Run, Sweep, Trial
-from runs.models.runs import StaleStatus
+from runs.models.runs import PRUNED, StaleStatus
 from runs.status import PLACED, Status, TransitionError
 from runs.sweeps.objective import NoValue, reports_of, value_of
 from runs.tasks import reconcile_soon, schedule_soon
@@ -43,7 +43,7 @@ def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> int:
             continue
         if run.status in PLACED and run.recover_at is None:
             attempt = run.live_attempt()
-            stopping.begin(run, attempt, why=stopping.PRUNED, code=code, sentence=sentence, now=now)
+            stopping.begin(run, attempt, why=code, code=code, sentence=sentence, now=now)
             reconcile_soon(run.pk)
         else:
             run.move_to(Status.CANCELLED, code=code, sentence=sentence)
@@ -66,7 +66,7 @@ def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now
         with transaction.atomic():
             if not _leave(trial, TrialState.RUNNING, changes):
                 return False
-            if not end_runs(trial, code="pruned", sentence=sentence, now=now):
+            if not end_runs(trial, code=PRUNED, sentence=sentence, now=now):
                 raise StaleStatus(f"trial {trial.number} ends without its pruner")
     except (StaleStatus, TransitionError):
         trial.refresh_from_db()

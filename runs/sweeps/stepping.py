@@ -13,6 +13,7 @@ from datetime import datetime
 import structlog
 from django.db.models import Max, Q
 
+from runs import stopping
 from runs.models import Sweep, Trial
 from runs.models.runs import StaleStatus
 from runs.status import TransitionError
@@ -132,7 +133,7 @@ def stop_live(sweep: Sweep, now: datetime) -> None:
     )
     for trial in sweep.trials.filter(state=TrialState.RUNNING):
         try:
-            end_runs(trial, code="sweep-ended", sentence=sentence, now=now)
+            end_runs(trial, code=stopping.SWEEP_ENDED, sentence=sentence, now=now)
         except (StaleStatus, TransitionError):  # it has just changed: the next step looks again
             continue
 

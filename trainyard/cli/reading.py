@@ -36,7 +36,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.json(run)
         return 0
     screen.line(f"{run['name']} ({run['id']})", "bold")
-    screen.line(f"{run['status']}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
+    screen.line(f"{_status(run)}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
     _show_cause(client, run, screen)
     screen.line(f"step       {_steps(run) or '-'}{_percent(run)}")
     where = (
@@ -118,12 +118,16 @@ def _row(run: run_answers.Run) -> tuple[object, ...]:
     return (
         run["id"],
         run["name"],
-        run["status"],
+        _status(run),
         _steps(run) + _percent(run),
         run["project"],
         run["cluster"],
         ago(run["created_at"]),
     )
+
+
+def _status(run: run_answers.Run) -> str:
+    return "PRUNED" if run.get("is_pruned") else run["status"]
 
 
 def _checkpoint_row(one: answers.Checkpoint) -> tuple[object, ...]:

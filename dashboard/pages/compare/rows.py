@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.pages.compare.specs import Fields, group_text
-from dashboard.pages.shared.badges import Badge, badge
+from dashboard.pages.shared.badges import Badge, run_badge
 from runs.models import Run
 from runs.points import read
 from runs.presenting.throughput import MFU, RATES
@@ -111,7 +111,7 @@ def rows_of(
     return [
         Compared(
             run=run,
-            badge=badge(run.status),
+            badge=run_badge(run),
             colour=colours[run.pk] + 1,
             value=values[run.pk],
             note=notes.get(number, "") if (number := number_of(values[run.pk])) is not None else "",

@@ -17,7 +17,7 @@ from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
 from runs.access import Permission, projects_with
 from runs.api import paging
 from runs.models import Run
-from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of
+from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of, trials_among
 
 LIMIT = 50
 MAX_TAGS = 3  # of a run, shown in its row
@@ -29,7 +29,8 @@ VIEWS = (
     ("Cancelled", "cancelled"),
     ("Archived", "archived"),
 )
-ASKED = ("view", "q", "tag", "project", "sort", "cursor")
+ASKED = ("view", "q", "tag", "project", "sort", "trials", "cursor")
+OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 NEWEST_FIRST = "-created_at"
 
 
@@ -60,6 +61,7 @@ def table(request: HttpRequest) -> HttpResponse:
         return refusal(request, 400, str(error))
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     url, shown = reverse("runs"), coloured(request.user, found.items)
+    hidden = None if _has_trials(asked) else trials_among(_runs(request, {**asked, "trials": "1"}), words=asked["q"])
     context = {
         **asked,
         "lines": [_line(row, url, may_act=row.run.project_id in may_act_in) for row in shown],
@@ -70,9 +72,12 @@ def table(request: HttpRequest) -> HttpResponse:
         "sorts": {name: _sort(asked, name) for name in SORTS},
         "next_url": _url(asked, cursor=found.next) if found.next else "",
         "first_url": _url(asked, cursor="") if asked["cursor"] else "",
-        "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort") if asked[name]],
+        "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort", "trials") if asked[name]],
         "is_filtered": any(asked[name] for name in ("view", "q", "tag", "project")),
         "fragment_url": _url(asked, fragment="table"),
+        "hidden": hidden,
+        "trials_url": _url(asked, trials="1", cursor=""),
+        "no_trials_url": _url(asked, trials="", cursor="") if asked["trials"] == "1" else "",
         "csv_url": reverse("runs-csv") + _url(asked, cursor=""),
     }
     return show(request, "runs/table.html", context, fragments={"table": "runs/_table.html"})
@@ -104,6 +109,10 @@ def _asked(request: HttpRequest) -> dict[str, str]:
     return {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
 
 
+def _has_trials(asked: dict[str, str]) -> bool:
+    return asked["trials"] == "1" or asked["tag"].startswith(OF_SWEEP)
+
+
 def _runs(request: HttpRequest, asked: dict[str, str]) -> QuerySet[Run]:
     return find_runs(
         request.user,
@@ -112,6 +121,7 @@ def _runs(request: HttpRequest, asked: dict[str, str]) -> QuerySet[Run]:
         project=asked["project"],
         tags=[asked["tag"]] if asked["tag"] else (),
         words=asked["q"],
+        has_trials=_has_trials(asked),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from runs.models import Run
 from runs.status import Status
 
 
@@ -28,7 +29,12 @@ BADGES = {
     Status.FAILED: Badge("failed", "red", "status-failed", "solid"),
     Status.CANCELLED: Badge("cancelled", "grey", "status-cancelled", "solid"),
 }
+PRUNED = Badge("pruned", "grey", "pruned")
 
 
 def badge(status: str) -> Badge:
     return BADGES[Status(status)]
+
+
+def run_badge(run: Run) -> Badge:
+    return PRUNED if run.is_pruned else badge(run.status)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.shared.badges import Badge, badge
+from dashboard.pages.shared.badges import Badge, run_badge
 from dashboard.pages.shared.numbers import percent
 from dashboard.pages.shared.run_colours import colour_of, colours_for
 from runs.access import Someone
@@ -93,7 +93,7 @@ def _row(run: Run, known: Known, now: datetime) -> Row:
     is_stepping = lamps is not None and lamps["progress"]["colour"] == presenters.GREEN
     return Row(
         run=run,
-        badge=badge(run.status),
+        badge=run_badge(run),
         lamps=[lamps["process"], lamps["progress"], lamps["telemetry"]] if lamps is not None else [],
         step=step,
         steps=steps,

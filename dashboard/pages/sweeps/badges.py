@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.pages.shared.badges import Badge
+from dashboard.pages.shared.badges import PRUNED, Badge
 from trainyard.contract.statuses import SweepStatus, TrialState
 
 SWEEPS = {
@@ -17,7 +17,7 @@ TRIALS = {
     TrialState.WAITING: Badge("waiting", "grey", "status-queued"),
     TrialState.RUNNING: Badge("running", "green", "status-running", "pulsing"),
     TrialState.COMPLETE: Badge("complete", "green", "status-succeeded", "solid"),
-    TrialState.PRUNED: Badge("pruned", "grey", "pruned"),
+    TrialState.PRUNED: PRUNED,
     TrialState.FAILED: Badge("failed", "red", "status-failed", "solid"),
 }
 

@@ -86,15 +86,13 @@ export function startAdding(host, { url, isHere, onAdd }) {
 
 /** @param {string} url @param {string} words @returns {Promise<Offer[]>} */
 async function find(url, words) {
-  const answer = await fetch(`${url}?q=${encodeURIComponent(words)}`, {
+  const answer = await fetch(`${url}?runs=1&q=${encodeURIComponent(words)}`, {
     headers: { "X-Requested-With": "fetch" },
   }).catch(() => null);
   if (!answer?.ok) return [];
   /** @type {{items: {kind: string, url: string, label: string}[]}} */
   const { items } = await answer.json();
-  return items
-    .filter(({ kind }) => kind !== "page")
-    .map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2) ?? "", name: label, words: kind }));
+  return items.map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2) ?? "", name: label, words: kind }));
 }
 
 /** @param {Offer} offer @param {number} index */

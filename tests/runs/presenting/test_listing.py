@@ -28,6 +28,8 @@ FILTERS: dict[str, dict[str, Any]] = {
     "tag": {"tags": ["a"]},
     "words": {"words": "none"},
     "archived": {"is_archived": True},
+    "trials": {"has_trials": False},
+    "trials and words": {"has_trials": False, "words": "none"},
 }
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
+from runs import stopping
 from runs.models import Run, Sweep, Trial, TrialReport
 from runs.status import Status
 from runs.sweep_analysis.importance import importance
 from runs.sweep_analysis.trials import fields_of
 from runs.sweeps import actions
 from runs.sweeps.reading import compared_points
-from tests.cast import Cast
+from tests.cast import Cast, make_attempt
 from tests.runs.sweeps.test_stepping import document, end, report, step, trial
 from tests.series import write_series
 from trainyard.contract.statuses import SweepStatus, TrialState
@@ -91,3 +92,15 @@ def test_a_pruned_trial_counts_the_steps_that_it_made_until_its_stop(start: Call
     sweep = step(sweep)
     pruned = trial(sweep, 1)
     assert (pruned.state, pruned.pruned_at_step, pruned.value, pruned.steps) == (TrialState.PRUNED, 2, 2.5, 80)
+
+
+def test_a_trial_that_is_ended_with_its_sweep_is_not_called_pruned(cast: Cast, start: Callable[..., Sweep]) -> None:
+    sweep = step(start())
+    run = trial(sweep, 0).run
+    assert run is not None
+    Run.objects.filter(pk=run.pk).update(status=Status.RUNNING)
+    attempt = make_attempt(run, [])
+    actions.stop_sweep(actor=cast.mate, sweep=sweep)
+    step(sweep)
+    attempt.refresh_from_db()
+    assert stopping.outcome(run.spec, attempt.stop, [])[0] == "sweep-ended"

@@ -101,6 +101,7 @@ class Run(TypedDict):
     project: str
     cluster: Annotated[str | None, Meta(description="None: it was logged outside of Trainyard and sent here")]
     status: str
+    is_pruned: NotRequired[Annotated[bool, Meta(description="its sweep stopped it early, so it is CANCELLED")]]
     reason: Reason
     lamps: Lamps
     step: int | None

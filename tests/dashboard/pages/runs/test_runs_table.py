@@ -14,9 +14,10 @@ from django.utils import timezone
 from dashboard.pages.runs import csv_export as runs_csv
 from dashboard.pages.runs import views as runs_table
 from dashboard.pages.shared.run_colours import colour_of
-from runs.models import Project, Run, User, Workspace
+from runs.models import Project, Run, TrialRun, User, Workspace
+from runs.presenting.runs import run_document
 from runs.status import Status
-from tests.cast import Cast, spec
+from tests.cast import Cast, make_sweep, spec
 from tests.series import write_series
 
 pytestmark = pytest.mark.django_db
@@ -212,3 +213,52 @@ def test_a_file_that_is_not_everything_says_so_in_its_name(
 
 def test_a_file_of_a_filter_that_means_nothing_is_refused(cast: Cast, as_user: AsUser) -> None:
     assert as_user(cast.viewer).get("/runs/csv/?sort=spec").status_code == 400
+
+
+def test_trials_of_sweeps_are_left_out_until_they_are_asked_for_and_counted(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    sweep, client = make_sweep(cast), as_user(cast.viewer)
+    pruned = make_run(name="search-a", status=Status.CANCELLED, reason_code="pruned", tags=["sweep:search"])
+    other = make_run(name="search-b", status=Status.RUNNING, tags=["sweep:search"])
+    sweep.trials.update(run=pruned)
+    TrialRun.objects.create(trial=sweep.trials.get(), seed=1, run=other)
+    assert "All runs here are trials of sweeps." in text_of(client)
+    make_run(name="lonely")
+    text = text_of(client)
+    assert "lonely" in text and "search-a" not in text and "search-b" not in text
+    assert "2 trials of 1 sweep are hidden." in text and 'href="?trials=1"' in text
+    assert "1 trial of 1 sweep is hidden." in text_of(client, "/runs/?view=live")
+    assert "hidden." not in text_of(client, "/runs/?q=lonely")
+    text = text_of(client, "/runs/?trials=1")
+    assert "search-a" in text and "search-b" in text and "hidden." not in text
+    assert '<input type="hidden" name="trials" value="1">' in text  # a search keeps them
+    assert "search-a" in text_of(client, "/runs/?tag=sweep%3Asearch")  # as the sweep's page links to its runs
+    assert "search-a" in text_of(client, f"/runs/?q={pruned.pk}")
+    assert {row["name"] for row in saved(client)} == {"lonely"}
+
+
+def test_a_pruned_trial_is_called_pruned_and_not_cancelled(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(name="search-a", status=Status.CANCELLED, reason_code="pruned")
+    client = as_user(cast.viewer)
+    for url in ("/runs/", f"/runs/{run.pk}/", f"/runs/compare/?run={run.pk}"):
+        text = text_of(client, url)
+        assert "</svg>pruned</span>" in text and "</svg>cancelled</span>" not in text, url
+    assert run_document(run, None, None, timezone.now())["is_pruned"]
+    [stopped] = client.get("/jump/?runs=1&q=search-a").json()["items"]
+    assert stopped["kind"] == f"pruned · {run.pk}"
+
+
+def test_the_palette_names_a_sweep_once_and_none_of_its_trials_except_by_id(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    sweep, run = make_sweep(cast), make_run(name="search-a")
+    sweep.trials.update(run=run)
+    client = as_user(cast.viewer)
+
+    def found(words: str) -> list[str]:
+        return [item["label"] for item in client.get(f"/jump/?q={words}").json()["items"]]
+
+    assert found("search") == ["search"]
+    assert found(run.pk) == ["search-a"]
+    assert found("search&runs=1") == ["search-a"], "which Compare adds"
