@@ -107,6 +107,26 @@ def test_a_selection_is_one_and_stays_under_another_filter(seat: Seat, pair: dic
         assert unarchived.ok
 
 
+def test_a_question_says_how_many_are_not_in_view_and_these_are_left_out_by_a_button(
+    seat: Seat, pair: dict[str, str]
+) -> None:
+    page = seat.go("/runs/?q=pair-")
+    page.get_by_label("Select all on this page").check()
+    page.get_by_label("Filter by name, tag or id").fill("pair-two")
+    bar = page.get_by_role("region", name="Selected runs")
+    expect(bar).to_contain_text("2 selected, 1 not in view")
+    bar.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Stop 2 runs, 1 not in view?")
+    page.keyboard.press("Escape")
+    bar.get_by_role("button", name="Keep the 1 in view").click()
+    link = bar.get_by_role("link", name="Compare 1 run")
+    expect(link).to_have_attribute("href", re.compile(rf"\?run={pair['pair-two']}&hide=$"))
+    expect(bar.get_by_role("button", name="Keep")).to_be_hidden()
+    assert bar.locator("[data-others] input").count() == 0
+    bar.get_by_label("Clear the selection").click()
+    expect(bar).to_be_hidden()
+
+
 def test_runs_are_found_while_one_types(seat: Seat, pair: dict[str, str]) -> None:
     page = seat.go("/runs/")
     box = page.get_by_label("Filter by name, tag or id")

@@ -57,9 +57,10 @@ def plan(
     *,
     coloured_by: str = "",
     packed: Packed | None = None,
+    source: str = "",
 ) -> Plan:
     """``url`` is how this site is reached from outside, for the curl command; ``coloured_by`` an axis of the mesh;
-    ``packed`` the code that would be stored with the launch."""
+    ``packed`` the code that would be stored with the launch; ``source`` what the form was filled from."""
     problems: list[Problem] = []
     found: Cost | None = None
     nodes: Sequence[Node] = ()
@@ -74,7 +75,7 @@ def plan(
         sentence = f"{len(problems)} {'thing is' if len(problems) == 1 else 'things are'} wrong with this spec."
     else:
         nodes, sentence, tone = _prospects(launchable, now)
-        found = cost(user, launchable.spec, nodes)
+        found = cost(user, launchable.spec, nodes, source)
     spec, document = _typed(document)
     shown = spec.at(len(nodes)) if spec and nodes and spec.resources.is_elastic else spec
     mesh = draw(shown, [node.name for node in nodes] if tone == "green" else (), coloured_by) if shown else None

@@ -185,8 +185,10 @@ def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped | None = Non
         _, code, files = launch_sources.own_code(code.removeprefix(OWN))
         packed = {code: files}
     document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
-    now = timezone.now()
-    found = plan(request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed)
+    now, source = timezone.now(), request.POST.get("from") or request.GET.get("from", "")
+    found = plan(
+        request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed, source=source
+    )  # fmt: skip
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
     sweep_plan = sweep_form.sweep_plan(person(request), sweep, document) if sweep and sweep.entries else None
     return Prospect(plan=found, sweep_plan=sweep_plan, found_problems=by_path)

@@ -100,6 +100,8 @@ def trouble(run: Run) -> Trouble | None:
     colour, headline = HEADLINES[Status(run.status)]
     if run.is_local and run.status == Status.LOST:
         colour, headline = "grey", "This run has no end yet"
+    if run.is_pruned:
+        headline = "This run was pruned"
     found = dict(run.reason_evidence or {})
     traceback = _traceback(found)
     if not traceback and run.status == Status.FAILED:

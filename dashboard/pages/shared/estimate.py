@@ -86,11 +86,13 @@ class EstimateView(NamedTuple):
     warnings: Sequence[str]
 
 
-def view(spec: RecipeSpec, estimate: Estimate) -> EstimateView:
+def view(spec: RecipeSpec, estimate: Estimate, step_s: float | None = None) -> EstimateView:
+    """``step_s`` is how long a step of the same plan took, where that is known."""
     bars = memory_bars(spec, estimate)
-    seconds = estimate.step_time.total * spec.train.steps
+    time = step_s or estimate.step_time.total
+    seconds = time * spec.train.steps
     facts = [
-        ("Throughput", rate(estimate.units_per_second, estimate.unit)),
+        ("Throughput", rate(estimate.units_per_second * estimate.step_time.total / time, estimate.unit)),
         (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
         ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
         *([("Pipeline bubble", f"{percent(estimate.bubble)} of a step")] if estimate.bubble else []),

@@ -1,6 +1,6 @@
 // Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the
-// table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, and acts
-// on all of it.
+// table and under other filters, for as long as the tab is open; the bar and each question say how much of it is not in
+// view, and act on all of it. One button leaves of it what is in view.
 const KEPT = "trainyard.selection";
 const MOST = 500;
 const MOST_COMPARED = 100; // as many as the comparison takes
@@ -10,6 +10,7 @@ export function mount(form) {
   const bar = /** @type {HTMLElement} */ (form.querySelector(".selection-bar"));
   const link = /** @type {HTMLAnchorElement} */ (bar.querySelector("[data-compare]"));
   const others = /** @type {HTMLElement} */ (bar.querySelector("[data-others]"));
+  const only = /** @type {HTMLElement} */ (bar.querySelector("[data-only]"));
   /** @type {string[]} */
   let selected = read();
   /** @type {HTMLInputElement | null} */
@@ -28,7 +29,10 @@ export function mount(form) {
     const num = selected.length;
     bar.hidden = num === 0;
     write("[data-count]", String(num));
-    write("[data-away]", num > inView ? `, ${num - inView} not in view` : "");
+    const away = num > inView ? `, ${num - inView} not in view` : "";
+    write("[data-away]", away);
+    only.hidden = !away || !inView;
+    write("[data-only] > b", String(inView));
     const compared = selected.slice(0, MOST_COMPARED);
     const words = num > compared.length ? `the first ${compared.length}` : num;
     write("[data-compare] > :last-child", `Compare ${words} run${num === 1 ? "" : "s"}`);
@@ -40,7 +44,7 @@ export function mount(form) {
     /** @type {NodeListOf<HTMLElement>} */
     const asking = bar.querySelectorAll("[data-asks]");
     for (const button of asking) {
-      button.dataset.confirm = `${button.dataset.asks} ${num} run${num === 1 ? "" : "s"}?`;
+      button.dataset.confirm = `${button.dataset.asks} ${num} run${num === 1 ? "" : "s"}${away}?`;
     }
     const head = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-check-all]"));
     if (head) {
@@ -64,6 +68,7 @@ export function mount(form) {
   function onClick(event) {
     const box = /** @type {HTMLInputElement} */ (event.target);
     if (box.closest?.("[data-clear]")) return keep([]);
+    if (box.closest?.("[data-only]")) return keep(boxes().flatMap(({ checked, value }) => (checked ? [value] : [])));
     if (box.matches?.("[data-check-all]")) return set(boxes(), box.checked);
     if (!box.matches?.(".row-check")) return;
     const all = boxes();

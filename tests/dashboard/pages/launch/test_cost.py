@@ -140,3 +140,19 @@ def test_the_form_of_a_measurement_is_filled_with_the_shape_that_is_to_be_measur
 )
 def test_what_is_no_shape_cannot_be_measured(as_user: AsUser, cast: Cast, where: str) -> None:
     assert as_user(cast.mate).get("/launch/", {"from": f"measure:{where}"}).status_code == 404
+
+
+def test_a_clone_counts_with_what_a_step_took_in_its_run_until_its_plan_is_another(
+    preview: Callable[..., str], cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(name="slowly", spec=parse_spec({**spec(), "resources": {"nodes": 2}}).resolved(), fence=1)
+    Fact.objects.create(
+        run_id=run.pk, attempt=1, name="measured", rank=0, data={"step": 9, "num_steps": 5, "step_time_s": 60.0}, at=1.0
+    )
+    text = preview(**{"from": f"run:{run.pk}"})
+    assert "slowly</a>, of the same plan, a step took" in text and "60 s" in text
+    assert "about 5 h" in text, "300 steps of a minute"
+    assert "assumed speeds" not in text
+    changed = preview(**{"from": f"run:{run.pk}", "train.batch_size": "64"})
+    assert "slowly" not in changed and "assumed speeds" in changed
+    assert "slowly" not in preview()

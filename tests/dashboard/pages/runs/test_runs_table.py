@@ -244,6 +244,7 @@ def test_a_pruned_trial_is_called_pruned_and_not_cancelled(cast: Cast, as_user: 
     for url in ("/runs/", f"/runs/{run.pk}/", f"/runs/compare/?run={run.pk}"):
         text = text_of(client, url)
         assert "</svg>pruned</span>" in text and "</svg>cancelled</span>" not in text, url
+        assert "was cancelled" not in text
     assert run_document(run, None, None, timezone.now())["is_pruned"]
     [stopped] = client.get("/jump/?runs=1&q=search-a").json()["items"]
     assert stopped["kind"] == f"pruned · {run.pk}"
