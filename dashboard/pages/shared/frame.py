@@ -157,6 +157,9 @@ def problems_of(error: ValidationError) -> dict[str, str]:
 
 
 def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
-    """Return ``wanted`` when it leads to this site, else ``otherwise``."""
-    is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    return wanted if wanted and is_ours else otherwise
+    """Return ``wanted`` when it leads to this site, else ``otherwise``. A word without a slash would be looked for
+    among the names of routes."""
+    is_ours = "/" in wanted and url_has_allowed_host_and_scheme(
+        wanted, {request.get_host()}, require_https=request.is_secure()
+    )
+    return wanted if is_ours else otherwise

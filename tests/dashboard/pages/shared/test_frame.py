@@ -67,6 +67,13 @@ def test_a_form_without_its_token_is_refused(cast: Cast, as_user: AsUser, make_r
     assert client.post(f"/runs/{make_run().pk}/do/stop/").status_code == 403
 
 
+def test_a_form_from_a_page_whose_address_is_none_leads_home(
+    cast: Cast, as_user: AsUser, make_run: Callable[..., Run]
+) -> None:
+    answer = as_user(cast.mate).post(f"/runs/{make_run().pk}/do/stop/", headers={"Referer": "fetch"})
+    assert (answer.status_code, answer["Location"]) == (302, "/runs/")
+
+
 def test_the_import_map_carries_the_nonce_of_the_policy(cast: Cast, as_user: AsUser) -> None:
     answer = as_user(cast.owner).get("/")
     (nonce,) = re.findall(r"'nonce-([^']+)'", answer["Content-Security-Policy"])
