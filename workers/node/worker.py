@@ -102,7 +102,7 @@ class NodeWorker:
         )
         self._sessions = SessionStarter(config, self._client, self._attempts.folder_of)
         self._describe_memory(home)
-        self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready)
+        self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready, isolation)
         self._inspector = Inspector(home, server, isolation)
         self._checker = SelfChecker(
             self._client,

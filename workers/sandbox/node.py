@@ -30,6 +30,7 @@ POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 MOST_PROCESSES = 16_384
 PID_MAX = Path("/proc/sys/kernel/pid_max")
 PROBE_LIMIT_S = 20.0
+MOST_LINKS = 40  # on the way to a file, as the kernel follows them
 # Where projects' users have their numbers: beyond what machines, containers and systemd give away. Where so high ones
 # are not to be had, as in some containers, lower ones.
 USERS, FEWER_USERS = (1_900_000_000, 100_000_000), (20_000, 40_000)
@@ -134,19 +135,35 @@ NO_ISOLATION = Isolation()
 
 
 def closed_to_others(path: Path) -> Path | None:
-    """Return what on the way to the file or folder, links included, others may not pass or read; None where all may."""
-    if not path.exists():
-        return None
-    programs = [Path(place) for place in our_programs()]
-    for way in (path.absolute(), path.resolve()):
-        if any(way.is_relative_to(place) for place in programs):  # which every rank is shown
-            continue
-        for folder in reversed(way.parents):
-            if not folder.stat().st_mode & stat.S_IXOTH:
-                return folder
-        if not way.stat().st_mode & stat.S_IROTH:
-            return way
-    return None
+    """Return the first folder on the way, wherever links lead, that others may not pass, or what is at its end where
+    they may not read it; None where they may, and where they see that nothing is there. What is behind a closed folder
+    is not looked at: root's answer must not say what is there."""
+    programs = our_programs()
+    place, rest, num_links = Path("/"), list(reversed(path.absolute().parts[1:])), 0
+    while True:
+        way = place.joinpath(*reversed(rest))
+        if any(way.is_relative_to(program) for program in programs):
+            return None  # every rank is shown these
+        try:
+            mode = place.lstat().st_mode
+            target = place.readlink() if stat.S_ISLNK(mode) else None
+        except OSError:
+            return None
+        if target is not None:
+            num_links += 1
+            if num_links > MOST_LINKS:
+                return None
+            place = Path("/") if target.is_absolute() else place.parent
+            rest += [part for part in reversed(target.parts) if part != "/"]
+        elif not rest:
+            return None if mode & stat.S_IROTH else place
+        elif not stat.S_ISDIR(mode):
+            return None
+        elif not mode & stat.S_IXOTH:
+            return place
+        else:
+            part = rest.pop()
+            place = place.parent if part == ".." else place / part
 
 
 def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.environ) -> Isolation:

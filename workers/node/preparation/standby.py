@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +10,8 @@ import structlog
 
 from trainyard.contract.desired import StandbyRun
 from workers.node.preparation.bundles import BundleSource, Refusal, fetch_bundle
+from workers.node.preparation.interpreters import is_program
+from workers.sandbox.node import NO_ISOLATION, Isolation
 
 log = structlog.get_logger(__name__)
 
@@ -22,10 +22,13 @@ MAX_PROBLEM = 500
 class Standby:
     """``take`` is called with what is wanted now; ``prepare`` does what is left of it, in a thread of its own."""
 
-    def __init__(self, cache: Path, source: BundleSource, is_warm: Callable[[], bool]) -> None:
+    def __init__(
+        self, cache: Path, source: BundleSource, is_warm: Callable[[], bool], isolation: Isolation = NO_ISOLATION
+    ) -> None:
         self._cache = cache
         self._source = source
         self._is_warm = is_warm
+        self._isolation = isolation
         self._wanted: dict[str, StandbyRun] = {}
         self._found: dict[str, str] = {}  # by run: why it is not prepared, or ""
 
@@ -55,12 +58,6 @@ class Standby:
             return str(refusal)[:MAX_PROBLEM]
         except (httpx.HTTPError, OSError) as error:
             return f"its code cannot be fetched: {error}"[:MAX_PROBLEM]
-        if one.python and not _is_program(one.python):
+        if one.python and not is_program(one.python, self._isolation):
             return f"there is no program {one.python} here, which task.python names"[:MAX_PROBLEM]
         return ""
-
-
-def _is_program(python: str) -> bool:
-    if "/" in python:
-        return os.access(python, os.X_OK) and Path(python).is_file()
-    return shutil.which(python) is not None

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.servers import short_folder
+from trainyard.contract.desired import StandbyRun
 from trainyard.contract.orders import Order
 from workers.node.preparation.bundles import Refusal
 from workers.node.preparation.interpreters import check_interpreter
+from workers.node.preparation.standby import Standby
+from workers.sandbox.node import Isolation
+from workers.sandbox.process import Mechanism
 
 
 def order(**task: Any) -> Order:
@@ -41,3 +48,50 @@ def test_an_interpreter_that_cannot_be_run_is_refused_in_words(python: str, code
         check_interpreter(order(python=python))
     assert refused.value.code == code
     assert sentence in str(refused.value)
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A folder of root's in an open one, with links to it and from it."""
+    with short_folder("ty-closed-") as folder:
+        folder.chmod(0o755)
+        closed = folder / "closed"
+        (closed / "bin").mkdir(parents=True)
+        (closed / "bin" / "tool").symlink_to(sys.executable)
+        (closed / "words").write_text("secret")
+        (closed / "out").symlink_to("/etc/hostname")
+        for name in ("bin", "words", "out", "nothing", "bin/tool", "bin/nothing", "words/below"):
+            (folder / name.replace("/", "-")).symlink_to(closed / name)
+        closed.chmod(0o700)
+        yield closed
+
+
+def refusal_of(isolation: Isolation, **task: Any) -> str:
+    with pytest.raises(Refusal) as refused:
+        check_interpreter(order(**task), isolation)
+    return f"{refused.value.code} {refused.value}"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has files that are closed to it as another user")
+def test_what_is_in_a_closed_folder_is_not_told_by_the_refusal(closed: Path) -> None:
+    """The node worker is root, and sees more than the ranks, whose project's user asks here what there is."""
+    as_user = Isolation(mechanism=Mechanism.USER)
+    folder = closed.parent
+    standby = Standby(folder, None, lambda: True, as_user)  # type: ignore[arg-type]
+    names = ("bin", "words", "out", "nothing", "bin/tool", "bin/nothing", "words/below", "../closed/words")
+    paths = [*(closed / name for name in names), *(folder / name.replace("/", "-") for name in names[:-1])]
+    said = {refusal_of(as_user, python=str(path)).replace(str(path), "PATH") for path in paths}
+    assert len(said) == 1 and f"{closed} is closed to others" in said.pop()
+    said = {
+        refusal_of(as_user, python=name, environment={"PATH": place}).replace(name, "NAME").replace(place, "PLACE")
+        for name in ("tool", "of-nobody")
+        for place in (str(closed / "bin"), str(folder / "bin"))
+    }
+    assert len(said) == 1
+    for path in paths:
+        standby.take([StandbyRun("one", python=str(path))])
+        standby.prepare()
+        assert standby.status() == {"one": f"there is no program {path} here, which task.python names"}
+    closed.chmod(0o755)
+    check_interpreter(order(python=str(folder / "bin-tool")), as_user)
+    assert "There is no file" in refusal_of(as_user, python=str(folder / "nothing"))
