@@ -17,6 +17,7 @@ import structlog
 from django.conf import settings
 from redis.exceptions import RedisError, ResponseError
 
+from runs import node_troubles
 from runs.models import Node
 from runs.serving.transport import redis
 from trainyard.contract import keys
@@ -128,6 +129,7 @@ def _end_surplus(nodes: Iterable[Node]) -> None:
             pipeline.client_kill_filter(_id=number)
         pipeline.execute(raise_on_error=False)  # one that has gone by itself is an error
         sentence = f"Node {node.name} had {limit + len(surplus):,} connections to Valkey; all above {limit} were ended."
+        node_troubles.note(node.pk, node_troubles.CONNECTIONS, len(surplus))
         log.warning("valkey.too_many_connections", node=node.name, sentence=sentence)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import structlog
 
+from runs import node_troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.dead_letters import UNABLE, Letters, reason_of
 from runs.ingest.memory import Memory
@@ -13,6 +15,7 @@ from runs.ingest.reader import StreamEntry
 from runs.ingest.samples import store_samples
 from runs.ingest.senders import AttemptDone, Entry, RunGone, Senders, Unproven, parse
 from runs.ingest.validation.records import Incoming, incoming
+from runs.models import Node
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +42,7 @@ class Rounds:
 
     def sort(self, entries: list[StreamEntry]) -> Work:
         """Return the frames of each run and sender. Of a run that is gone nothing is left."""
-        work = Work()
+        work, refused = Work(), Counter[str]()
         for entry_id, fields in entries:
             try:
                 entry = parse(entry_id, fields)
@@ -48,6 +51,7 @@ class Rounds:
                 continue
             except Unproven as error:
                 self._num_unproven += 1
+                refused[error.node_id] += 1
                 if self._num_unproven % LOG_EVERY == 1:  # whoever reaches Valkey can send a million
                     log.warning("ingest.unproven", reason=str(error), number=self._num_unproven)
                 work.unproven.append((fields.get(b"d", b""), str(error)))
@@ -57,6 +61,8 @@ class Rounds:
             else:
                 batch = work.batches.setdefault((entry.run_id, entry.fence, source), [])
                 batch += incoming(entry.data)
+        for node_id in refused.keys() - {""}:
+            node_troubles.note(node_id, node_troubles.UNPROVEN, refused[node_id])
         return work
 
     def commit(self, work: Work) -> list[Committed]:
@@ -75,6 +81,8 @@ class Rounds:
         node_id = entry[1].get(b"n", b"").decode("ascii", "replace")[:12]
         reason = f"the entry could not be stored: {reason_of(error)}"
         self.letters.write(entry[1].get(b"d", b""), reason, node_id=node_id)
+        if Node.objects.filter(pk=node_id).exists():
+            node_troubles.note(node_id, node_troubles.ENTRIES)
 
     def forget(self) -> None:
         self._memory.clear()

@@ -19,7 +19,12 @@ T = TypeVar("T")
 
 
 class Unproven(ValueError):
-    """The entry is not from the sender that it names, or is not an entry; the message has the reason."""
+    """The entry is not from the sender that it names, or is not an entry; the message has the reason. ``node_id``: the
+    node that it names, where there is such a node."""
+
+    def __init__(self, reason: str, node_id: str = "") -> None:
+        super().__init__(reason)
+        self.node_id = node_id
 
 
 class RunGone(LookupError):
@@ -72,7 +77,7 @@ class Senders:
         try:
             check_mac(key, frames_scope(entry.node_id, entry.run_id, entry.fence), entry.data, entry.seal)
         except BadSeal as error:
-            raise Unproven(str(error)) from error
+            raise Unproven(str(error), entry.node_id) from error
         if entry.is_health:
             return Source(entry.node_id, name)
         pair = (entry.node_id, entry.attempt_id, entry.run_id, entry.fence)
@@ -94,7 +99,7 @@ def _ranks(node_id: str, attempt_id: str, run_id: str, fence: int) -> range:
     if found is None:
         if not Run.objects.filter(pk=run_id).exists():
             raise RunGone(run_id)
-        raise Unproven(f"the node holds no placement of attempt {attempt_id[:12]!r} with fence {fence}")
+        raise Unproven(f"the node holds no placement of attempt {attempt_id[:12]!r} with fence {fence}", node_id)
     done_at, first, count = found
     if done_at is not None:
         raise AttemptDone(attempt_id)

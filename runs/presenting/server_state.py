@@ -15,6 +15,7 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connections
 
+from runs import node_troubles
 from runs.ingest.lock import lock_key
 from runs.recovery.control_clock import TICK_KEY
 from runs.serving import certificates
@@ -48,6 +49,7 @@ class ServerState:
     free_bytes: int
     separate_nodes: bool = True  # each node has a user of its own in Valkey
     dropped_messages: int = 0  # in control's queue, which the server had not sealed
+    refused: str = ""  # what of nodes was, lately
     certificate: str = ""  # what is wrong with it, or will be soon
 
     @property
@@ -71,13 +73,14 @@ class ServerState:
         if not self.valkey:
             return [VALKEY_AWAY, *certificate]
         found = [] if self.control else [_control_down(self.control_tick_age_s)]
+        refused = [self.refused] if self.refused else []
         no_users = [] if self.separate_nodes or settings.NODES_SHARE_VALKEY_USER else [NO_USERS]
-        return [*found, *([] if self.ingest else [INGEST_STILL]), *no_users, *certificate]
+        return [*found, *([] if self.ingest else [INGEST_STILL]), *no_users, *refused, *certificate]
 
 
 def look(*, asks_database: bool = True) -> ServerState:
     """Ask everything now. Who has just used the database need not ask it again."""
-    valkey, tick_age_s, ingest, separate, dropped = _ask_valkey()
+    valkey, tick_age_s, ingest, separate, dropped, refused = _ask_valkey()
     return ServerState(
         database=not asks_database or _database_answers(),
         valkey=valkey,
@@ -86,6 +89,7 @@ def look(*, asks_database: bool = True) -> ServerState:
         free_bytes=shutil.disk_usage(settings.HOME).free,
         separate_nodes=separate,
         dropped_messages=dropped,
+        refused=refused,
         certificate=certificates.warning(),
     )
 
@@ -142,17 +146,18 @@ def _database_answers() -> bool:
     return True
 
 
-def _ask_valkey() -> tuple[bool, float | None, bool, bool, int]:
+def _ask_valkey() -> tuple[bool, float | None, bool, bool, int, str]:
     """Return whether it answers, the age of control's last tick, whether each shard has an ingest and each node a
-    user, and how many messages were dropped."""
+    user, how many messages were dropped, and what of nodes was refused."""
     shards = range(settings.INGEST_SHARDS)
     try:
         keys = [TICK_KEY, SEPARATE_KEY, DROPPED_KEY, *map(lock_key, shards)]
         last, separate, dropped, *holders = cast("list[bytes | None]", _client().mget(keys))
+        refused = node_troubles.recently(_client())
     except (redis.RedisError, OSError):
-        return False, None, False, True, 0
+        return False, None, False, True, 0, ""
     age_s = None if last is None else round(max(0.0, time.time() - float(last)), 1)
-    return True, age_s, all(holder is not None for holder in holders), separate != b"0", int(dropped or 0)
+    return True, age_s, all(holder is not None for holder in holders), separate != b"0", int(dropped or 0), refused
 
 
 @made_once

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import structlog
 from django.db.models import Q
 
+from runs import node_troubles
 from runs.models import Node, Placement
 from runs.serving.transport import redis
 from runs.status import Phase
@@ -111,6 +112,7 @@ class Listener:
             try:
                 document = opened(sources[key], text)
             except Exception as error:  # BadMessage, or whatever else one node's document raises: the others are read
+                node_troubles.note(sources[key].node.pk, node_troubles.DOCUMENTS)
                 log.warning("listening.refused", node=sources[key].node.name, key=key, error=str(error))
                 continue
             documents[key] = document

@@ -24,6 +24,7 @@ from runs.access import can_manage_cluster, get_node, visible_runs
 from runs.metrics.node_health import node_history
 from runs.models import Node
 from runs.models.checks import Check
+from runs.node_troubles import sentences_of
 from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
@@ -62,6 +63,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "facts": facts(found),
         "rows": rows(list(here[:NUM_RUNS])),
         "checks": check_table(checks_at(found, now)),
+        "refused": sentences_of(found.pk),
         "spare_words": spare_sentence(found),
         "may_manage": can_manage_cluster(request.user, found.cluster),
         "most_slots": actions.most_slots(found),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
+from runs import node_troubles
 from runs.logs.read import read_logs
 from runs.metrics.models import DeadLetter, Producer
 from runs.models import Placement, Run
@@ -52,6 +53,8 @@ def test_frames_of_another_node_are_not_sent_again_under_ones_own_name(stage: St
     send(mine, attacker, frames, r=stage.run.pk, a=stage.attempt.pk, f=stage.attempt.fence)
     drain(stage.consumer)
     assert "placement" in DeadLetter.objects.get().reason
+    (said,) = node_troubles.sentences_of(attacker.pk)
+    assert "does not have: 1. Last at" in said and node_troubles.sentences_of(stage.node.pk) == []
     assert Producer.objects.get().run_id == stage.run.pk and stage.steps() == [1, 2, 3, 4, 5]
 
 

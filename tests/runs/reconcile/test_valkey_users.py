@@ -11,7 +11,7 @@ import redis as redis_library
 import structlog
 from django.test import Client
 
-from runs import actions, valkey_users
+from runs import actions, node_troubles, valkey_users
 from runs.models import Node
 from runs.presenting import server_state
 from runs.serving.transport import redis
@@ -127,6 +127,13 @@ def test_a_node_with_more_connections_than_it_can_need_loses_the_newest(
         yard.tick()
     named = [one["sentence"] for one in logs if one["event"] == "valkey.too_many_connections"]
     assert named == ["Node node-a had 60 connections to Valkey; all above 20 were ended."]
+    (said,) = node_troubles.sentences_of(hostile.pk)
+    assert "this node can need: 40. Last at" in said and node_troubles.sentences_of(other.pk) == []
+    health = Client().get("/api/v1/health").json()["sentences"]
+    assert [one for one in health if one.startswith("Connections or entries of a node were refused, last at ")], health
+    visitor = Client()
+    visitor.force_login(yard.cast.owner)
+    assert said in visitor.get(f"/nodes/{hostile.pk}/").content.decode()
     left = [one["user"] for one in redis().client_list()]
     assert left.count(user_of(hostile.pk)) == 20 and left.count(user_of(other.pk)) == 1
     for client in clients:
