@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,19 +20,17 @@ from workers.environments.documents import BuildPlan, BuildProgress
 from workers.environments.recipes import conda_recipe, pip_recipe, uv_recipe
 from workers.environments.requirement_lines import without_credentials
 from workers.environments.steps import BuildFailed, Steps
-from workers.machine.processes import die_with_parent, name_process
-from workers.sandbox.process import enter
+from workers.machine.processes import name_process
+from workers.sandbox.namespaces import enter_alone
 
 PRIORITY = 5  # ranks of other runs train on this node meanwhile
 
 
 def main() -> int:
-    parent = int(sys.argv[1])
     name_process("ty-environment")
     os.nice(PRIORITY)
     plan = decode(sys.stdin.buffer.read(), BuildPlan, is_secret=True)
-    enter(plan.sandbox)
-    die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
+    enter_alone(plan.sandbox, int(sys.argv[1]))
     os.umask(0o022)
     began = time.monotonic()
     steps = BuilderSteps(plan, progress=int(sys.argv[2]))
@@ -44,6 +41,7 @@ def main() -> int:
         return 1
     finally:
         shutil.rmtree(steps.work, ignore_errors=True)
+        shutil.rmtree(steps.temporary, ignore_errors=True)
     steps.report(BuildProgress(python=version_of(Path(plan.target)), done=steps.done, total=steps.done,
                                seconds=time.monotonic() - began))  # fmt: skip
     return 0
@@ -68,7 +66,9 @@ class BuilderSteps(Steps):
         self._store = f"{plan.store}/"  # whose length would hide what a line says
         self.work = Path(plan.store) / f"work-{plan.digest}"
         shutil.rmtree(self.work, ignore_errors=True)
-        (self.work / "tmp").mkdir(parents=True)
+        self.work.mkdir(parents=True)
+        self.temporary = Path(plan.temporary)
+        self.temporary.mkdir(exist_ok=True)
         self.code = Path(plan.code)
         if plan.needs_code:  # builds of local packages write beside their sources
             self.code = Path(shutil.copytree(plan.code, self.work / "code", symlinks=True))
@@ -76,7 +76,7 @@ class BuilderSteps(Steps):
             **plan.environment,
             "PATH": plan.environment.get("PATH", os.defpath),
             "HOME": str(self.work),
-            "TMPDIR": str(self.work / "tmp"),
+            "TMPDIR": str(self.temporary),
             "LANG": "C.UTF-8",
             "NO_COLOR": "1",
             "PYTHONDONTWRITEBYTECODE": "1",

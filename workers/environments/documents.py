@@ -35,6 +35,7 @@ class BuildPlan(WireStruct, kw_only=True):
     code: str  # the run's
     store: str  # what the builder may write: it holds the target
     digest: str
+    temporary: str  # the builder makes the folder, and removes it
     requirements: list[str] = []
     file: str = ""  # of every other kind
     python: str = ""  # version to look for; empty: ``interpreter``

@@ -116,7 +116,7 @@ def finish_dead(folder: AttemptFolder, killed: str = "") -> AttemptReport:
     )
     folder.write_report(report)
     socket_path(folder.path).unlink(missing_ok=True)
-    take_name(folder)
+    take_name(folder.temporary, folder.attempt)
     log.warning("attempt.finished_for_dead", attempt=folder.attempt, swept=len(ended))
     return report
 

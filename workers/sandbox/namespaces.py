@@ -20,6 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
+from workers.machine.processes import die_with_parent
 from workers.sandbox.kernel import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -30,6 +33,7 @@ from workers.sandbox.kernel import (
     prctl,
     unshare,
 )
+from workers.sandbox.process import Sandbox, enter
 
 SET_ADDRESS, SET_FLAGS = 0x8916, 0x8914  # requests to a network interface
 UP_AND_RUNNING = 0x1 | 0x8 | 0x40  # of a loopback
@@ -61,6 +65,30 @@ class Holder:
                     os.kill(self.pid, signal.SIGKILL)
                     os.waitpid(self.pid, 0)
             self.pid = 0
+
+
+def enter_alone(sandbox: Sandbox, parent: int) -> None:
+    """Confine this process as ``enter`` does; it ends with its parent. Where the sandbox has namespaces it goes on as a
+    child in a PID namespace of its own, in which all that it starts ends with it: the process that was called waits for
+    it and ends as it does. Call it while there is one thread."""
+    die_with_parent(signal.SIGKILL, parent)
+    if not sandbox.is_filtered:
+        enter(sandbox)
+        die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
+        return
+    holder = Holder()
+    with holder.for_children():
+        pid = os.fork()
+    if pid == 0:
+        enter(msgspec.structs.replace(sandbox, holder=holder.pid))
+        return
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    holder.close()
+    if code < 0:
+        with contextlib.suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from trainyard.contract.reports import Reason
 from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.values.durations import seconds_of, words_of
 from workers.attempt.folder import AttemptFolder
+from workers.attempt.temporary import give_name
 from workers.containers.documents import ContainerPlan
 from workers.environments.content import BadEnvironment, Content, read_content
 from workers.environments.documents import BuildPlan, BuildProgress
@@ -220,6 +221,7 @@ class EnvironmentBuild:
             code=str(self._folder.code),
             store=str(place.store),
             digest=place.digest,
+            temporary=str(give_name(self._folder.temporary, self._folder.attempt) / "build"),
             requirements=section.requirements,
             file=section.pyproject or section.lock or section.conda,
             python=section.python,
@@ -231,7 +233,9 @@ class EnvironmentBuild:
             pip=tools.pip,
             environment={**passed_variables(os.environ), "PATH": os.environ.get("PATH", os.defpath)},
             sandbox=self._isolation.sandbox(
-                self._order.spec.get("project", ""), own=[place.store], shown=[self._folder.code]
+                self._order.spec.get("project", ""),
+                own=[place.store, self._folder.temporary],
+                shown=[self._folder.code],
             ),
         )
 

@@ -322,7 +322,7 @@ class Supervisor:
         """End whoever is left of the tree, write the final report, and ship until the server has it all."""
         self._has_lost_init = self._lost_init()
         kill_children(self._record_exit)
-        take_name(self.folder)
+        take_name(self.folder.temporary, self.folder.attempt)
         if self._environment is not None:  # sending what is left may take long
             self._environment.close()
         self._output.finish()

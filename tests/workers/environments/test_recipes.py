@@ -43,7 +43,7 @@ class Recorded(Steps):
 def plan(folder: Path, **changes: Any) -> BuildPlan:
     known = {
         "kind": "requirements", "target": f"{folder}/env", "code": f"{folder}/code", "store": str(folder),
-        "digest": "d", "interpreter": "/usr/bin/python3", "uv": "/bin/uv",
+        "digest": "d", "temporary": f"{folder}/tmp", "interpreter": "/usr/bin/python3", "uv": "/bin/uv",
     }  # fmt: skip
     return BuildPlan(**{**known, **changes})
 

@@ -123,13 +123,13 @@ def test_a_node_removes_the_names_whose_homes_are_gone(far_node: ControlledNode,
 def test_a_name_that_somebody_else_has_taken_is_not_used(tmp_path: Path) -> None:
     folder = AttemptFolder(tmp_path / "attempts" / secrets.token_hex(6))
     folder.temporary.mkdir(parents=True)
-    first = give_name(folder)
-    take_name(folder)
+    first = give_name(folder.temporary, folder.attempt)
+    take_name(folder.temporary, folder.attempt)
     first.symlink_to("/etc")
     try:
-        second = give_name(folder)
+        second = give_name(folder.temporary, folder.attempt)
         assert second != first and second.resolve() == folder.temporary
-        take_name(folder)
+        take_name(folder.temporary, folder.attempt)
         assert first.is_symlink() and not os.path.lexists(second)
     finally:
         first.unlink()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import runpy
-import signal
 import sys
 from pathlib import Path
 
 from trainyard.contract.base import decode
-from workers.machine.processes import die_with_parent, name_process
-from workers.sandbox.process import SANDBOX, Sandbox, enter
+from workers.machine.processes import name_process
+from workers.sandbox.namespaces import enter_alone
+from workers.sandbox.process import SANDBOX, Sandbox
 
 
 def lower_priority() -> None:
@@ -25,7 +25,6 @@ if __name__ == "__main__":
     parent, module = int(sys.argv[1]), sys.argv[2]
     name_process("ty-inspect")
     lower_priority()
-    enter(decode(os.environ.pop(SANDBOX), Sandbox))
-    die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
+    enter_alone(decode(os.environ.pop(SANDBOX), Sandbox), parent)
     sys.argv[1:] = []
     runpy.run_module(module, run_name="__main__", alter_sys=True)

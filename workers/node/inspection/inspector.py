@@ -21,6 +21,7 @@ from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from trainyard.spooling.held_folder import remove_tree
+from workers.attempt.temporary import give_name, take_name
 from workers.data_access.roots import CLOSED, location_problem
 from workers.machine.passed_variables import passed_variables
 from workers.node.zygote_keeper import ONE_THREAD, ZYGOTE_VARIABLES
@@ -145,7 +146,12 @@ class Inspector:
             **{name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ},
         }
         # As for a rank: neither the node's own settings nor what its user keeps at home.
-        environment |= {**ONE_THREAD, "HOME": str(room), "TMPDIR": str(room), "TRAINYARD_CACHE": str(cache)}
+        environment |= {
+            **ONE_THREAD,
+            "HOME": str(room),
+            "TMPDIR": str(give_name(room, room.name)),
+            "TRAINYARD_CACHE": str(cache),
+        }
         environment[CLOSED] = os.pathsep.join(self._isolation.hidden)
         environment["TRAINYARD_ATTEMPT"] = question.question  # what has no version is fetched anew for each
         return subprocess.Popen(
@@ -213,6 +219,7 @@ def _room(above: Path) -> Iterator[Path]:
     try:
         yield room
     finally:
+        take_name(room, room.name)
         remove_tree(room)
 
 

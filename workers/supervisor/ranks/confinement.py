@@ -70,7 +70,7 @@ class Confinement:
         """Return TMPDIR of the ranks."""
         if self.isolation.has_own_tmp and not self._has_containers:
             return Path(TEMPORARY[0])
-        return give_name(self._folder)
+        return give_name(self._folder.temporary, self._folder.attempt)
 
     @property
     def sockets(self) -> Path:

@@ -13,11 +13,13 @@ import httpx
 import psutil
 import pytest
 
+from tests.servers import short_folder
 from tests.workers.control import until
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.desired import DesiredAttempt
 from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.locks import lock
+from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
@@ -26,6 +28,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.data_access.roots import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data
 from workers.node.inspection.inspector import Inspector
+from workers.sandbox.node import find_isolation
 from workers.transport.node_config import NodeConfig, make_home
 
 Make = Callable[..., Inspector]
@@ -83,6 +86,22 @@ def test_it_looks_in_a_child_that_gives_way_and_answers(
     assert seen["priority"] == min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19) and seen["adjusted"] == 1000
     assert "TRAINYARD_CACHE" in seen["names"] and not {"SECRET_KEY", "TRAINYARD_JOIN"} & set(seen["names"])
     assert Path(seen["home"]).parent == tmp_path / "looks" and not Path(seen["home"]).exists()
+
+
+def test_it_sees_its_own_processes_alone_and_makes_sockets_wherever_the_home_is(server: ServerStub) -> None:
+    with short_folder("ty-far-") as folder:
+        home = folder / ("h" * (90 - len(str(folder)) - 1))
+        home.mkdir()
+        isolation = find_isolation(home)
+        inspector = Inspector(home, server, isolation, module="tests.workers.inspection_child")
+        try:
+            answer = inspector.inspect(question("/see"))
+        finally:
+            inspector.stop()
+        assert answer.facts is not None, answer.problem
+        seen = json.loads(str(to_builtins(answer.facts)["text"]))
+        assert isolation.level < SandboxLevel.NAMESPACES or seen["processes"] <= 3
+        assert not [link for link in Path("/tmp").glob("ty-*") if os.path.realpath(link).startswith(str(home))]
 
 
 def test_each_question_asks_anew_what_tells_no_version(make: Make) -> None:
