@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -20,17 +21,20 @@ from workers.environments.documents import BuildPlan, BuildProgress
 from workers.environments.recipes import conda_recipe, pip_recipe, uv_recipe
 from workers.environments.requirement_lines import without_credentials
 from workers.environments.steps import BuildFailed, Steps
-from workers.machine.processes import name_process
+from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 
 PRIORITY = 5  # ranks of other runs train on this node meanwhile
 
 
 def main() -> int:
+    parent = int(sys.argv[1])
     name_process("ty-environment")
     os.nice(PRIORITY)
     plan = decode(sys.stdin.buffer.read(), BuildPlan, is_secret=True)
-    enter_alone(plan.sandbox, int(sys.argv[1]))
+    die_with_parent(signal.SIGKILL, parent)
+    enter_alone(plan.sandbox)
+    die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal, and a child has none
     os.umask(0o022)
     began = time.monotonic()
     steps = BuilderSteps(plan, progress=int(sys.argv[2]))

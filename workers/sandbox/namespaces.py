@@ -22,7 +22,6 @@ from typing import NoReturn
 
 import msgspec
 
-from workers.machine.processes import die_with_parent
 from workers.sandbox.kernel import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -67,14 +66,12 @@ class Holder:
             self.pid = 0
 
 
-def enter_alone(sandbox: Sandbox, parent: int) -> None:
-    """Confine this process as ``enter`` does; it ends with its parent. Where the sandbox has namespaces it goes on as a
-    child in a PID namespace of its own, in which all that it starts ends with it: the process that was called waits for
-    it and ends as it does. Call it while there is one thread."""
-    die_with_parent(signal.SIGKILL, parent)
+def enter_alone(sandbox: Sandbox) -> None:
+    """Confine this process as ``enter`` does. Where the sandbox has namespaces it goes on as a child in a PID namespace
+    of its own, in which all that it starts ends with it: the process that was called waits for it and ends as it does.
+    Call it while there is one thread."""
     if not sandbox.is_filtered:
         enter(sandbox)
-        die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal
         return
     holder = Holder()
     with holder.for_children():

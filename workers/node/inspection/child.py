@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 
 from trainyard.contract.base import decode
-from workers.machine.processes import name_process
+from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 from workers.sandbox.process import SANDBOX, Sandbox
 
@@ -25,6 +26,8 @@ if __name__ == "__main__":
     parent, module = int(sys.argv[1]), sys.argv[2]
     name_process("ty-inspect")
     lower_priority()
-    enter_alone(decode(os.environ.pop(SANDBOX), Sandbox), parent)
+    die_with_parent(signal.SIGKILL, parent)
+    enter_alone(decode(os.environ.pop(SANDBOX), Sandbox))
+    die_with_parent(signal.SIGKILL, parent)  # a change of user resets the signal, and a child has none
     sys.argv[1:] = []
     runpy.run_module(module, run_name="__main__", alter_sys=True)
