@@ -39,6 +39,7 @@ class AttemptFolder:
     _order: Order | None = None
     _final: AttemptReport | None = None
     _is_done: bool = False
+    _is_left: bool = False  # it has ended, and its supervisor is gone
     _sent: SentOutput | None = None
     pending: dict[str, int] = field(default_factory=dict)  # bytes by name of the output files that are not sent yet
     sending: dict[str, int] = field(default_factory=dict)  # the file that is being sent, and how many bytes have gone
@@ -262,6 +263,8 @@ class AttemptFolder:
 
     def lock_holder(self) -> int | None:
         """Return the pid of the supervisor that lives here, None when there is none. Never takes the lock."""
+        if self._is_left:
+            return None
         try:
             descriptor = os.open(self._lock, os.O_RDWR)
         except FileNotFoundError:
@@ -271,7 +274,10 @@ class AttemptFolder:
             kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
         finally:
             os.close(descriptor)
-        return None if kind == fcntl.F_UNLCK else int(pid)
+        if kind != fcntl.F_UNLCK:
+            return int(pid)
+        self._is_left = self.is_ended()
+        return None
 
 
 def attempts_in(home: Path) -> Iterator[AttemptFolder]:

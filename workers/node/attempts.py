@@ -213,14 +213,15 @@ class Attempts:
         """Finish attempts whose supervisor died, advance those that are over, send traces of those that run. Returns
         whether the server should see the list at once."""
         folders = list(self._folders.items())
-        open_ones = [folder for _, folder in folders if not folder.is_done()]
-        living = {folder.attempt: pid for folder in open_ones if (pid := folder.lock_holder()) is not None}
+        living = {attempt: pid for attempt, folder in folders if (pid := folder.lock_holder()) is not None}
         has_news = self._standstills.look(living, may_end=self._may_end)
         for attempt, folder in folders:
             if attempt in self._busy:
                 continue
             entry = self._listed.get(attempt)
             if folder.is_ended():
+                if attempt not in living:
+                    self._standstills.killed.pop(attempt, None)
                 if self._finished.is_due(folder, is_listed=entry is not None):
                     self._begin(attempt, partial(self._advance, folder, entry))
             elif folder.was_started() and attempt not in living:
@@ -311,7 +312,6 @@ class Attempts:
         # It may have ended in order meanwhile: it writes its final report before it lets go of the lock.
         if not folder.is_ended() and folder.lock_holder() is None:
             finish_dead(folder, self._standstills.killed.get(folder.attempt, ""))
-        self._standstills.killed.pop(folder.attempt, None)
 
     def _advance(self, folder: AttemptFolder, entry: DesiredAttempt | None) -> None:
         if self._finished.advance(folder, entry):
