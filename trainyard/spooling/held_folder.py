@@ -15,6 +15,7 @@ import errno
 import io
 import os
 import stat
+import sys
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -67,15 +68,12 @@ class HeldFolder:
 
     def stat(self, name: str) -> os.stat_result:
         """Return what the kernel says of a name; of a link, of the link."""
-        descriptor = open_below(self.descriptor, name, LOOK)
-        try:
-            return os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
+        with self._parent(name) as (parent, last):
+            return os.stat(last, dir_fd=parent, follow_symlinks=False)
 
     def real_name(self, name: str, path: Path) -> str:
-        """Return the name of what the link ``name`` leads to, without links in it, and "" for this folder itself.
-        ``path`` is this folder's own, for links that are absolute. Raises OSError, EXDEV for a link that leads out."""
+        """Return the name of what the link ``name`` leads to, without links in it. ``path`` is this folder's own, for
+        links that are absolute. Raises OSError, EXDEV for a link that leads out, or to this folder itself."""
         known: list[str] = []
         left = list(reversed(PurePosixPath(name).parts))
         num_links = 0
@@ -83,7 +81,7 @@ class HeldFolder:
             part = left.pop()
             if part == "..":
                 if not known:
-                    raise OSError(errno.EXDEV, "leads out of the folder", name)
+                    break
                 known.pop()
                 continue
             here = "/".join([*known, part])
@@ -95,10 +93,13 @@ class HeldFolder:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
             target = PurePosixPath(self._target(here))
             if target.is_absolute():
+                known = []
                 if not target.is_relative_to(path):
-                    raise OSError(errno.EXDEV, "leads out of the folder", name)
-                known, target = [], target.relative_to(path)
+                    break
+                target = target.relative_to(path)
             left += reversed(target.parts)
+        if not known:
+            raise OSError(errno.EXDEV, "leads out of the folder", name)
         return "/".join(known)
 
     def walk(self, *, without: frozenset[str] = frozenset(), below: str = "") -> Iterator[tuple[str, os.stat_result]]:
@@ -122,11 +123,8 @@ class HeldFolder:
             os.rename(last, last, src_dir_fd=parent, dst_dir_fd=other)
 
     def _target(self, name: str) -> str:
-        descriptor = open_below(self.descriptor, name, LOOK)
-        try:
-            return os.readlink("", dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
+        with self._parent(name) as (parent, last):
+            return os.readlink(last, dir_fd=parent)
 
     @contextlib.contextmanager
     def _parent(self, name: str) -> Iterator[tuple[int, str]]:
@@ -214,6 +212,8 @@ class _How(ctypes.Structure):
 @cache
 def has_openat2() -> bool:
     """Whether this kernel has the call, and nothing filters it."""
+    if sys.platform != "linux":  # macOS ends a process by SIGSYS that makes a call of a number which is none there
+        return False
     try:
         os.close(_openat2(-100, ".", LOOK))
     except OSError:

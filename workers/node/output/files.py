@@ -89,7 +89,7 @@ def _of_link(folder: HeldFolder, root: Path, name: str, left_out: dict[str, str]
     """Return the files that a link stands for."""
     try:
         target = folder.real_name(name, root)
-        facts = folder.stat(target or ".")
+        facts = folder.stat(target)
     except FileNotFoundError:
         left_out[name] = "it is a link to nothing"
         return []
@@ -97,9 +97,7 @@ def _of_link(folder: HeldFolder, root: Path, name: str, left_out: dict[str, str]
         is_out = error.errno == errno.EXDEV
         left_out[name] = "it is a link that leads out of the folder" if is_out else error.strerror or str(error)
         return []
-    if not target:
-        left_out[name] = "it is a link that leads out of the folder"
-    elif stamp := stamp_of(facts):
+    if stamp := stamp_of(facts):
         return [OutputFile(name, root, target, stamp, target)]
     elif not stat.S_ISDIR(facts.st_mode):
         left_out[name] = "it is a link to nothing"
