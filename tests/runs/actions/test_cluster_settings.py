@@ -156,6 +156,7 @@ def test_the_servers_own_identity_is_lent_by_an_administrator_alone(
     empty = {name: value for name, value in settings.items() if name not in (field, "python")}
     with pytest.raises(ValidationError, match="server's own identity"):
         actions.create_cluster(actor=cast.owner, name="new", engine=engine, settings=empty)
+    empty = {**empty, field: ""}
     cluster = actions.create_cluster(actor=administrator, name="far", engine=engine, settings=settings)
     with pytest.raises(ValidationError, match="Only an administrator"):
         actions.edit_cluster(actor=cast.owner, cluster=cluster, settings=empty)
