@@ -36,6 +36,11 @@ A token may do what its owner may, cut down to its `scopes` (the names of the ta
 does nothing outside of them, and a token that makes a token gives no more than it has, and no longer. Your account
 shows when and from which address each was used last.
 
+What a token made ends with it: when it is revoked, deleted, or its owner is disabled, so are the tokens that it made,
+and what these made, and their unused invitations and join tokens are deleted. What a token with an end makes ends no
+later. Lists say by which token a thing was made. What was done with it stays: a person who came by an invitation, a
+machine that joined, a role that was given. Nobody knows which token made what is older than this rule: it stays, too.
+
 A service account is an owner of tokens that is nobody's. It belongs to one project, has a role there, and never signs
 in.
 

@@ -212,7 +212,7 @@ def ended(node: ControlledNode, text: str, tmp_path: Path, **task: Any) -> JsonO
         }
     )
     found = found.replace(order["attempt"], "ATTEMPT")
-    return json.loads(re.sub(r"0x[0-9a-f]{6,}|pid \d+", "…", found))  # type: ignore[no-any-return]
+    return json.loads(re.sub(r"0x[0-9a-f]{6,}|pid \d+|(?<=ATTEMPT-)[0-9a-f]{6}", "…", found))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

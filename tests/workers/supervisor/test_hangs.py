@@ -65,7 +65,10 @@ def test_a_script_that_needs_a_thousandth_of_a_core_is_no_hang(bare_node: Contro
     order["spec"] |= {"hangs": {"after": "4s", "action": "stop"}}
     bare_node.launch(order)
     rank = bare_node.wait_for(order, "running")["ranks"][0]
-    until(lambda: (bare_node.report(order) or {})["ranks"][0]["computed_at"] > rank["started_at"] + 10.0, limit_s=60.0)
+    until(
+        lambda: ((bare_node.report(order) or {})["ranks"][0]["computed_at"] or 0.0) > rank["started_at"] + 10.0,
+        limit_s=60.0,
+    )
     assert not stall_of(bare_node, order)
 
 
