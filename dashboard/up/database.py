@@ -20,6 +20,8 @@ from dashboard.home import authorities_file, write_private
 from dashboard.up.checks import CannotStart
 
 if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
     from runs.models import Node, User
 
 CLIENT = "client.toml"
@@ -28,6 +30,10 @@ RENEW_EVERY_S, RENEW_AGAIN_S = 3600.0, 60.0
 THIS_MACHINE = "this machine"  # the name of its tokens
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_USER = "Scripts of runs are other Unix users here, and cannot read Trainyard's files."
+TOO_OLD = (
+    "was made before 0.1.0, by a version that this one cannot upgrade. Start a version in between with it once, "
+    "or begin in another TRAINYARD_HOME."
+)
 REACH = {  # by the mechanism of isolation, docs/isolation.md
     "user and namespace": OTHER_USER,
     "user": OTHER_USER,
@@ -66,6 +72,9 @@ def open_database(*, is_restored: bool = False) -> int:
             raise CannotStart(
                 f"The database {place_of(connection.settings_dict)} cannot be reached: {reason}"
             ) from error
+        if _is_too_old(connection):
+            place = place_of(connection.settings_dict)
+            raise CannotStart(f"The database {place} {TOO_OLD}")
         executor = MigrationExecutor(connection)
         leaves = [leaf for leaf in executor.loader.graph.leaf_nodes() if router.allow_migrate(alias, leaf[0])]
         plan = executor.migration_plan(leaves)
@@ -76,6 +85,19 @@ def open_database(*, is_restored: bool = False) -> int:
     if not is_restored:
         _erase_again()
     return num_applied
+
+
+def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
+    """Whether some of the migrations that one stands for were applied, and others never were: they are no more."""
+    from django.db.migrations.loader import MigrationLoader
+    from django.db.migrations.recorder import MigrationRecorder
+
+    applied = MigrationRecorder(connection).applied_migrations().keys()
+    replacing = [one for one in MigrationLoader(None).disk_migrations.values() if one.replaces]
+    return any(
+        (one.app_label, one.name) not in applied and 0 < len(applied & set(one.replaces)) < len(one.replaces)
+        for one in replacing
+    )
 
 
 def _erase_again() -> None:

@@ -31,7 +31,7 @@ class AuditEntry(models.Model):
     """One act. Names are kept as text, since a row outlives the people and things that it names.
 
     ``before`` and ``after`` are canonical JSON as text, so that the hash is of what is stored. A database trigger
-    refuses changes and deletions too: see migration 0041.
+    refuses changes and deletions too: see the first migration.
     """
 
     sequence = models.BigIntegerField(primary_key=True)  # from 1, without gaps
