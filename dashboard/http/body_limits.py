@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
+from django.http.cookie import parse_cookie
 
 from dashboard.http.asgi import Message, Receive, Scope, Send
-from dashboard.http.callers import is_known
+from dashboard.http.credentials import credential_of, users_of
+from runs.api.machines.node_auth import Seal, node_of_seal
 from runs.api.metrics import points
 from runs.api.problems import database_away, problem
 from runs.api.training import bundles, local
@@ -167,3 +170,25 @@ async def _send(send: Send, answer: HttpResponse) -> None:
         {"type": "http.response.start", "status": answer.status_code, "headers": [*headers, (b"connection", b"close")]},
     )
     await send({"type": "http.response.body", "body": answer.content})
+
+
+# Whether the headers of a request alone show who sends it, before anything of its body is read.
+
+
+async def is_known(scope: Scope, caller: Literal["person", "node"]) -> bool:
+    """Whether a token or a session opens something, or the seal is a node's. The view asks again, and for more."""
+    look = _is_node if caller == "node" else _is_person
+    return bool(await database_sync_to_async(look)(scope))
+
+
+def _is_person(scope: Scope) -> bool:
+    cookies = b"; ".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin1")
+    credential = credential_of({**scope, "cookies": parse_cookie(cookies)})
+    return bool(credential.secret) and credential in users_of([credential])
+
+
+def _is_node(scope: Scope) -> bool:
+    headers = {name.decode("latin1"): value.decode("latin1") for name, value in scope["headers"]}
+    seal = Seal.from_headers(headers.get("x-trainyard-node"), headers.get("x-trainyard-seal"))
+    digest = headers.get("x-trainyard-digest", "")  # without it nobody knows whose it is before all of it was read
+    return seal is not None and node_of_seal(seal, scope["method"], scope["path"], digest) is not None

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
+from inspect import getclosurevars, isfunction
 from typing import Any
 
 from django.conf import settings
@@ -16,9 +18,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.deprecation import MiddlewareMixin
+from ninja.operation import PathView
 
-from dashboard.http.session_views import takes_session
 from runs.actions.people.ways_in import end_rows
+from runs.api.auth import SessionAuth
 from runs.api.problems import problem
 from runs.identity import second_factor
 from runs.identity.sessions import CONFIRMED_AT, SESSION_ROW, begin_session, use_session
@@ -117,3 +120,14 @@ def _record(request: HttpRequest, user: User, *, method: str) -> None:
     )
     request.session[SESSION_ROW] = row.pk
     second_factor.projects_asking()  # the first page need not ask
+
+
+@lru_cache(maxsize=4096)
+def takes_session(view: Callable[..., Any], method: str) -> bool:
+    """Whether the view looks at a session at all. What nobody signs in for, and what nodes call, answers without one,
+    and so without a database."""
+    path_view = getclosurevars(view).nonlocals.get("self") if isfunction(view) else None
+    if not isinstance(path_view, PathView):
+        return True
+    operations = [one for one in path_view.operations if method in one.methods]
+    return any(isinstance(auth, SessionAuth) for one in operations for auth in one.auth_callbacks)

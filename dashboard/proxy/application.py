@@ -3,11 +3,13 @@ cookie. None of the dashboard's pages, cookies or routes is here."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
+from weakref import WeakKeyDictionary
 
 import structlog
 from channels.db import database_sync_to_async
@@ -26,12 +28,11 @@ from dashboard.proxy.headers import (
 )
 from dashboard.proxy.http_exchange import MAX_BODY_BYTES, ClientGone, Exchange, NotAnswered, Outgoing, TooLarge
 from dashboard.proxy.notices import send_notice
-from dashboard.proxy.tunnel import Channel, TunnelClosed
-from dashboard.proxy.tunnels import tunnels
+from dashboard.proxy.tunnel import Channel, Tunnel, TunnelClosed
 from dashboard.proxy.websocket_exchange import SocketExchange
 from runs.interactive import app_tickets
 from runs.interactive.addresses import App, ProxyOrigin
-from runs.interactive.app_tickets import ENTRY_PATH, AppPass
+from runs.interactive.app_tickets import ENTRY_PATH, AppPass, digest_of
 from runs.serving.rates import TooManyRequests, claim
 
 log = structlog.get_logger(__name__)
@@ -257,3 +258,38 @@ def _raw(scope: Scope) -> tuple[bytes, bytes]:
     if not (ADDRESS.fullmatch(path) and ADDRESS.fullmatch(query)):
         raise Refusal(400, "The address has characters that are not encoded.")
     return path, query
+
+
+# The tunnels of this process: one for each pass that is in use.
+
+
+class Tunnels:
+    def __init__(self) -> None:
+        self._open: dict[str, Tunnel] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+
+    async def tunnel_of(self, secret: str, granted: AppPass, address: str) -> Tunnel:
+        """Return the open tunnel of the pass, a new one where there is none. Raises TunnelClosed."""
+        digest = digest_of(secret)
+        async with self._opening.setdefault(digest, asyncio.Lock()):
+            known = self._open.get(digest)
+            if known is not None and known.closed is None:
+                return known
+            self._forget_closed()
+            tunnel = self._open[digest] = Tunnel(granted)
+            await tunnel.begin(address)
+            return tunnel
+
+    def _forget_closed(self) -> None:
+        for digest in [digest for digest, tunnel in self._open.items() if tunnel.closed is not None]:
+            del self._open[digest]
+        for digest in [one for one, lock in self._opening.items() if one not in self._open and not lock.locked()]:
+            del self._opening[digest]
+
+
+_tunnels: WeakKeyDictionary[asyncio.AbstractEventLoop, Tunnels] = WeakKeyDictionary()
+
+
+def tunnels() -> Tunnels:
+    """Return the process's. (A process has one event loop; tests have one each.)"""
+    return _tunnels.setdefault(asyncio.get_running_loop(), Tunnels())

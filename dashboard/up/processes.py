@@ -21,7 +21,6 @@ from dashboard.up import database, orphans, programs
 from dashboard.up.checks import CannotStart
 from dashboard.up.children import Child, Program
 from dashboard.up.output import Console, LogFile, LogStream
-from dashboard.up.shares import shares, usable_cores, usable_gpus
 from dashboard.up.valkey import NoValkey, answers
 
 P = ParamSpec("P")
@@ -276,3 +275,44 @@ def _unverified() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+# What each of several nodes on this one machine gets of its cores and GPUs.
+
+
+def shares(num_nodes: int, num_cores: int, gpus: list[str]) -> list[dict[str, str]]:
+    """Return the environment with each node's share.
+
+    GPUs are dealt evenly; where there are fewer than nodes all nodes are CPU nodes, since two of them must not train
+    on one GPU, and a run over both must find two of a kind. One node alone has everything, without variables.
+    """
+    if num_nodes < 2:
+        return [{}] * num_nodes
+    each, cores = len(gpus) // num_nodes, max(1, num_cores // num_nodes)
+    return [
+        {"TRAINYARD_CORES": str(cores), "CUDA_VISIBLE_DEVICES": ",".join(gpus[number * each : (number + 1) * each])}
+        for number in range(num_nodes)
+    ]
+
+
+def usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def usable_gpus() -> list[str]:
+    """Return the indexes of the GPUs that we may use ourselves."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return [name.strip() for name in given.split(",") if name.strip().isdecimal()]
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:  # no driver
+        return []
+    try:
+        return [str(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    finally:
+        pynvml.nvmlShutdown()

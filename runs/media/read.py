@@ -6,14 +6,15 @@ As with points the newest attempt wins: it hides older items of the same name an
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import zstandard
 from django.db.models import Count, Max, Min
 
-from runs.media.histograms import Histogram, rebinned
 from runs.media.store import HISTOGRAM, IMAGE, TABLE, TEXT
+from runs.metrics.codec import Floats
 from runs.metrics.json_numbers import numbers, word_of
 from runs.metrics.models import Media
 from runs.metrics.rows import IDS_PER_QUERY
@@ -21,6 +22,7 @@ from runs.points.tables import labels_key
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import Rows, decode_part
 
+MAX_COMMON_BINS = 128
 MAX_STEPS = 2_000  # of one name and labels, in an answer
 MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
 MAX_DATA_BYTES = 4 * 1024 * 1024  # what one item may unpack to; a frame has 1 MiB
@@ -231,3 +233,34 @@ def _unpacked(data: bytes | memoryview) -> bytes:
 
 def _cell(cell: Any) -> Any:
     return word_of(cell) or cell if isinstance(cell, float) else cell
+
+
+# Histograms with edges of their own, laid over each other on common ones. Pure.
+
+
+class Histogram(NamedTuple):
+    """n + 1 edges that grow, and n counts."""
+
+    edges: Floats
+    counts: Floats
+
+
+def rebinned(histograms: Sequence[Histogram]) -> tuple[Floats, list[Floats]]:
+    """Return common edges of equal bins over all of them, and the counts of each on these.
+
+    A count is taken to be spread evenly over its bin, so the sum of each histogram's counts stays what it was.
+    """
+    if not histograms:
+        return np.empty(0), []
+    telling = [one for one in histograms if one.counts.any()] or histograms  # where all was NaN the edges mean nothing
+    low = min(float(one.edges[0]) for one in telling)
+    high = max(float(one.edges[-1]) for one in telling)
+    bins = min(MAX_COMMON_BINS, max(one.counts.size for one in histograms))
+    edges = np.linspace(low, high, bins + 1)
+    return edges, [_on(edges, one) for one in histograms]
+
+
+def _on(edges: Floats, histogram: Histogram) -> Floats:
+    below = np.concatenate(([0.0], np.cumsum(histogram.counts)))
+    counts: Floats = np.diff(np.interp(edges, histogram.edges, below))
+    return np.maximum(counts, 0.0)  # a sum of many counts rounds

@@ -3,8 +3,10 @@ to try, and ends the preflights that somebody waits for."""
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef, QuerySet
@@ -16,12 +18,34 @@ from runs.models.checks import Check, CheckState
 from runs.preflight.needs import Needs
 from runs.preflight.nodes import CheckedNode, checked_nodes
 from runs.preflight.pairs import collective_checks
-from runs.preflight.server_clock import ServerClock
 from runs.preflight.vetting import checks_of_placement, checks_together
+from runs.serving.transport import redis
 from trainyard.contract.base import to_builtins
 from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck
 from trainyard.contract.node_status import NodeStatus
+
+# By how much the server's clock is ahead of Valkey's, which may be another machine's.
+
+MEASURED_EVERY_S = 30.0
+
+
+@dataclass
+class ServerClock:
+    """The difference of the two clocks, in seconds, measured again when it is older than MEASURED_EVERY_S."""
+
+    _ahead_s: float = 0.0
+    _expires_at: float = float("-inf")  # by the monotonic clock
+
+    def ahead_s(self) -> float:
+        """Return the difference. Raises redis.RedisError while Valkey is away."""
+        if time.monotonic() > self._expires_at:
+            before = time.time()
+            seconds, micros = redis().time()
+            self._ahead_s = (before + time.time()) / 2 - (seconds + micros / 1e6)
+            self._expires_at = time.monotonic() + MEASURED_EVERY_S
+        return self._ahead_s
+
 
 PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps the last
 ASKED_LIMIT_S = 15.0  # so long a node may take to answer a preflight

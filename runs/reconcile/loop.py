@@ -16,16 +16,15 @@ from redis.exceptions import RedisError, ResponseError
 from runs import broadcast, valkey_users
 from runs.engines import engine_of
 from runs.engines.control_hints import request_reconcile
-from runs.models import Attempt, Node, Run
+from runs.models import Attempt, Node, Placement, Run
 from runs.models.clusters import slots_of
 from runs.preflight.rounds import column_of, follow_preflights, probes_for, troubles_of, with_asked
 from runs.reconcile import datasets
-from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, live_attempts
+from runs.reconcile.acting import WRITE_EVERY_S, follow, free_slots, is_complete, live_attempts
 from runs.reconcile.desired import write_desired
 from runs.reconcile.elsewhere import lose_silent_runs
-from runs.reconcile.late import correct_late
+from runs.reconcile.judge import INCOMPLETE
 from runs.reconcile.listening import Listener, forget_the_rest
-from runs.reconcile.outputs import take_outputs
 from runs.reconcile.placing import claimant, is_claimed, schedule
 from runs.reconcile.restoring import record_checkpoint_uses
 from runs.reconcile.tracing import record_traces
@@ -41,7 +40,14 @@ from trainyard.contract import keys, limits
 from trainyard.contract.base import to_builtins
 from trainyard.contract.limits import MAX_SLOTS
 from trainyard.contract.machines import Health, Inventory
+from trainyard.contract.node_status import ListedAttempt, OutputState
 
+ATTEMPTS_PER_QUERY = 500
+FOR = timedelta(days=30)  # for so long nodes keep what they have not sent
+AT_A_TIME = 100
+EVERY_S = 5.0
+
+_looked_at: datetime | None = None
 __all__ = ["reconcile_run", "schedule", "tick"]
 
 log = structlog.get_logger(__name__)
@@ -244,3 +250,56 @@ def _contact_just_ended(node: Node, listener: Listener) -> bool:
         return False
     over_s = (listener.now - node.seen_at).total_seconds() - limits.CONTACT_LOST_S
     return 0 < over_s <= WRITE_EVERY_S
+
+
+# Runs that succeeded before all of their records had arrived: what arrives later corrects their remarks.
+
+
+def correct_late(now: datetime) -> None:
+    """Say of each such run that everything has arrived, once it has. Looks every EVERY_S at most."""
+    global _looked_at
+    if _looked_at is not None and abs((now - _looked_at).total_seconds()) < EVERY_S:
+        return
+    _looked_at = now
+    runs = Run.objects.filter(status=Status.SUCCEEDED, ended_at__gte=now - FOR, reason_code=INCOMPLETE)
+    for run in runs.defer("spec", "estimate").order_by("-ended_at")[:AT_A_TIME]:
+        attempt = run.attempts.prefetch_related("placements").latest("number")
+        if is_complete(attempt, list(attempt.placements.all())):
+            sentence = "Every rank finished, and the last of what they wrote has arrived since."
+            run.correct_reason(code="finished", sentence=sentence, instead_of=INCOMPLETE, attempt=attempt)
+
+
+# How far nodes are with sending an attempt's output, and when they have sent all there is of it.
+
+
+def take_outputs(listener: Listener) -> None:
+    """Write it into the placements' rows. A node that has sent everything of an ended attempt sends no more of it."""
+    listed = {
+        (node, attempt): one
+        for node, status in listener.statuses.items()
+        for attempt, one in status.attempts.items()
+        if one.is_done or _has_news(one)
+    }
+    pairs = list(listed)
+    for start in range(0, len(pairs), ATTEMPTS_PER_QUERY):
+        wanted = Q(pk__in=())
+        for node, attempt in pairs[start : start + ATTEMPTS_PER_QUERY]:
+            wanted |= Q(node=node, attempt=attempt)
+        for placement in Placement.objects.filter(wanted, done_at=None).select_related("attempt"):
+            _take(placement, listed[placement.node_id, placement.attempt_id], listener)
+
+
+def _take(placement: Placement, listed: ListedAttempt, listener: Listener) -> None:
+    output = {} if listed.output is None else to_builtins(listed.output)
+    is_done = listed.is_done and placement.attempt.ended_at is not None
+    if not is_done and output == placement.output:
+        return
+    placement.output = output
+    placement.done_at = listener.now if is_done else None
+    placement.save(update_fields=["output", "done_at"])
+    broadcast.run_changed(placement.attempt.run_id)
+
+
+def _has_news(listed: ListedAttempt) -> bool:
+    output = listed.output or OutputState()
+    return bool(output.problem or output.num_refused or output.num_pending or output.is_sent)

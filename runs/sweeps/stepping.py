@@ -7,8 +7,10 @@ not is decided again from them.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 from django.db.models import Max, Q
@@ -18,15 +20,15 @@ from runs.models import Sweep, Trial
 from runs.models.runs import StaleStatus
 from runs.status import TransitionError
 from runs.sweeps.ending import end_runs, finish_ended
-from runs.sweeps.history import History
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
-from runs.sweeps.limits import End, end_of, outcome_of
 from runs.sweeps.observing import Observer
 from runs.sweeps.populations import step_population
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, Question
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
+from trainyard.spec.values.durations import seconds_of, words_of
 
+AT_A_TIME = 500  # SQLite bounds the variables of a statement
 log = structlog.get_logger(__name__)
 
 LAUNCH_S = 2.0  # of one step: the rest is launched in the next
@@ -154,3 +156,110 @@ def _end_if_over(sweep: Sweep) -> bool:
         return False
     status, code, sentence = outcome_of(sweep)
     return sweep.move_to(status, code=code, sentence=sentence)
+
+
+# The trials of a sweep as samplers see them. What has ended is read once and kept by the process.
+
+
+class _Kept(NamedTuple):
+    state: str
+    ended_at: datetime | None
+    trial: PastTrial
+
+
+class History:
+    """The trials of the sweeps that one process steps: nothing that rows do not say too."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[int, _Kept]] = {}
+
+    def of(self, sweep: Sweep) -> list[PastTrial]:
+        """Return all trials by number."""
+        kept = self._kept.setdefault(sweep.pk, {})
+        marks = list(sweep.trials.order_by("number").values_list("number", "state", "ended_at"))
+        stale = [number for number, state, ended_at in marks if not _is_known(kept.get(number), state, ended_at)]
+        for start in range(0, len(stale), AT_A_TIME):
+            for row in sweep.trials.filter(number__in=stale[start : start + AT_A_TIME]):
+                kept[row.number] = _Kept(row.state, row.ended_at, past_trial(row))
+        return [kept[number].trial for number, _, _ in marks if number in kept]
+
+    def forget(self, live: Iterable[str]) -> None:
+        """Keep nothing of sweeps that are not stepped any more."""
+        self._kept = {pk: self._kept[pk] for pk in live if pk in self._kept}
+
+
+def _is_known(kept: _Kept | None, state: str, ended_at: datetime | None) -> bool:
+    """Whether the row is as it was: one that is live may have passed another step of its pruner meanwhile."""
+    return kept is not None and kept.state == state and ended_at is not None and kept.ended_at == ended_at
+
+
+def past_trial(row: Trial) -> PastTrial:
+    values = tuple(row.values) if row.values else (() if row.value is None else (row.value,))
+    step = row.pruned_at_step if row.state == TrialState.PRUNED else row.steps
+    return PastTrial(row.number, TrialState(row.state), row.parameters, values, step, row.system_attributes)
+
+
+# Why a sweep ends: its budget, trials that all fail, a person. One sentence each.
+
+
+@dataclass(frozen=True)
+class End:
+    """Live trials are stopped, then the sweep is over."""
+
+    code: str
+    sentence: str
+
+
+# What a sweep becomes once its last trial has ended.
+OUTCOMES = {"stopped": SweepStatus.CANCELLED, "failures": SweepStatus.FAILED, "cannot-launch": SweepStatus.FAILED}
+
+
+def end_of(sweep: Sweep, now: datetime) -> End | None:
+    """Return why the sweep ends now; None where it goes on."""
+    budget = sweep.parsed.budget
+    if _has_failed(sweep, budget.failures):
+        return End("failures", failure_sentence(sweep))
+    if budget.time and sweep.active_s_at(now.timestamp()) >= seconds_of(budget.time):
+        return End("time", f"Its time of {words_of(seconds_of(budget.time))} is over.")
+    if budget.gpu_hours is not None and (spent := slot_hours(sweep, now)) >= budget.gpu_hours:
+        return End("gpu-hours", f"Its trials have used {spent:.2f} of {budget.gpu_hours:g} GPU-hours.")
+    return None
+
+
+def _has_failed(sweep: Sweep, limit: int) -> bool:
+    """Whether the newest trials, as many as the limit, have all failed; those that are live are left out."""
+    ended = sweep.trials.exclude(state__in=(TrialState.WAITING, TrialState.RUNNING)).order_by("-number")
+    newest = list(ended.values_list("state", flat=True)[:limit])
+    return len(newest) == limit and all(state == TrialState.FAILED for state in newest)
+
+
+def failure_sentence(sweep: Sweep) -> str:
+    limit = sweep.parsed.budget.failures
+    last = sweep.trials.filter(state=TrialState.FAILED).order_by("-number").first()
+    why = f" The last, trial {last.number}: {last.reason}" if last is not None else ""
+    return f"{'One trial' if limit == 1 else f'{limit} trials in a row'} failed.{why}"
+
+
+def outcome_of(sweep: Sweep) -> tuple[SweepStatus, str, str]:
+    """Return status, code and sentence of a sweep that has no live trial and gets no further one."""
+    if sweep.reason_code in OUTCOMES:
+        return OUTCOMES[sweep.reason_code], sweep.reason_code, sweep.reason_sentence
+    num_complete = sweep.trials.filter(state=TrialState.COMPLETE).count()
+    before = f"{sweep.reason_sentence} " if sweep.status == SweepStatus.STOPPING else ""
+    if not num_complete:
+        return SweepStatus.FAILED, "no-trial-completed", f"{before}No trial completed."
+    total = sweep.trials.count()
+    words = f"{before}{num_complete} of {total} trials completed."
+    return SweepStatus.SUCCEEDED, sweep.reason_code if before else "finished", words
+
+
+def slot_hours(sweep: Sweep, now: datetime) -> float:
+    """Return the hours that runs of its trials have held, times their slots."""
+    total = 0.0
+    columns = ("run__started_at", "run__ended_at", "run__num_nodes", "run__slots_per_node", "run__slot_shares")
+    further = ("further_runs__run__" + one.removeprefix("run__") for one in columns)
+    for names in (columns, tuple(further)):
+        rows = Trial.objects.filter(sweep=sweep).exclude(**{names[0]: None}).values_list(*names)
+        for started_at, ended_at, nodes, slots, shares in rows:
+            total += ((ended_at or now) - started_at).total_seconds() * (nodes or 1) * (slots or 1) / shares
+    return total / 3600.0

@@ -14,7 +14,7 @@ AS_RANKS = (
     "workers/rank_process/",
     "workers/progress/",
     "workers/environments/builder.py",
-    "workers/environments/recipes.py",
+    "workers/environments/builder.py",
 )
 # Where folders that ranks write are at hand.
 BESIDE_RANKS = (

@@ -19,7 +19,7 @@ ANY = re.compile(
 )
 # Not to make a client: settings of one that fsspec makes, and the types of errors.
 EXCUSED = {
-    "workers/training/data/fetching/stores.py": "aiohttp",
+    "workers/training/data/fetching/fetch.py": "aiohttp",
     "runs/engines/kubernetes/api.py": "urllib3",
     "dashboard/pages/account/provider.py": "requests",
 }

@@ -12,8 +12,8 @@ import pytest
 from tests.browser.conftest import packed
 from tests.whole.conftest import Losses, two_ranks
 from tests.whole.runs import Yard, points, until
-from workers.node.checkpoints import sweep
 from workers.node.server_client import ServerClient
+from workers.node.worker import sweep
 from workers.transport.node_config import load_config, node_home
 
 # Keeps a checkpoint every 10 steps; in its first life it is killed in step 35.

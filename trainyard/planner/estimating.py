@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from trainyard.formats.figures import between, size
 from trainyard.planner.machines.facts import DataFacts, NodeFacts
 from trainyard.planner.machines.hosts import Places, place_ranks
 from trainyard.planner.machines.rates import Rates
-from trainyard.planner.memory import stage_memory
 from trainyard.planner.models import find_model, sections_of
-from trainyard.planner.remarks import remarks
-from trainyard.planner.results import Estimate, Memory, StepTime
+from trainyard.planner.results import Estimate, Fit, Memory, StepTime
 from trainyard.planner.roofline import exchange_time, messages, optimizer_time, pass_time
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
 from trainyard.spec.strategies.costs.layout import Layout, Stage, lay_out, stages_of
 from trainyard.spec.strategies.costs.sections import Model, Pass, Section
+from trainyard.spec.strategies.messages import WHOLE
+
+MOMENTS = {"adamw": 2, "sgd": 1, "muon": 2}
+MARGIN = 0.7  # of what a pass makes and frees again: a CPU's heap keeps so much of it that nothing else fits into
+MOSTLY = 0.5  # of a step
+LONG_BUBBLE = 0.3
+FULL_GPU_FLOPS = 1e9  # of a pass and layer, below which a GPU waits for its orders
 
 
 def estimate(
@@ -98,3 +104,157 @@ def _step_time(spec: RecipeSpec, layout: Layout, stage: Stage, places: Places, r
         bubble=(forward + backward) * bubble / (1 - bubble) / places.crowding,
         optimizer=crowding * optimizer_time(spec, layout, stage, rates),
     )
+
+
+# What a person should know of a plan before it runs, in sentences.
+
+
+def remarks(
+    made: Estimate, spec: RecipeSpec, layout: Layout, places: Places, assumptions: Sequence[str]
+) -> Iterator[str]:
+    yield from _of_memory(made, spec)
+    yield from _of_ranks(layout, places)
+    yield from _of_time(made, spec, layout, places)
+    yield from assumptions
+    if not made.is_measured:
+        yield "Speeds are assumed: run the communication benchmark on this cluster to measure them."
+
+
+def _of_memory(made: Estimate, spec: RecipeSpec) -> Iterator[str]:
+    rank = max(range(len(made.memory)), key=lambda one: made.memory[one].total - made.memory_limits[one])
+    memory, limit = made.memory[rank], made.memory_limits[rank]
+    fit = memory.fit(limit)
+    if fit is not Fit.FITS:
+        yield (
+            f"{fit.value.capitalize()}: {f'rank {rank}' if len(made.memory) > 1 else 'the rank'} needs "
+            f"{between(memory.low, memory.high, size)}, and has {size(limit)}; {_relief(memory, spec)}."
+        )
+
+
+def _relief(memory: Memory, spec: RecipeSpec) -> str:
+    if memory.activations + memory.margin < memory.parameters + memory.gradients + memory.optimizer:
+        return "parallel.shard or parallel.tensor would divide the weights, task.model.width makes fewer of them"
+    if spec.train.activation_checkpointing == "none":
+        return "train.activation_checkpointing full, a larger train.accumulate or a smaller train.batch_size takes less"
+    return "a larger train.accumulate or a smaller train.batch_size takes less"
+
+
+def _of_ranks(layout: Layout, places: Places) -> Iterator[str]:
+    tensor = layout.mesh.tensor
+    if places.crowding > 1:
+        yield (
+            f"There are {places.crowding:.3g} ranks for each core of a machine: they take turns, and a step takes "
+            "as much longer."
+        )
+    if tensor > 1 and places.are_apart(range(tensor)):
+        yield (
+            f"The {tensor} tensor ranks are on different machines and wait for the network several times in each "
+            "layer: resources.processes_per_node would bring them together."
+        )
+
+
+def _of_time(made: Estimate, spec: RecipeSpec, layout: Layout, places: Places) -> Iterator[str]:
+    time = made.step_time
+    if time.total and time.communication > MOSTLY * time.total:
+        yield (
+            f"Ranks wait for each other's messages in {100 * time.communication / time.total:.0f} % of a step: a "
+            "larger train.batch_size, or train.accumulate, makes more of each message."
+        )
+    if made.bubble > LONG_BUBBLE:
+        yield (
+            f"The stages wait for each other in {100 * made.bubble:.0f} % of a step: more "
+            "parallel.pipeline.microbatches make it less."
+        )
+    per_layer = made.flops_per_step / layout.mesh.world_size / layout.passes / max(1, spec.task.model.layers)
+    if places.is_gpu and per_layer < FULL_GPU_FLOPS:
+        yield (
+            f"{layout.at.rows} {'row' if layout.at.rows == 1 else 'rows'} a pass do not fill a GPU, which then waits "
+            "for its orders: train.batch_size can grow at little cost."
+        )
+
+
+# What a rank holds at the fullest moment of a step, by part.
+#
+# Weights, gradients and moments: Rajbhandari et al. 2020, "ZeRO", section 3.1, here with weights of 4 bytes
+# throughout. Activations: the sections' own counts (Korthikanti et al. 2022, section 4.1). On top comes one
+# calibrated margin for the allocator; docs/decisions/planner.md says how it was measured.
+
+
+def stage_memory(spec: RecipeSpec, layout: Layout, stage: Stage, rank: int, base: float, *, is_gpu: bool) -> Memory:
+    """Return what ``rank``, one of ``stage``, holds beside ``base``."""
+    mesh, weights, strategies = layout.mesh, stage.weights(layout), used(spec, layout.mesh)
+    own, moments = sum(weights) / mesh.shard, _moments(spec, stage, layout, rank) / mesh.shard
+    activations, gradients = _fullest(spec, layout, stage, weights)
+    copies = sum(one.copied_bytes(spec, layout, stage, rank) for one in strategies)
+    if (
+        spec.checkpoint.every_steps and not is_gpu
+    ):  # the last one's snapshot, and two in memory; a GPU's lie in the host's
+        shared = 0.0 if any(one.has_own_optimizers for one in strategies) else moments
+        copies += ((own + shared) / mesh.num_copies + moments - shared) * (
+            3 if spec.checkpoint.replicate_every_steps else 1
+        )
+    return Memory(
+        base=base,
+        parameters=own + sum(one.gathered_bytes(spec, layout, weights) for one in strategies),
+        gradients=gradients,
+        optimizer=moments,
+        activations=activations + 2 * stage.batch + sum(one.buffer_bytes(layout, stage) for one in strategies),
+        copies=copies,
+        margin=0.0 if is_gpu else MARGIN * _made_and_freed(spec, layout, stage, weights),
+    )
+
+
+def _fullest(spec: RecipeSpec, layout: Layout, stage: Stage, weights: Sequence[float]) -> tuple[float, float]:
+    """Return activations and gradients of the moment when they are most together: a step is walked through backwards,
+    section by section."""
+    kind, shard = spec.train.activation_checkpointing, layout.mesh.shard
+    kept = [_kept(section, kind) for section in stage.sections]
+    # Gradients of earlier passes are whole already; DDP's have their place in buckets from the first step on.
+    is_ddp = layout.mesh.is_replicated and spec.parallel.synchronization.kind == "every-step"
+    are_there = is_ddp or layout.passes > 1
+    most, made = (0.0, sum(weights) / shard), 0.0
+    below = layout.in_flight(stage.index) * sum(kept)
+    for section, own, weight in reversed(list(zip(stage.sections, kept, weights, strict=True))):
+        again = section.kept - own if section.entry else 0.0  # what activation checkpointing computes once more
+        gradients = (sum(weights) if are_there else made) / shard
+        if shard > 1:  # those of the block that is at work are whole, and so is what is sent of them
+            gradients += 2 * weight
+        elif layout.passes > 1:
+            gradients += weight
+        most = max(most, (below + section.transient + again, gradients), key=sum)
+        below -= own
+        made += weight
+    return most
+
+
+def _kept(section: Section, kind: str) -> float:
+    """Return what a section keeps; activation checkpointing is that of blocks, which have an entry."""
+    if kind == "none" or not section.entry:
+        return section.kept
+    return section.entry + (section.products if kind == "selective" else 0.0)
+
+
+def _made_and_freed(spec: RecipeSpec, layout: Layout, stage: Stage, weights: Sequence[float]) -> float:
+    """Return the bytes of tensors that come and go in a step: activations, also those that are computed again; what is
+    gathered and scattered; gradients. Of several passes two count: the first leaves gradients, so that the second finds
+    no place where the first had its own; later ones do."""
+    exchanged = sum(
+        message.num_bytes
+        for strategy in used(spec, layout.mesh)
+        for message in strategy.messages(spec, layout, stage)
+        if message.operation in ("all-gather", "reduce-scatter")
+    )
+    kept = sum(count * section.kept for section, count in stage.counted())
+    in_a_pass = layout.in_flight(stage.index) * (kept + exchanged / layout.passes)
+    return min(2, layout.accumulate) * in_a_pass + sum(weights)
+
+
+def _moments(spec: RecipeSpec, stage: Stage, layout: Layout, rank: int) -> float:
+    """Return the bytes of the optimizer's state, unsharded. Ranks that push gradients to a server have none."""
+    if spec.parallel.synchronization.kind == "parameter-server" and rank > 0:
+        return 0.0
+    total = MOMENTS[spec.train.optimizer] * sum(stage.weights(layout))
+    if spec.train.optimizer == "muon":  # of which the matrices of blocks have one moment only
+        blocks = [section for section in stage.sections if section.entry]
+        total -= WHOLE * sum(one.size for section in blocks for one in section.parameters if len(one.shape) == 2)
+    return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
+from typing import TypedDict
 from urllib.parse import quote
 
 import httpx
@@ -14,7 +15,7 @@ from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.interchange.study import Study
-from trainyard.rest import answers, security_answers
+from trainyard.rest import answers
 from trainyard.rest.connection import Connection, QueryValue, given
 
 SUBMIT_S = 150.0  # the server may have to fetch a repository first
@@ -217,9 +218,9 @@ class Client(Connection):
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 
-    def secrets(self, project: str | None) -> Iterator[security_answers.Secret]:
+    def secrets(self, project: str | None) -> Iterator[Secret]:
         """Yield the secrets of a project, or without one our own: everything but their values."""
-        return self._pages(_secrets_of(project), {}, security_answers.Secret)
+        return self._pages(_secrets_of(project), {}, Secret)
 
     def set_secret(self, name: str, value: str, project: str | None) -> None:
         self._json("PUT", f"{_secrets_of(project)}/{_part(name)}", answers.Empty, json={"value": value})
@@ -227,8 +228,8 @@ class Client(Connection):
     def delete_secret(self, name: str, project: str | None) -> None:
         self._json("DELETE", f"{_secrets_of(project)}/{_part(name)}", answers.Empty)
 
-    def rotate_secrets_key(self) -> security_answers.RotatedKey:
-        return self._json("POST", "secrets/rotate-key", security_answers.RotatedKey, json={}, timeout=SUBMIT_S)
+    def rotate_secrets_key(self) -> RotatedKey:
+        return self._json("POST", "secrets/rotate-key", RotatedKey, json={}, timeout=SUBMIT_S)
 
     def audit(self, limit: int, **filters: QueryValue) -> list[audit_answers.AuditRow]:
         """Return the newest acts."""
@@ -252,3 +253,19 @@ def _secrets_of(project: str | None) -> str:
 def _part(text: str) -> str:
     """Return ``text`` as one part of a path: an id that somebody typed must not become another route."""
     return quote(text, safe="")
+
+
+# What the REST API answers about secrets; see ``answers``.
+
+
+class Secret(TypedDict):
+    name: str
+    version: int
+    created_by: str | None
+    changed_at: str
+    used_at: str | None
+
+
+class RotatedKey(TypedDict):
+    sentence: str
+    versions: int

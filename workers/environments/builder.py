@@ -13,17 +13,25 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from trainyard.contract.base import decode, encode
+from trainyard.spec.sections.environment import file_of
+from workers.environments import pip_configuration
+from workers.environments.content import installed
 from workers.environments.documents import BuildPlan, BuildProgress
-from workers.environments.recipes import conda_recipe, pip_recipe, uv_recipe
-from workers.environments.requirement_lines import without_credentials
+from workers.environments.requirement_lines import RequirementLines, name_of, parse, parts, without_credentials
 from workers.environments.steps import BuildFailed, Steps
 from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 
+PART = 8  # packages that are installed at once, after which progress is reported
+QUIET = ("--no-header", "--no-annotate", "--no-config")
+# With `inherit` these are the node's own, built for its devices; an index has other builds under the same version.
+OF_TORCH = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton")
+INHERITED = "_trainyard_inherited.pth"
 PRIORITY = 5  # ranks of other runs train on this node meanwhile
 
 
@@ -138,3 +146,189 @@ def version_of(folder: Path) -> str:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# How an environment is built with each installer: which programs run, one after the other.
+#
+# uv resolves first and then installs part by part, so that somebody who waits sees how far it is. A lock is installed
+# as it stands, by its hashes where it has some.
+
+
+def uv_recipe(plan: BuildPlan, steps: Steps) -> None:
+    variables = _uv_variables(plan)
+    steps.phase("making it")
+    python = plan.python or plan.interpreter
+    steps.run([plan.uv, "venv", "--no-project", "--no-config", "--python", python, plan.target], variables)
+    lines = _resolved_by_uv(plan, steps, variables)
+    if plan.inherits:
+        present = {one.partition("==")[0]: one for one in installed()}
+        lines = lines._replace(packages=[one for one in lines.packages if not _is_present(one, present)])
+    _install_by_uv(plan, steps, variables, lines)
+    if plan.inherits:
+        inherit(Path(plan.target))
+
+
+def _uv_variables(plan: BuildPlan) -> dict[str, str]:
+    store = Path(plan.store)
+    return {
+        **pip_configuration.for_uv(plan.pip),
+        "UV_CACHE_DIR": str(store / "downloads" / "uv"),
+        "UV_PYTHON_INSTALL_DIR": str(store / "pythons"),
+        "UV_NO_PROGRESS": "1",
+    }
+
+
+def _resolved_by_uv(plan: BuildPlan, steps: Steps, variables: dict[str, str]) -> RequirementLines:
+    """Return every package of the environment with its version."""
+    name = PurePosixPath(plan.file).name
+    if plan.kind == "lock" and name.endswith(".txt"):
+        return parse((steps.code / plan.file).read_text())
+    out = steps.work / "resolved.txt"
+    if plan.kind == "lock" and name == "uv.lock":
+        steps.phase("reading the lock")
+        project = str((steps.code / plan.file).parent)
+        words = [
+            plan.uv,
+            "export",
+            "--quiet",
+            "--frozen",
+            "--no-dev",
+            "--no-emit-project",
+            "--no-header",
+            "--no-annotate",
+        ]
+        words += ["--python", f"{plan.target}/bin/python", "--project", project, "--format", "requirements-txt"]
+        steps.run([*words, "--output-file", str(out)], variables)
+        return parse(out.read_text())
+    if plan.kind == "lock":  # pylock.toml is installed as it is: see below
+        return RequirementLines([f"-r {plan.file}"], [])
+    wanted = _wanted(plan)
+    if not any(wanted):
+        return RequirementLines([], [])
+    steps.phase("resolving packages")
+    words = [plan.uv, "pip", "compile", "--quiet", *QUIET, "--python", f"{plan.target}/bin/python"]
+    if plan.inherits:
+        words += ["--override", str(_overrides(steps.work))]
+        out.write_text("\n".join(installed()))  # uv prefers the versions of a file that it is to replace
+    files, text = wanted
+    words += [*files, *(["-"] if text else [])]
+    steps.run([*words, "--output-file", str(out)], variables, text)
+    return parse(out.read_text())
+
+
+def _wanted(plan: BuildPlan) -> tuple[list[str], str]:
+    """Return the files to resolve, and the text of what is no file."""
+    if plan.kind == "pyproject":
+        return [plan.file], ""
+    files: list[str] = []
+    packages: list[str] = []
+    for one in plan.requirements:
+        file = file_of(one)
+        if file is None:
+            packages.append(one)
+        else:
+            files += ["-c", file] if one.startswith(("-c", "--c")) else [file]
+    return files, "".join(f"{one}\n" for one in packages)
+
+
+def _install_by_uv(plan: BuildPlan, steps: Steps, variables: dict[str, str], lines: RequirementLines) -> None:
+    base = [plan.uv, "pip", "install", "--no-config", "--no-deps", "--python", f"{plan.target}/bin/python"]
+    if plan.kind == "lock" and plan.file.endswith(".toml"):
+        steps.phase("installing the lock")
+        steps.run([*base, "--compile-bytecode", *lines.options[0].split(maxsplit=1)], variables)
+        return
+    total, done = len(lines.packages), 0
+    steps.count(0, total)
+    hashed = ["--require-hashes"] if lines.has_hashes else []
+    options = [one for one in lines.options if file_of(one) is None]
+    for part in parts(lines.packages, PART):
+        done += len(part)
+        file = steps.code / ".trainyard-part.txt" if plan.needs_code else steps.work / "part.txt"
+        file.write_text("\n".join([*options, *(_installable(one) for one in part)]) + "\n")
+        last = ["--compile-bytecode"] if done == total else []
+        steps.run([*base, *hashed, *last, "-r", str(file)], variables)
+        steps.count(done, total)
+
+
+def _installable(requirement: str) -> str:
+    """A package of the code is installed, and not linked: its folder is gone when ranks run."""
+    for option in ("-e ", "--editable ", "--editable="):
+        if requirement.startswith(option):
+            return requirement.removeprefix(option).strip()
+    return requirement
+
+
+def _overrides(work: Path) -> Path:
+    """Write for uv that what comes with torch is never installed."""
+    path = work / "overrides.txt"
+    names = [one.partition("==")[0] for one in installed()]
+    kept = [one for one in names if one in OF_TORCH or one.startswith("nvidia-")]
+    path.write_text("".join(f"{one} ; sys_platform == 'never'\n" for one in kept))
+    return path
+
+
+def _is_present(requirement: str, present: dict[str, str]) -> bool:
+    """Whether the node's environment has the package in that very version."""
+    own = present.get(name_of(requirement))
+    return own is not None and requirement.split(";")[0].split()[0] == own
+
+
+def inherit(target: Path) -> None:
+    """Let the environment find the node's own packages behind its own."""
+    packages = next((target / "lib").glob("python*/site-packages"))
+    own = [one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")]
+    (packages / INHERITED).write_text("".join(f"{one}\n" for one in own))
+
+
+def pip_recipe(plan: BuildPlan, steps: Steps) -> None:
+    """Without uv: Python's own venv, and the node's pip."""
+    if plan.python:
+        raise BuildFailed(f"This node has no uv, which finds Python {plan.python}: install uv there, or leave it out")
+    if plan.kind == "lock" and plan.file.endswith((".toml", ".lock")):
+        raise BuildFailed(f"This node has no uv, which reads {plan.file}: install uv there, or export requirements")
+    if plan.inherits:
+        raise BuildFailed("This node has no uv, which installs beside the node's own packages: install uv there")
+    steps.phase("making it")
+    steps.run([plan.interpreter, "-m", "venv", plan.target], {})
+    wanted = _words_for_pip(plan, steps)
+    if not wanted:
+        return
+    steps.phase("resolving packages")
+    words = [f"{plan.target}/bin/python", "-m", "pip", "install", "--progress-bar", "off", *wanted]
+    variables = {**pip_configuration.for_pip(plan.pip), "PIP_CACHE_DIR": str(Path(plan.store) / "downloads" / "pip")}
+    text = steps.run(words, variables)
+    installed_line = next((one for one in reversed(text.splitlines()) if one.startswith("Successfully installed")), "")
+    number = len(installed_line.split()) - 2 if installed_line else 0
+    steps.count(number, number)
+
+
+def _words_for_pip(plan: BuildPlan, steps: Steps) -> list[str]:
+    if plan.kind == "lock":
+        return ["--no-deps", "-r", plan.file]
+    if plan.kind == "pyproject":
+        document = tomllib.loads((steps.code / plan.file).read_text())
+        if "dependencies" in document["project"].get("dynamic", []):
+            raise BuildFailed(f"This node has no uv, which reads the dynamic dependencies of {plan.file}")
+        return [str(one) for one in document["project"].get("dependencies", [])]
+    words: list[str] = []
+    for one in plan.requirements:
+        file = file_of(one)
+        option = "-c" if one.startswith(("-c", "--c")) else "-r"
+        words += [one] if file is None else [option, file]
+    return words
+
+
+def conda_recipe(plan: BuildPlan, steps: Steps) -> None:
+    """conda solves, fetches and links in one program, whose lines say how far it is."""
+    name = Path(plan.conda).name
+    store = Path(plan.store)
+    variables = {
+        "MAMBA_ROOT_PREFIX": str(store / "downloads" / "conda"),
+        "CONDA_PKGS_DIRS": str(store / "downloads" / "conda" / "pkgs"),
+        **pip_configuration.for_pip(plan.pip),  # of its `pip:` part
+    }
+    steps.phase(f"{name} solves and fetches")
+    own = ["create", "--yes"] if name == "micromamba" else ["env", "create", "--yes"]
+    steps.run([plan.conda, *own, "--prefix", plan.target, "--file", plan.file], variables)
+    number = len(list((Path(plan.target) / "conda-meta").glob("*.json")))
+    steps.count(number, number)

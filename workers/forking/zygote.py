@@ -8,22 +8,27 @@ no operator of torch: a fork from a process whose thread pools have worked hangs
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import select
 import signal
 import socket
 import sys
 import traceback
+from collections import deque
+from pathlib import Path
 
 from trainyard.contract.base import BadDocument, decode, encode
+from workers.attempt.folder import AttemptFolder
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 
 # What supervisors and ranks need is imported here, once, and shared by all of them.
-from workers.forking.later_imports import LaterImports
 from workers.forking.reaper import become_reaper
 from workers.machine.processes import name_process, num_threads
-from workers.training.startup.warm import warm
+from workers.training.startup.warm import LATER_MODULES, warm
 
+LOOK_EVERY_S = 0.5
+MAX_FOLDERS = 8  # of the attempts that were forked last
 MAX_REQUEST_BYTES = 1 << 16
 
 
@@ -91,3 +96,41 @@ def receive(channel: socket.socket) -> tuple[bytes, int] | None:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# Modules that the warm process imports once a rank has used them, so that the next rank finds them there.
+#
+# A rank that ends leaves a mark for each module of LATER_MODULES that it had imported. Only names of that list are
+# ever imported, whatever a script writes into its folder.
+
+
+class LaterImports:
+    """What the warm process may still import, and the folders in which ranks leave their marks."""
+
+    def __init__(self) -> None:
+        self._left = list(LATER_MODULES)
+        self._folders: deque[AttemptFolder] = deque(maxlen=MAX_FOLDERS)
+
+    @property
+    def pause_s(self) -> float | None:
+        """How long to wait for a request before the next look; None where there is nothing to look for."""
+        return LOOK_EVERY_S if self._left and self._folders else None
+
+    def add(self, folder: str) -> None:
+        self._folders.append(AttemptFolder(Path(folder)))
+
+    def look(self) -> None:
+        """Import what a rank has used. An import that fails is not tried again."""
+        for name in list(self._left):
+            if any(os.path.lexists(folder.imported_path(name)) for folder in self._folders):
+                self._left.remove(name)
+                import_module(name)
+
+
+def import_module(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception:  # whatever the package does: the ranks go on without it
+        traceback.print_exc()
+    gc.collect()
+    gc.freeze()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
+import logging
 import os
 import re
 import signal
@@ -14,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import structlog
 from celery.exceptions import SecurityWarning
 from celery.signals import worker_shutting_down
 from celery.worker import state
@@ -23,10 +26,10 @@ from trainyard.contract.calls.joining import REMOVED_EXIT_CODE, JoinRequest, unp
 from trainyard.rest.http_clients import spare_loopback
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
+from workers.machine.safe_output import SafeOutput
 from workers.node.brought.departure import GRACE_S, NOTICE, Departure
 from workers.node.brought.leftovers import sweep
 from workers.node.brought.tokens import token_for, token_in
-from workers.node.logs import configure_logs
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.replicas.folders import memory_path
@@ -284,3 +287,17 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError("a whole number above 0")
     return int(text)
+
+
+def configure_logs() -> None:
+    faulthandler.enable(2)  # a process that a fault of native code ends says where it was
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(SafeOutput(2)),  # type: ignore[arg-type]  # it prints, which is all that is asked
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -12,25 +13,28 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import redis
 import structlog
 
 from trainyard import __version__
+from trainyard.contract.base import encode
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect, Question
-from trainyard.contract.keys import down_key, up_key
+from trainyard.contract.keys import down_key, stream_key, up_key
+from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
 from trainyard.contract.locks import unlock
+from trainyard.contract.machines import Health, HealthSample
 from trainyard.contract.node_status import NodeStatus
-from trainyard.contract.seals import question_scope, seal, session_scope
+from trainyard.contract.seals import frames_scope, mac, question_scope, seal, session_scope
 from trainyard.contract.sessions.documents import Attach, SessionOrder
+from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import take_lost_names
 from workers.machine.gpu_faults import GpuFaultReader
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
-from workers.node.checkpoints import sweep
 from workers.node.finished import FinishedAttempts
-from workers.node.health_sender import HealthSender
 from workers.node.inspection.inspector import Inspector
 from workers.node.memory import NodeMemory
 from workers.node.preflight.self_check import SelfChecker
@@ -46,6 +50,33 @@ from workers.transport.node_config import NodeConfig, checkpoints_root, store_co
 from workers.transport.trust import Trust
 from workers.transport.valkey import connect
 
+# Checkpoints of runs that were deleted go from the disk: the server says which those are, nobody guesses.
+
+RUN = re.compile(r"[a-z0-9]{1,12}")
+MAX_ASKED = 500
+
+
+def sweep(root: Path, server: ServerClient) -> list[str]:
+    """Delete the folders below ``root`` whose runs the server has deleted, and return their names.
+
+    A run that the server merely does not know is left alone: the disk may be another server's too. Raises
+    httpx.HTTPError and OSError.
+    """
+    if not root.is_dir():
+        return []
+    with os.scandir(root) as entries:
+        here = [one.name for one in entries if RUN.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
+    swept = []
+    for start in range(0, len(here), MAX_ASKED):
+        asked = here[start : start + MAX_ASKED]
+        for run in sorted(set(asked) & server.gone_runs(asked)):
+            remove_tree(root / run)  # another node that sees this disk may be at the same
+            log.info("checkpoints.swept", run=run)
+            swept.append(run)
+    return swept
+
+
+HEALTH_SHARD = 0
 log = structlog.get_logger(__name__)
 
 STATUS_EVERY_S = 1.0
@@ -273,3 +304,21 @@ class NodeWorker:
                 wait_for.wait(pause_s)
 
         threading.Thread(target=run, name=name, daemon=True).start()
+
+
+# Health samples on their way to the metric store: entries of the stream without a run.
+
+
+class HealthSender:
+    def __init__(self, client: redis.Redis, config: NodeConfig) -> None:
+        self._client = client
+        self._config = config
+
+    def send(self, health: Health) -> None:
+        """Append the sample unless the stream is full: old samples are worth nothing. Raises redis.RedisError."""
+        stream = stream_key(HEALTH_SHARD)
+        if self._client.xlen(stream) >= STREAM_LIMIT_ENTRIES:
+            return
+        data = encode(HealthSample(at=time.time(), **msgspec.structs.asdict(health))).encode()
+        seal = mac(self._config.key, frames_scope(self._config.id, "", 0), data)
+        self._client.xadd(stream, {"n": self._config.id, "r": "", "a": "", "f": 0, "d": data, "m": seal})

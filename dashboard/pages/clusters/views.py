@@ -9,18 +9,23 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.conf import settings
+from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from dashboard.pages.clusters.boxes import NodeBox, boxes_of
-from dashboard.pages.clusters.machines import MachinesView, machines_view
-from dashboard.pages.clusters.queue import MAX_QUEUE, queue_rows
 from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.frame import page, show
+from dashboard.pages.shared.numbers import age_element
+from dashboard.pages.shared.run_rows import run_url
+from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs.access import Someone, can_manage_clusters, can_run_on, nodes_of, visible_clusters, visible_runs
-from runs.models import Cluster, Preflight
+from runs.engines import allocating_engine
+from runs.engines.allocating import Offer
+from runs.models import Allocation, Cluster, Node, Preflight, Run
+from runs.ordered import first_rows
 from runs.placing.queue import waiting_runs
 from runs.preflight.nodes import checked_nodes
 from runs.preflight.vetting import checks_together
@@ -28,6 +33,12 @@ from runs.presenting.server_state import contact_time
 from runs.presenting.spares import num_ready
 from runs.serving.certificates import Certificate, Served, Unreadable, served
 from runs.time_use.sums import time_of_all
+
+MAX_JOBS = 50
+MAX_QUEUE = 100
+COLUMNS = ("pk", "name", "num_nodes", "slots_per_node", "accelerator", "reason_sentence", "created_at")
+SEEN = ("order", "url", "name", "needs", "reason", "since")
+UNSEEN = ("order", "needs", "reason", "since")
 
 
 @dataclass(frozen=True)
@@ -108,3 +119,87 @@ def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: dat
         preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
         may_check=bool(nodes) and can_run_on(user, cluster),
     )
+
+
+# The queue of a cluster: who waits, for what, and why.
+
+
+def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeString]:
+    """Return the first rows of the table. Of a run that this person does not see, what it needs and since when."""
+    waiting = list(waiting_runs(cluster).values_list(*COLUMNS)[:MAX_QUEUE])
+    ids = [run_id for run_id, *_ in waiting]
+    seen = set(visible_runs(user).filter(pk__in=ids).order_by().values_list("pk", flat=True)) if ids else set()
+    older = _sizes_from_specs([row[0] for row in waiting if row[2] is None])
+    whole = stencil("nodes/_queue_row.html", SEEN, is_seen=True)
+    part = stencil("nodes/_queue_row.html", UNSEEN, is_seen=False)
+    rows = []
+    for order, (run_id, name, num_nodes, per_node, accelerator, reason, since) in enumerate(waiting, start=1):
+        needs, age = older.get(run_id) or _needs(num_nodes or 1, per_node or 1, accelerator), age_element(since, now)
+        if run_id in seen:
+            url = run_url(run_id)
+            rows.append(whole.fill(order=order, url=url, name=name, needs=needs, reason=reason or "–", since=age))
+        else:
+            rows.append(part.fill(order=order, needs=needs, reason="–", since=age))
+    return rows
+
+
+def _sizes_from_specs(ids: Sequence[str]) -> dict[str, str]:
+    """What runs need that were submitted before runs had these columns."""
+    resources = ("spec__resources__processes_per_node", "spec__resources__accelerator")
+    rows = Run.objects.filter(pk__in=ids).order_by().values_list("pk", *resources) if ids else ()
+    return {pk: _needs(1, int(per_node or 1), str(accelerator or "")) for pk, per_node, accelerator in rows}
+
+
+def _needs(num_nodes: int, per_node: int, accelerator: str) -> str:
+    kind = f" {accelerator.upper()}" if accelerator not in ("", "auto") else ""
+    return f"{num_nodes} node{'s' if num_nodes > 1 else ''} × {per_node}{kind}"
+
+
+# What an engine that brings nodes may bring, and which machines it has asked its system for.
+
+
+class JobLine(NamedTuple):
+    """``run`` is None where it is of a project that this person does not see."""
+
+    job: str
+    run: Run | None
+    state: str
+    hosts: str
+    words: str  # why it is pending, or what is wrong
+    since: datetime
+
+
+class MachinesView(NamedTuple):
+    engine: str  # the system's name
+    num_machines: int
+    slots: str  # on each, in words
+    num_free: int  # slots of machines that nobody uses
+    jobs: list[JobLine]
+
+
+def machines_view(user: Someone, cluster: Cluster) -> MachinesView | None:
+    """Return None for a cluster whose nodes stay."""
+    engine = allocating_engine(cluster.engine)
+    if engine is None:
+        return None
+    offers = engine.offers(cluster)
+    rows = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=Allocation.State.OVER)
+    allocations = first_rows(rows.select_related("attempt").order_by("created_at", "pk"), MAX_JOBS)
+    seen = visible_runs(user).in_bulk([one.attempt.run_id for one in allocations])
+    lines = [_line(one, seen.get(one.attempt.run_id)) for one in allocations]
+    unused = Node.objects.filter(cluster=cluster, kind=Node.Kind.OFFERED, removed_at=None, placements=None)
+    num_free = unused.aggregate(total=Sum("slots"))["total"] or 0
+    return MachinesView(engine.label, sum(one.num_machines for one in offers), _slots(offers), num_free, lines)
+
+
+def _slots(offers: Sequence[Offer]) -> str:
+    """Return ``"2 slots"``, or from how many to how many where machines differ."""
+    numbers = sorted({offer.slots for offer in offers}) or [0]
+    words = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    return f"{words} slot{'' if numbers == [1] else 's'}"
+
+
+def _line(allocation: Allocation, run: Run | None) -> JobLine:
+    words = allocation.problem or allocation.sentence
+    hosts = ", ".join(str(host) for host in allocation.hosts)
+    return JobLine(allocation.job, run, allocation.state, hosts, words if run else "", allocation.created_at)

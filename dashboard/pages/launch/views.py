@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
-from typing import TypedDict
+from pathlib import Path, PurePosixPath
+from typing import Any, TypedDict
 
 from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from dashboard.pages.launch import code_upload, sweep_form
 from dashboard.pages.launch import sources as launch_sources
+from dashboard.pages.launch import sweep_form
 from dashboard.pages.launch.plan import Plan, plan
 from dashboard.pages.launch.sources import OWN, Source
 from dashboard.pages.launch.spec_form import (
@@ -32,10 +35,13 @@ from runs.actions import save_job, store_bundle, submit_run
 from runs.datasets import recipes_with
 from runs.models import Cluster, CodeBundle, Run
 from runs.sweeps.actions import start_sweep
-from trainyard.bundle import BundleError
+from trainyard import bundle
+from trainyard.bundle import MAX_BYTES, BundleError
+from trainyard.code_folder import LEFT_OUT
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 
+SMALLER = "choose a smaller folder"
 Choices = dict[str, list[Option]]  # what there is to choose from, of what a spec takes as text, by its path
 
 NUM_BUNDLES = 20
@@ -90,7 +96,7 @@ def upload_code(request: HttpRequest) -> HttpResponse:
     """Keep a folder's files as a bundle of the project, and say what it is called."""
     project = get_project(request.user, request.POST.get("project", ""), Permission.RUNS_LAUNCH)
     try:
-        data = code_upload.uploaded(request)
+        data = uploaded(request)
         if data is None:
             return refusal(request, 422, "No file came with this.")
         stored = store_bundle(actor=person(request), project=project, data=data)
@@ -135,7 +141,7 @@ def _with_code(request: HttpRequest, typed: Typed) -> JsonObject:
     """Store the code that came along, note its digest in ``typed``, and return the document."""
     if typed["task"] == "script":
         try:
-            data = code_upload.uploaded(request)
+            data = uploaded(request)
             if data is None and typed["task.code"].startswith(OWN):
                 data = launch_sources.own_code(typed["task.code"].removeprefix(OWN))[0]
             if data is not None:
@@ -248,3 +254,51 @@ def _scripts(bundles: Sequence[CodeBundle], code: str) -> list[str]:
 def _label(stored: CodeBundle) -> str:
     num = len(stored.files)
     return f"{stored.sha256[:12]} · {num} {'file' if num == 1 else 'files'} · {stored.created_at:%d %b, %H:%M}"
+
+
+# Code that comes with the launch form: a folder that the browser sent file by file, or a packed one.
+
+
+def uploaded(request: HttpRequest) -> bytes | None:
+    """Return what was sent as a bundle, None where nothing was. Raises BundleError for what is none."""
+    archive = request.FILES.get("archive")
+    if isinstance(archive, UploadedFile) and archive.size:
+        _check_size(archive.size)
+        is_file = (archive.name or "").endswith(".py")
+        return pack([archive], [archive.name or ""]) if is_file else bytes(archive.read())
+    files = [one for one in request.FILES.getlist("files") if one.name]
+    return pack(files, request.POST.getlist("paths")) if files else None
+
+
+def pack(files: Sequence[UploadedFile[Any]], paths: Sequence[str]) -> bytes:
+    """Pack the files under their paths inside the chosen folder; without scripts a browser sends bare names."""
+    names = list(paths) if len(paths) == len(files) else [one.name or "" for one in files]
+    bundle.check_size({name: one.size or 0 for name, one in zip(names, files, strict=True)}, "the code", SMALLER)
+    with tempfile.TemporaryDirectory() as folder:
+        for file, name in zip(files, names, strict=True):
+            path = _inside(name)
+            if LEFT_OUT.isdisjoint(path.parts):
+                bundle.check_name(str(path))
+                _write(Path(folder, path), file)
+        return bundle.pack(Path(folder))[0]
+
+
+def _write(target: Path, file: UploadedFile[Any]) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read())
+    except (FileExistsError, IsADirectoryError, NotADirectoryError):
+        raise BundleError(f"{target.name!r:.200} and another entry are a file and a folder of one name") from None
+
+
+def _inside(name: str) -> PurePosixPath:
+    """Drop the chosen folder's own name. Raises BundleError for a path that leads out of it."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.name:
+        raise BundleError(f"{name!r:.200} is no path inside the folder")
+    return PurePosixPath(*path.parts[1:]) if len(path.parts) > 1 else path
+
+
+def _check_size(num_bytes: int | None) -> None:
+    if num_bytes is not None and num_bytes > MAX_BYTES:
+        raise BundleError(f"the code has more than {MAX_BYTES // 2**20} MB; {SMALLER}")

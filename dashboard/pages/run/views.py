@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple, TypedDict
+from urllib.parse import quote
 
 import yaml
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.run import evidence, output_files, rewinding, slow
+from dashboard.pages.run import evidence, rewinding, slow
 from dashboard.pages.run import ranks as ranks_table
-from dashboard.pages.run.code import code_view
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab, width_transfer
 from dashboard.pages.run.resizing import nodes_over_time
@@ -20,16 +23,21 @@ from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
+from runs import actions
 from runs.access import Permission, can, get_run
+from runs.files import outputs
 from runs.metrics import progress
-from runs.models import Run, Trial
+from runs.models import Run, RunCode, Trial
 from runs.placing.planning import BENCHMARK
+from runs.repositories.differences import MAX_CHARACTERS, difference
 from runs.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
 from runs.time_use.sums import times_shown
 from runs.watching.phases import LABELS
 from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
 
+MAX_FILES = 2000
+MAX_LINES = 2_000
 TABS = (
     ("charts", "Charts", "run", "charts"),
     ("ranks", "Ranks", "run-ranks", "ranks"),
@@ -106,14 +114,14 @@ def media(request: HttpRequest, run_id: str) -> HttpResponse:
 @page()
 def files(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request.user, run_id)
-    found = output_files.listed(run)
-    has_traces = any(output_files.is_trace(one) for one in found)
+    found = listed(run)
+    has_traces = any(is_trace(one) for one in found)
     context = {
         **around(request, run, "files"),
         "files": found,
         "has_traces": has_traces,
-        "pending": output_files.on_the_way(run),
-        "left": output_files.left_on_nodes(run),
+        "pending": on_the_way(run),
+        "left": left_on_nodes(run),
     }
     return show(request, "runs/files.html", context, fragments={**HEADER, "files": "runs/_files.html"})
 
@@ -213,3 +221,107 @@ def title_of(row: Row, doc: RunDocument) -> str:
     if row.run.is_live and progress is not None:
         return f"{progress:.0%} {row.run.name}"
     return f"{row.run.name}, {row.badge.word}"
+
+
+# The commit that a run from Git was made of, as its page shows it.
+
+
+class DiffLine(NamedTuple):
+    text: str
+    kind: str  # a class of the page: added, removed, place, file, or none
+
+
+class CodeView(NamedTuple):
+    code: RunCode
+    changes: list[DiffLine]  # since the run before
+    patch: list[DiffLine]  # over the commit
+    has_previous: bool  # whose commit is still here
+    is_cut: bool
+
+
+def code_view(run: Run) -> CodeView | None:
+    """None for a run whose code is not from Git."""
+    code = RunCode.objects.filter(run=run).first()
+    if code is None:
+        return None
+    found = difference(run.project, code)
+    patch = run.spec["task"]["code"].get("patch") or ""
+    changes = _lines(found.patch) if found else []
+    return CodeView(
+        code=code,
+        changes=changes[:MAX_LINES],
+        patch=_lines(patch)[:MAX_LINES],
+        has_previous=found is not None,
+        is_cut=len(changes) > MAX_LINES or bool(found and found.is_cut),
+    )
+
+
+def _lines(patch: str) -> list[DiffLine]:
+    return [DiffLine(line, _kind(line)) for line in patch[:MAX_CHARACTERS].splitlines()]
+
+
+def _kind(line: str) -> str:
+    if line.startswith(("diff ", "+++ ", "--- ", "index ", "new file", "deleted file", "rename ", "similarity ")):
+        return "file"
+    return {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
+
+
+# The files that a run left in its output folder, for its Files tab.
+
+
+class OutputFile(NamedTuple):
+    path: str
+    size: int
+    at: datetime
+    url: str
+
+
+def is_trace(file: OutputFile) -> bool:
+    """Whether a rank traced some of its steps into it."""
+    return file.path.startswith("traces/") and file.path.endswith(".json.gz")
+
+
+def listed(run: Run) -> list[OutputFile]:
+    found = sorted(outputs.listing(run.pk), key=lambda one: PurePosixPath(one["path"]))
+    url = f"/api/v1/runs/{run.pk}/files"
+    return [
+        OutputFile(
+            one["path"], one["size_bytes"], datetime.fromisoformat(one["modified_at"]), f"{url}/{quote(one['path'])}"
+        )
+        for one in found[:MAX_FILES]
+    ]
+
+
+class OnNode(NamedTuple):
+    """What one node still has of the run. ``files`` are (path, size, what has gone of it or None)."""
+
+    node: str
+    files: Sequence[tuple[str, int, int | None]]
+    num_files: int
+    size: int | None
+    refused: list[tuple[str, str]]
+    decided: str = ""
+
+
+def on_the_way(run: Run) -> list[OnNode]:
+    """Return what nodes of the newest attempt have that is not sent yet."""
+    attempt = run.attempts.order_by("-number").first()
+    found = []
+    for one in attempt.placements.select_related("node") if attempt is not None else ():
+        pending, sending = one.output_state.pending, one.output_state.sending
+        if pending and one.done_at is None:
+            files = [(path, size, sending.get(path)) for path, size in pending.items()]
+            found.append(OnNode(one.node.name, files, one.output_state.num_pending, None, []))
+    return found
+
+
+def left_on_nodes(run: Run) -> list[OnNode]:
+    """Return what waits on nodes for somebody's word."""
+    found = []
+    for one in actions.undecided(run):
+        files = [(str(file["path"]), int(file["size_bytes"]), None) for file in one.gained.get("files", [])]
+        refused = list(one.output_state.refused.items())
+        size = int(one.gained.get("bytes") or 0)
+        name = f"{one.node.name}, attempt {one.attempt.number}" if one.attempt.number > 1 else one.node.name
+        found.append(OnNode(name, files, int(one.gained.get("num_files") or 0), size, refused, one.leftovers))
+    return found

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.html import escape
 from django.utils.http import content_disposition_header
+from django.utils.safestring import SafeString, mark_safe
 
-from dashboard.pages.runs.csv_export import MAX_RUNS, as_csv
-from dashboard.pages.runs.row_actions import row_actions
+from dashboard.pages.shared.chart_runs import fields_of
 from dashboard.pages.shared.frame import page, refusal, show
+from dashboard.pages.shared.run_offers import Offers, offers_of
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
 from runs.access import Permission, projects_with
 from runs.api import paging
 from runs.models import Run
 from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of, trials_among
+from runs.presenting.runs import run_documents
 
+MAX_RUNS = 5000
+MAX_FIELDS = 2000  # of all specs together; a spreadsheet has 16,384 columns
+RUNS_AT_ONCE = 200
+FACTS = ("id", "name", "status", "project", "cluster", "step", "created_by", "created_at", "started_at", "ended_at")
+METRICS = ("train/loss", "val/loss")
+STATISTICS = ("last", "min", "max")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+ID, NAME = "RUN-ID", "RUN-NAME"
 LIMIT = 50
 MAX_TAGS = 3  # of a run, shown in its row
 VIEWS = (
@@ -136,3 +153,73 @@ def _sort(asked: dict[str, str], name: str) -> dict[str, str]:
     state = "descending" if now == f"-{name}" else "ascending" if now == name else "none"
     wanted = name if state == "descending" else f"-{name}" if state == "ascending" else name
     return {"url": _url(asked, sort=wanted, cursor=""), "state": state}
+
+
+# The buttons at the end of a row in the table of runs.
+#
+# Runs that offer the same buttons differ by id and name alone, so the buttons are drawn once and then filled in.
+
+
+def row_actions(run: Run) -> SafeString:
+    drawn = _drawn(offers_of(run))
+    return mark_safe(drawn.replace(ID, run.pk).replace(NAME, escape(run.name)))  # the name last: it may hold any text
+
+
+@cache
+def _drawn(offers: Offers) -> str:
+    return render_to_string("runs/_row_actions.html", {"offers": offers, "run_id": ID, "name": NAME})
+
+
+# The table of runs as a file: the same runs in the same order, with their specs' fields as columns.
+
+
+def as_csv(runs: QuerySet[Run]) -> str:
+    """Return a line for each of the first MAX_RUNS runs."""
+    paths = _paths(runs)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    metrics = [f"{name} {statistic}" for name in METRICS for statistic in STATISTICS]
+    own = [*FACTS, "tags", *metrics]
+    writer.writerow([*own, *(_text(f"spec {path}" if path in own else path) for path in paths)])
+    for some in _in_parts(runs):
+        for document in run_documents(some):
+            writer.writerow([_text(cell) for cell in _cells(document, paths)])
+    return out.getvalue()
+
+
+def _paths(runs: QuerySet[Run]) -> list[str]:
+    """The first MAX_FIELDS of the fields that any of the specs has."""
+    found: dict[str, None] = {}
+    for spec in runs.values_list("spec", flat=True)[:MAX_RUNS].iterator(RUNS_AT_ONCE):
+        found.update(dict.fromkeys(fields_of(spec)))
+        if len(found) >= MAX_FIELDS:
+            break
+    return list(found)[:MAX_FIELDS]
+
+
+def _in_parts(runs: QuerySet[Run]) -> Iterator[Sequence[Run]]:
+    some = islice(runs.iterator(RUNS_AT_ONCE), MAX_RUNS)
+    while part := list(islice(some, RUNS_AT_ONCE)):
+        yield part
+
+
+def _cells(document: Mapping[str, Any], paths: Sequence[str]) -> Iterator[Any]:
+    yield from (document[name] for name in FACTS)
+    yield " ".join(document["tags"])
+    for name in METRICS:
+        yield from (document["summary"].get(name, {}).get(statistic) for statistic in STATISTICS)
+    fields = fields_of(document["spec"])
+    yield from (fields.get(path) for path in paths)
+
+
+def _text(cell: Any) -> Any:
+    """Keep a spreadsheet from running a text as a formula; a number may be negative."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) and not _is_number(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

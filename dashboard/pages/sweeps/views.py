@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
+from datetime import datetime
+from threading import Lock
 from typing import NamedTuple
 
+import msgspec
+from django.db.models import Count, Max, Q, TextField
+from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -12,8 +18,7 @@ from django.utils import timezone
 from dashboard.pages.shared.badges import Badge
 from dashboard.pages.shared.frame import page, refusal, show
 from dashboard.pages.sweeps.badges import sweep_badge
-from dashboard.pages.sweeps.columns import labels_of
-from dashboard.pages.sweeps.kept_columns import columns_json
+from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import trial_lines
@@ -21,13 +26,15 @@ from dashboard.pages.sweeps.trial_table import asked_of, find
 from runs.access import NotFound, Permission, can, get_sweep, projects_with
 from runs.api import paging
 from runs.api.sweeping.figures import importance_of
-from runs.models import Sweep
+from runs.models import Placement, Run, Sweep
 from runs.sweep_analysis.contour import contour
+from runs.sweep_analysis.slots import Occupation
 from runs.sweep_analysis.trials import COMPLETE, fields_of
 from runs.sweeps.populations import last_step_of, lineage
-from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, trial_points
+from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, time_of, timed_points, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, SweepStatus, TrialState
 
+MOST = 16  # sweeps; one of ten thousand trials has a third of a megabyte
 LIMIT = 50
 NEWEST_FIRST = "-created_at"
 
@@ -166,3 +173,59 @@ def _json(document: object) -> JsonResponse:
     answer = JsonResponse(document, safe=False)
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+# The columns of a sweep as JSON. Of a sweep in which nothing runs they are kept in this process, until a trial or a
+# run of it changes: ten thousand trials take a quarter of a second to read.
+
+
+class Version(NamedTuple):
+    """What is another as soon as something of the sweep is."""
+
+    cursor: int  # counts changes of the sweep and its trials
+    changed_at: datetime | None  # the last change of any of its runs
+    num_runs: int
+
+
+_lock = Lock()
+_kept: OrderedDict[str, tuple[Version, bytes]] = OrderedDict()
+
+
+def columns_json(sweep: Sweep, now: datetime) -> bytes:
+    version, num_live = _version_of(sweep)  # read first: what changes meanwhile makes it an older one
+    with _lock:
+        before = _kept.get(sweep.pk)
+    if before is not None and before[0] == version and not num_live:
+        return before[1]
+    bars = occupations(sweep, now)
+    found = msgspec.json.encode(columns(sweep.parsed, sweep.base_spec, timed_points(sweep, now), bars))
+    if sweep.ended_at is not None and not num_live and all(one.end < now.timestamp() for one in bars):
+        _keep(sweep.pk, version, found)
+    return found
+
+
+def _version_of(sweep: Sweep) -> tuple[Version, int]:
+    """Return the version, and how many of the sweep's runs go on: what is drawn of them grows with the time."""
+    of_runs = Run.objects.filter(trial__sweep=sweep).order_by().aggregate(
+        changed=Max("changed_at"), num=Count("pk"), live=Count("pk", filter=Q(ended_at=None))
+    )  # fmt: skip
+    return Version(sweep.cursor, of_runs["changed"], of_runs["num"]), of_runs["live"]
+
+
+def _keep(sweep_id: str, version: Version, found: bytes) -> None:
+    with _lock:
+        _kept[sweep_id] = version, found
+        _kept.move_to_end(sweep_id)
+        while len(_kept) > MOST:
+            _kept.popitem(last=False)
+
+
+def occupations(sweep: Sweep, now: datetime) -> list[Occupation]:
+    """One query for any number of trials."""
+    start, end = (Cast(f"attempt__{name}", TextField()) for name in ("created_at", "ended_at"))
+    rows = Placement.objects.filter(attempt__run__trial__sweep=sweep).annotate(start=start, end=end)
+    found = rows.values_list("attempt__run__trial__number", "node__name", "num_ranks", "start", "end")
+    return [
+        Occupation(number, node, num, (time_of(start) or now).timestamp(), (time_of(end) or now).timestamp())
+        for number, node, num, start, end in found.iterator(chunk_size=5_000)
+    ]

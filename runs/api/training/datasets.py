@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +19,16 @@ from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.api.training.dataset_facts import kept_facts
 from runs.datasets import recipe_of
 from runs.models import Dataset, Node
 from runs.presenting.stamps import stamp
 from trainyard.contract import inspections
+from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.contract.limits import MAX_FACTS_BYTES
+from trainyard.formats.pictures import PNG_SIGNATURE, size_of
 
+MAX_SIDE = 64  # pixels of a thumbnail
+MAX_PNG_BYTES = 20_000
 router = Router(tags=["datasets"])
 
 MAX_ANSWER_BYTES = MAX_FACTS_BYTES + 8_192  # the facts, the words around them and what JSON spends on spaces
@@ -165,3 +170,38 @@ def _datasets(rows: Sequence[Dataset]) -> list[DatasetOut]:
         )
         for row in rows
     ]
+
+
+# What is kept of a node's facts about a dataset. Pages show them, and nodes are not trusted.
+
+
+def kept_facts(facts: DatasetFacts) -> DatasetFacts:
+    """Return the facts without what says nothing, each picture checked. Raises HttpError."""
+    if "kind" not in facts:
+        raise HttpError(422, "facts.kind: it is missing")
+    kept: DatasetFacts = {**facts}
+    if "columns" in facts:
+        kept["columns"] = [_kept_column(one) for one in facts["columns"]]
+    if "images" in facts:
+        kept["images"] = [_kept_picture(one, f"facts.images.{place}") for place, one in enumerate(facts["images"])]
+    for name in [name for name, value in facts.items() if value is None or value is False or value in ("", [])]:
+        del kept[name]  # type: ignore[misc]  # mypy knows names of a TypedDict as literals alone
+    return kept
+
+
+def _kept_column(column: ColumnFacts) -> ColumnFacts:
+    kept: ColumnFacts = {**column}
+    for name in [name for name, value in column.items() if value is None]:
+        del kept[name]  # type: ignore[misc]
+    return kept
+
+
+def _kept_picture(picture: Picture, path: str) -> Picture:
+    try:
+        data = base64.b64decode(picture["png"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise HttpError(422, f"{path}.png: a picture is base64") from error
+    size = size_of(data) if data.startswith(PNG_SIGNATURE) and len(data) <= MAX_PNG_BYTES else None
+    if size is None or max(size) > MAX_SIDE:
+        raise HttpError(422, f"{path}.png: a picture is a PNG of at most {MAX_SIDE} x {MAX_SIDE} pixels")
+    return {"label": picture.get("class", ""), "png": base64.b64encode(data).decode()}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from runs.engines.findings import Finding
 from runs.engines.kubernetes.api import Api, Refusal
@@ -15,7 +16,6 @@ from runs.engines.kubernetes.documents import Pod
 from runs.engines.kubernetes.jobs import job_of as seen_job_of
 from runs.engines.kubernetes.manifests import ATTEMPT, Origin, job_of, name_of
 from runs.engines.kubernetes.reasons import end_of_pods, why_pod_waits
-from runs.engines.kubernetes.rights import FOR_KUEUE, RIGHTS, Right
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway
 from runs.engines.probes import probe_answers, probe_findings, probe_names, probe_words
@@ -141,3 +141,28 @@ def _wait(api: Api, attempt: str) -> tuple[list[Pod], str]:
 
 def _word() -> str:
     return f"doctor{secrets.token_hex(4)}"
+
+
+# What the server must be allowed to do in the namespace of a cluster. docs/kubernetes/rbac.yaml gives just that.
+
+
+class Right(NamedTuple):
+    group: str  # empty for the core group
+    resource: str
+    verb: str
+    is_needed: bool = True  # else words of reasons are missing without it
+
+    @property
+    def words(self) -> str:
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}"
+
+
+RIGHTS = (
+    *(Right("batch", "jobs", verb) for verb in ("get", "list", "create", "patch", "delete")),
+    Right("", "pods", "list"),
+    Right("", "services", "create"),
+    Right("", "secrets", "create"),
+    Right("", "events", "list", is_needed=False),
+    Right("", "pods/log", "get", is_needed=False),
+)
+FOR_KUEUE = (Right("kueue.x-k8s.io", "workloads", "list", is_needed=False),)

@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
+import structlog
 from django.conf import settings as django_settings
 
+from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine, Offer
 from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
-from runs.engines.kubernetes.api import Api
+from runs.engines.kubernetes.api import Api, Refusal, attempt
 from runs.engines.kubernetes.doctor import examine
+from runs.engines.kubernetes.documents import Job, Pod
 from runs.engines.kubernetes.form import FIELDS
-from runs.engines.kubernetes.manifests import Origin
+from runs.engines.kubernetes.jobs import (
+    deleted,
+    end_to_record,
+    is_released,
+    job_of,
+    living,
+    orphans,
+    pods_by_attempt,
+    unreleased,
+)
+from runs.engines.kubernetes.manifests import (
+    ATTEMPT,
+    MARK,
+    Origin,
+    name_of,
+    release_of,
+    secret_of,
+    selector_of,
+    service_of,
+)
+from runs.engines.kubernetes.manifests import job_of as job_document_of
+from runs.engines.kubernetes.reasons import Words, is_evicted_by_kueue, why_job_waits, why_kueue_waits, why_pod_waits
 from runs.engines.kubernetes.settings import KubernetesSettings, checked_settings, settings_of
-from runs.engines.kubernetes.system import KubernetesSystem
-from runs.engines.machine_system import mark_of
+from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject
+
+log = structlog.get_logger(__name__)
 
 
 class KubernetesEngine(AllocatingEngine):
@@ -53,3 +80,107 @@ class KubernetesEngine(AllocatingEngine):
 
 def origin_of(cluster: Cluster, settings: KubernetesSettings) -> Origin:
     return Origin(mark_of(cluster.pk), cluster.name, settings.server or django_settings.PUBLIC_URL)
+
+
+# Kubernetes as a system of machines: looks for our jobs, submits them, and deletes them.
+
+
+class KubernetesSystem:
+    def __init__(self, settings: KubernetesSettings, origin: Origin, api: Api) -> None:
+        self._settings = settings
+        self._origin = origin
+        self._api = api
+
+    def jobs(self) -> list[SystemJob]:
+        now = datetime.now(UTC)
+        selector = selector_of(self._origin.mark)
+        listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
+        pods = pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
+        found = []
+        for job in listed:
+            if is_released(job):
+                found.append(self._seen(job, pods[job.metadata.label(ATTEMPT)], now))
+            else:
+                found.append(unreleased(job))
+        return [*found, *orphans(listed, pods, now)]
+
+    def find(self, job: str) -> SystemJob | None:
+        if attempt(lambda: self._api.job(job), f"look for job {job}") is not None:
+            return None
+        return deleted(job)
+
+    def submit(self, request: MachineRequest) -> str:
+        name = name_of(request.attempt)
+        try:
+            job = self._create(request, name)
+            uid = job.metadata.uid
+            try:
+                self._api.create("secrets", secret_of(self._settings, request, self._origin, uid))
+                self._api.create("services", service_of(self._settings, request, self._origin, uid))
+                self._api.patch_job(name, release_of(self._settings))
+            except Refusal as error:
+                if not error.is_passing:
+                    self.cancel(name)
+                raise
+        except Refusal as error:
+            words = str(error).rstrip(".")
+            if error.is_passing:
+                raise SystemAway(f"Kubernetes took no job on cluster {self._origin.cluster}: {words}.") from error
+            advice = f"`trainyard doctor --cluster {self._origin.cluster}` looks for the reason. Then restart the run."
+            raise SystemRefused(f"Kubernetes refused the job: {words}. {advice}") from error
+        return name
+
+    def cancel(self, job: str) -> None:
+        attempt(lambda: self._api.delete_job(job), f"delete job {job}")
+
+    def _create(self, request: MachineRequest, name: str) -> Job:
+        """Make the job, or go on with the one that an earlier submission has made. Raises Refusal."""
+        try:
+            return self._api.create_job(job_document_of(self._settings, request, self._origin))
+        except Refusal as error:
+            if error.status != 409:
+                raise
+            job = self._api.job(name)
+            if job is None or job.metadata.deletion_timestamp is not None:
+                raise
+            if job.metadata.label(MARK) != self._origin.mark:
+                raise SystemRefused(f"Namespace {self._settings.namespace} has another job {name} already.") from error
+            return job
+
+    def _seen(self, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
+        if (patch := end_to_record(job, pods)) is not None:
+            job = attempt(lambda: self._api.patch_job(job.metadata.name, patch), "record why machines are taken")
+        found = job_of(job, pods, now)
+        if found.state != JobState.PENDING:
+            return found
+        try:
+            return self._waiting(found, job, pods, now)
+        except Refusal as error:  # the words alone need these rights
+            return replace(found, reason=error.reason, sentence=f"why is not to be read: {str(error).rstrip('.')}.")
+
+    def _waiting(self, found: SystemJob, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
+        """Return the pending job with its reason."""
+        if job.spec.suspend:
+            return self._suspended(found, job)
+        waiting = [pod for pod in living(pods, now) if pod.status.phase != "Running"]
+        if not waiting:
+            words = why_job_waits(job, self._api.events(job.metadata.uid).items or [])
+            return replace(found, reason=words.reason, sentence=words.sentence)
+        words = why_pod_waits(waiting[0])
+        if words.reason == "ContainerCreating":
+            words = why_pod_waits(waiting[0], self._api.events(waiting[0].metadata.uid).items or [])
+        number = job.spec.completions or 1
+        there = f"{number - len(waiting)} of {number} pods run; " if number > len(waiting) else ""
+        return replace(found, reason=words.reason, sentence=f"{there}pod {waiting[0].metadata.name}: {words.sentence}")
+
+    def _suspended(self, found: SystemJob, job: Job) -> SystemJob:
+        words = Words("Suspended", "somebody has suspended it (Suspended).")
+        if self._settings.queue:
+            workloads = self._api.workloads(job.metadata.uid).items or []
+            taken = is_evicted_by_kueue(workloads)
+            if taken is not None:
+                self.cancel(found.id)  # Kueue would start it again, and nobody would be waiting for it
+                sentence = f"Kueue took the machines of job {found.id}: {taken.message.rstrip('.')} ({taken.reason})."
+                return replace(found, state=JobState.OVER, end=EndKind.PREEMPTED, end_sentence=sentence)
+            words = why_kueue_waits(workloads, self._settings.queue)
+        return replace(found, reason=words.reason, sentence=words.sentence)

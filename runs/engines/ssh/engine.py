@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from django.conf import settings as django_settings
 
+from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine, Offer
 from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
-from runs.engines.machine_system import mark_of
+from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, mark_of
+from runs.engines.node_command import node_variables, node_words
 from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem, of_key
 from runs.engines.ssh.doctor import examine
 from runs.engines.ssh.form import FIELDS
-from runs.engines.ssh.hosts import Hosts
-from runs.engines.ssh.settings import SshSettings, checked_settings, hosts_of, settings_of
-from runs.engines.ssh.system import SshSystem
+from runs.engines.ssh.hosts import Answers, HostProblem, Hosts
+from runs.engines.ssh.settings import Host, SshSettings, checked_settings, hosts_of, settings_of
 from runs.models import Cluster
 from trainyard.contract.base import JsonObject
+from trainyard.contract.calls.host_jobs import HostJob, HostJobState
+
+EARLY_S = 90.0  # a node that ended with an error so soon has not joined, or did nothing
+NO_TOKEN = "-"  # in the place of a token of another machine
 
 
 class SshEngine(AllocatingEngine):
@@ -57,3 +63,171 @@ def _hosts(cluster: Cluster) -> Hosts:
     settings = settings_of(cluster.settings)
     identity = identity_of(cluster, settings.ssh_key_file)
     return Hosts(hosts_of(settings), identity, settings.interpreter, settings.folder, mark_of(cluster.pk))
+
+
+# The hosts of an SSH cluster as a system that is asked for machines. What runs stands on the hosts themselves.
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One attempt's parts as the hosts list them. ``hosts``: of all parts, also of hosts that do not answer."""
+
+    attempt: str
+    hosts: Sequence[str]
+    by_host: Mapping[str, HostJob]
+
+
+class SshSystem:
+    def __init__(self, cluster: str, settings: SshSettings, hosts: Hosts, server: str) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._hosts = hosts
+        self._server = server
+
+    def jobs(self) -> list[SystemJob]:
+        answers, problems = self._hosts.list()
+        if not answers:
+            raise SystemAway(" ".join(sorted(problems.values())[:3]))
+        parts = parts_of(answers)
+        for one in parts:
+            self._end_others_of_a_failed(one)
+        return [job_of(one, self._away(one, problems)) for one in parts]
+
+    def find(self, job: str) -> SystemJob | None:
+        """No host lists it. It may run on one that does not answer. Raises SystemAway."""
+        answers, problems = self._hosts.list()
+        if problems:
+            raise SystemAway(f"It is not known what runs on {_named(problems)}. {next(iter(problems.values()))}")
+        return next((job_of(one, self._away(one, {})) for one in parts_of(answers) if one.attempt == job), None)
+
+    def submit(self, request: MachineRequest) -> str:
+        answers, problems = self._hosts.list()
+        parts = parts_of(answers)
+        plan = next((list(one.hosts) for one in parts if one.attempt == request.attempt), [])
+        chosen = plan or self._free(request, answers, parts, problems)
+        by_label = {host.label: host for host in self._hosts.all}
+        for number, label in enumerate(chosen):
+            host = by_label.get(label)
+            if host is None:
+                raise SystemAway(f"{label} was taken out of cluster {self._cluster}, and the attempt was begun on it.")
+            self._start(host, request, number, chosen)
+        return request.attempt
+
+    def cancel(self, job: str) -> None:
+        answers, problems = self._hosts.list()
+        parts = next((one for one in parts_of(answers) if one.attempt == job), None)
+        if parts is not None:
+            here = [host for host in self._hosts.all if host.label in parts.by_host]
+            problems = {**problems, **self._hosts.end(here, lambda host: parts.by_host[host.label])}
+        waiting = {label: words for label, words in problems.items() if parts is None or label in parts.hosts}
+        if waiting:
+            raise SystemAway(next(iter(waiting.values())))
+
+    def _free(
+        self, request: MachineRequest, answers: Answers, parts: Sequence[Parts], problems: Mapping[str, str]
+    ) -> list[str]:
+        """Choose hosts that answer and have nothing of ours, those with the fewest slots that will do."""
+        taken = {label for one in parts for label in one.hosts}
+        free = [host for host in self._hosts.all if host.label in answers and host.label not in taken]
+        able = sorted((host for host in free if host.slots >= request.slots), key=lambda host: host.slots)
+        if len(able) < request.num_machines:
+            why = f" {' '.join(list(problems.values())[:3])}" if problems else ""
+            raise SystemAway(
+                f"Cluster {self._cluster} has {len(able)} free host{'' if len(able) == 1 else 's'} with "
+                f"{request.slots} slot{'' if request.slots == 1 else 's'} of {request.num_machines} that are needed."
+                f"{why}"
+            )
+        return [host.label for host in able[: request.num_machines]]
+
+    def _start(self, host: Host, request: MachineRequest, number: int, hosts: Sequence[str]) -> None:
+        job = HostJob(attempt=request.attempt, machine=number, hosts=[*hosts])
+        words = node_words(
+            self._settings.interpreter,
+            attempt=request.attempt,
+            server=self._server,
+            home=f"{self._settings.folder}/machines",
+            slots=request.slots,
+        )
+        words += ["--machine", str(number), "--address", host.target.host]
+        tokens = [*[NO_TOKEN] * number, request.tokens[number]]  # a host gets its own alone
+        variables = node_variables(tokens, checkpoints=self._settings.checkpoints_folder, cores=host.cores)
+        try:
+            self._hosts.start(host, job, words, variables)
+        except HostProblem as error:
+            raise SystemAway(str(error)) from error
+
+    def _away(self, parts: Parts, problems: Mapping[str, str]) -> set[str]:
+        """Return the hosts of which nothing is known: they do not answer, or were taken out of the cluster."""
+        return {*problems, *parts.hosts} - {host.label for host in self._hosts.all if host.label not in problems}
+
+    def _end_others_of_a_failed(self, parts: Parts) -> None:
+        """A node that could not start leaves the others waiting for it in vain."""
+        failed = [one for one in parts.by_host.values() if _failed_early(one)]
+        running = [host for host in self._hosts.all if _is_running(parts.by_host.get(host.label))]
+        if failed and running:
+            self._hosts.end(running, lambda host: parts.by_host[host.label])
+
+
+def parts_of(answers: Answers) -> list[Parts]:
+    """Return the attempts of which any host lists a part."""
+    found: dict[str, dict[str, HostJob]] = defaultdict(dict)
+    hosts: dict[str, Sequence[str]] = {}
+    for label, answer in answers.items():
+        for job in answer.jobs:
+            if job.machine < len(job.hosts) and job.hosts[job.machine] == label:
+                hosts[job.attempt] = job.hosts
+                found[job.attempt][label] = job
+    return [Parts(attempt, hosts[attempt], found[attempt]) for attempt in sorted(hosts)]
+
+
+def job_of(parts: Parts, away: Collection[str]) -> SystemJob:
+    """Return the parts as one job: it is over once all of them are. ``away``: hosts that do not answer."""
+    started = [one for one in parts.by_host.values() if one.state != HostJobState.PLANNED]
+    missing = [label for label in parts.hosts if _is_missing(parts.by_host.get(label))]
+    is_known = not any(label in away for label in missing)
+    states = {one.state for one in started}
+    job = SystemJob(
+        parts.attempt,
+        parts.attempt,
+        JobState.RUNNING,
+        hosts=tuple(parts.hosts),
+        started_at=max((one.started_at or 0.0 for one in started), default=None),
+    )
+    if states == {HostJobState.OVER} and is_known:
+        return _ended(job, started, parts)
+    if any(label not in away for label in missing) and HostJobState.OVER not in states:
+        sentence = "it is being started."
+        return replace(job, state=JobState.PENDING, sentence=sentence, started_at=None, is_incomplete=True)
+    return job
+
+
+def _is_missing(job: HostJob | None) -> bool:
+    return job is None or job.state == HostJobState.PLANNED
+
+
+def _ended(job: SystemJob, ended: Sequence[HostJob], parts: Parts) -> SystemJob:
+    over = replace(job, state=JobState.OVER, is_kept=True)
+    failed = [one for one in ended if one.exit_code != 0]
+    if not failed:
+        return replace(over, end_sentence="The nodes ended.", exit_code=0)
+    part = next((one for one in failed if one.last_words), failed[0])
+    label = parts.hosts[part.machine]
+    if part.exit_code is None:
+        sentence = f"The node on {label} was gone when the server looked: the host was started anew, or it was killed."
+        return replace(over, end=EndKind.NODE_FAILED, end_sentence=sentence)
+    words = f": {part.last_words.rstrip('.')}" if part.last_words else ""
+    sentence = f"The node on {label} ended with exit code {part.exit_code}{words}."
+    return replace(over, end=EndKind.ENDED, end_sentence=sentence, exit_code=part.exit_code)
+
+
+def _is_running(job: HostJob | None) -> bool:
+    return job is not None and job.state == HostJobState.RUNNING
+
+
+def _failed_early(job: HostJob) -> bool:
+    is_early = job.started_at is not None and job.ended_at is not None and job.ended_at - job.started_at < EARLY_S
+    return job.state == HostJobState.OVER and bool(job.exit_code) and is_early
+
+
+def _named(problems: Mapping[str, str]) -> str:
+    return ", ".join(sorted(problems)[:3])

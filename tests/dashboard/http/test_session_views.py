@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import resolve
 
-from dashboard.http.session_views import takes_session
+from dashboard.http.signed_in import takes_session
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from dashboard.pages.sweeps import kept_columns
+from dashboard.pages.sweeps import views
 from runs.models import Run, Sweep, Trial
 from runs.status import Status
 from tests.cast import Cast, make_run, make_sweep
@@ -29,20 +29,20 @@ def ended_sweep(cast: Cast) -> Sweep:
 
 def test_columns_are_computed_once_and_anew_after_a_change(cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep, now, computed = ended_sweep(cast), timezone.now(), []
-    original = kept_columns.columns
-    monkeypatch.setattr(kept_columns, "columns", lambda *words: (computed.append(1), original(*words))[1])
-    first = kept_columns.columns_json(sweep, now)
-    assert kept_columns.columns_json(sweep, now) == first and len(computed) == 1
+    original = views.columns
+    monkeypatch.setattr(views, "columns", lambda *words: (computed.append(1), original(*words))[1])
+    first = views.columns_json(sweep, now)
+    assert views.columns_json(sweep, now) == first and len(computed) == 1
     sweep.cursor += 1  # as every change of a trial does
-    kept_columns.columns_json(sweep, now)
+    views.columns_json(sweep, now)
     assert len(computed) == 2
     Run.objects.filter(trial__sweep=sweep).first().save()  # type: ignore[union-attr]
-    kept_columns.columns_json(sweep, now)
+    views.columns_json(sweep, now)
     assert len(computed) == 3
 
 
 def test_nothing_is_kept_while_a_run_goes_on(cast: Cast) -> None:
     sweep, now = ended_sweep(cast), timezone.now()
     Run.objects.filter(trial__sweep=sweep, trial__number=1).update(ended_at=None, status=Status.RUNNING)
-    kept_columns.columns_json(sweep, now)
-    assert sweep.pk not in kept_columns._kept
+    views.columns_json(sweep, now)
+    assert sweep.pk not in views._kept

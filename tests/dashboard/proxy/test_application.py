@@ -14,7 +14,7 @@ from asgiref.testing import ApplicationCommunicator
 from channels.db import database_sync_to_async
 from django.test import Client, override_settings
 
-from dashboard.proxy import tunnels
+from dashboard.proxy import application
 from dashboard.proxy.application import AppProxy
 from dashboard.sockets import admission as door
 from dashboard.sockets import session_socket
@@ -50,7 +50,7 @@ def run(cast: Cast) -> Run:
 @pytest.fixture
 async def no_tunnel_left() -> AsyncIterator[None]:
     yield
-    for tunnel in tunnels.tunnels()._open.values():
+    for tunnel in application.tunnels()._open.values():
         tunnel.close("The test is over.")
     await asyncio.gather(*session_socket.concluding)
 

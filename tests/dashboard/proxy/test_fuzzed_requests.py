@@ -15,7 +15,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.utils import timezone
 from hypothesis import strategies as st
 
-from dashboard.proxy import tunnels
+from dashboard.proxy import application
 from dashboard.proxy.application import AppProxy
 from dashboard.sockets import session_socket
 from runs.models import Node, Run
@@ -155,7 +155,7 @@ def test_no_request_to_an_app_makes_the_proxy_fail(cast: Cast, run: Run) -> None
     async def tear_down() -> None:
         for task in tasks:
             task.cancel()
-        for tunnel in tunnels.tunnels()._open.values():
+        for tunnel in application.tunnels()._open.values():
             tunnel.close("The test is over.")
         await asyncio.gather(*session_socket.concluding, *tasks, return_exceptions=True)
         await node.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.audit import sinks
+from runs.audit import chain
 from runs.audit.acts import Act
 from runs.audit.chain import append
 from runs.audit.collectors import SyslogPlace, syslog_place
@@ -23,7 +23,7 @@ def test_a_row_is_a_message_with_its_facts(db: None, settings: Any, django_captu
         with django_capture_on_commit_callbacks(execute=True):
             row = append(Act(actor='a"]b', action="runs.stop", object="run 1", after={"run 1": {"status": "STOPPED"}}))
         message = collector.recv(65_536).decode()
-    assert message.startswith(f"<{sinks.PRIORITY}>1 {as_answer(as_written(row))['at']} ")
+    assert message.startswith(f"<{chain.PRIORITY}>1 {as_answer(as_written(row))['at']} ")
     data = re.search(r"\[trainyard@32473 (.*)\] \ufeff(.*)", message)
     assert data is not None and data[2] == '{"before":null,"after":{"run 1":{"status":"STOPPED"}}}'
     assert 'actor="a\\"\\]b"' in data[1] and f'hash="{row.hash}"' in data[1]

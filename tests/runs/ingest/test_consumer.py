@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from runs.ingest import housekeeping, rounds
+from runs.ingest import consumer, rounds
 from runs.ingest.consumer import Consumer
 from runs.logs.read import read_logs
 from runs.metrics import progress
@@ -331,10 +331,10 @@ def test_an_entry_that_fails_in_any_way_is_kept_aside_and_the_others_are_stored(
 
 def test_old_samples_and_what_came_for_deleted_runs_are_tidied_away(stage: Stage) -> None:
     now = 1e9
-    for at in (now - housekeeping.KEEP_SAMPLES_S - 1, now - 60):
+    for at in (now - consumer.KEEP_SAMPLES_S - 1, now - 60):
         NodeSample.objects.create(node_id=stage.node.pk, at=at, health={})
     Telemetry.objects.create(run_id="gone")
     Telemetry.objects.create(run_id=stage.run.pk)
-    housekeeping.prune(now)
+    consumer.prune(now)
     assert [row.at for row in NodeSample.objects.all()] == [now - 60]
     assert [row.run_id for row in Telemetry.objects.all()] == [stage.run.pk]

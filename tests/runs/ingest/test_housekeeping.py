@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from runs.ingest import housekeeping
-from runs.ingest.consumer import Consumer
+from runs.ingest.consumer import Consumer, Housekeeping
 from runs.metrics import progress
 from runs.metrics.models import Block, Segment
 from runs.models import Run
@@ -60,7 +59,7 @@ def test_small_batches_are_put_together_while_there_is_nothing_to_read(
 def test_under_load_nothing_is_compacted_until_too_much_has_come_together(
     deliver: Callable[[], str], consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(housekeeping.Housekeeping, "idle", lambda self: None)  # as if there never were a pause
+    monkeypatch.setattr(Housekeeping, "idle", lambda self: None)  # as if there never were a pause
     monkeypatch.setattr(compact, "BLOCKS", 2)
     monkeypatch.setattr(compact, "LAG_S", 0.0)
     monkeypatch.setattr(compact, "BEHIND_BATCHES", 5)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.media import read, store
-from runs.media.histograms import MAX_COMMON_BINS, Histogram, rebinned
+from runs.media.read import MAX_COMMON_BINS, Histogram, rebinned
 from runs.media.store import Item, Totals
 from runs.metrics import erase
 from runs.metrics.models import Media, Telemetry

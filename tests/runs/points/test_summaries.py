@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.metrics.models import Series
-from runs.points import summaries
-from runs.points.summaries import SeriesTable, Summary, fold
+from runs.points import store
+from runs.points.store import SeriesTable, Summary, fold
 from runs.points.tables import PointMatrix, SeriesGroup
 
 Batch = tuple[int, list[tuple[int, float, float]]]  # attempt, points
@@ -40,7 +40,7 @@ def test_a_summary_is_what_one_would_say_of_all_points_together(batches: list[Ba
     newest = max(range(len(everything)), key=lambda place: (*everything[place][:3], place))
     attempt, step, at, value = everything[newest]
     assert (row.last_attempt, row.last_step, row.last_time) == (attempt, step, at)
-    assert (row.last, row.last_text) == ((value, "") if math.isfinite(value) else (None, summaries.word_of(value)))
+    assert (row.last, row.last_text) == ((value, "") if math.isfinite(value) else (None, store.word_of(value)))
 
 
 @pytest.mark.django_db(databases="__all__")
@@ -51,7 +51,7 @@ def test_rows_are_made_read_and_saved() -> None:
         table.find([part.head])
         rows = [table.rows[key] for key in part.head.keys]
         fold(rows, 1, part)
-        summaries.save(rows)
+        store.save(rows)
     found = Series.objects.order_by("name").values_list(
         "name", "count", "first_step", "last_step", "min", "max", "firsts"
     )
@@ -72,7 +72,7 @@ def test_no_more_series_are_made_than_a_run_may_have() -> None:
 
 @pytest.mark.django_db(databases="__all__")
 def test_more_names_than_a_statement_takes_are_read_in_parts() -> None:
-    names = tuple(f"n{number}" for number in range(summaries.NAMES_PER_QUERY + 3))
+    names = tuple(f"n{number}" for number in range(store.NAMES_PER_QUERY + 3))
     with transaction.atomic():
         SeriesTable("run1").find([SeriesGroup(names, {})])
     again = SeriesTable("run1")

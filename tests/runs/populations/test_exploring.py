@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runs.populations.bandits import bandit, intervals
-from runs.populations.exploring import explored, fitted, moved
+from runs.populations.deciding import bandit, explored, fitted, intervals, moved
 from runs.populations.members import Member, Successor
 from trainyard.spec.sweeps.models import Dimension, Sampler
 

@@ -8,11 +8,10 @@ import pytest
 
 from runs.models.checks import CheckState
 from runs.placing.scheduling import Part, Placed
-from runs.preflight.machines import checks_of
 from runs.preflight.needs import Needs, checks_for
 from runs.preflight.nodes import CheckedNode
 from runs.preflight.pairs import broken_connections, connection_checks, unfit_in, version_checks
-from runs.preflight.vetting import checks_together, problems_of
+from runs.preflight.vetting import checks_of, checks_together, problems_of
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.machines import FolderState, Gpu, GpuFaults, Health, Inventory, PeerResult, SelfCheck
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 from runs import actions, reconcile
 from runs.metrics.models import Producer
 from runs.models import Attempt, Event, HeldSlot, Node, Run
-from runs.reconcile.late import EVERY_S as LATE_EVERY_S
+from runs.reconcile.loop import EVERY_S as LATE_EVERY_S
 from runs.status import Status
 from tests.cast import make_attempt, spec
 from tests.runs.reconcile.conftest import Yard

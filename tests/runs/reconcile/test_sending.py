@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.ingest.senders import AttemptDone, Entry, Senders
+from runs.ingest.rounds import AttemptDone, Entry, Senders
 from runs.metrics.models import Telemetry
 from runs.presenting.runs import run_documents
 from tests.runs.reconcile.conftest import Yard

@@ -10,7 +10,7 @@ from django.test import Client
 
 from runs import actions, reconcile
 from runs.ingest.dead_letters import Letters
-from runs.ingest.samples import store_samples
+from runs.ingest.rounds import store_samples
 from runs.metrics.models import DeadLetter, NodeSample
 from runs.models import JoinToken, Node
 from runs.models.access import digest_of

@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 
 from runs.models import AuditEntry, StorageKey
-from runs.reconcile.orders import order_for
+from runs.reconcile.desired import order_for
 from runs.secrets import store
 from runs.secrets.delivery import give
 from runs.secrets.key_stores import FileKeys, KeyProblem

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from runs.points.read import Curve
-from runs.sweeps.measuring import seconds_trained
+from runs.sweeps.observing import seconds_trained
 from runs.sweeps.pruning import Report, bracket_of, judge, rungs_of
 from trainyard.spec.sweeps import Objective, Pruner
 

@@ -14,8 +14,8 @@ from runs.metrics.models import Checkpoint, Telemetry
 from runs.models import Attempt, Placement, Run, RunTime
 from runs.status import Phase, Status
 from runs.time_use import sums
-from runs.time_use.reading import times_of
 from runs.time_use.split import NAMES, TimeUse
+from runs.time_use.sums import times_of
 from tests.cast import Cast, make_attempt, make_node, make_user, spec
 from tests.runs.api.conftest import Api
 from tests.runs.presenting.test_throughput import shown

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # plans.py stands beside the tes
 from plans import GIB, GPU, LINK, MIB, NODE, RATES, estimated, spec_of
 
 from trainyard.planner import NodeFacts, estimate
-from trainyard.planner.memory import MARGIN
+from trainyard.planner.estimating import MARGIN
 from trainyard.planner.results import Fit
 from trainyard.planner.roofline import COPIES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dashboard.up.shares import usable_cores
+from dashboard.up.processes import usable_cores
 from tests.servers import short_folder
 from tests.sshd import Sshd, running_hosts
 from tests.up_process import Up

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from workers.environments import recipes
+from workers.environments import builder
 from workers.environments.documents import BuildPlan, BuildProgress, words_of
 from workers.environments.pip_configuration import configuration, for_pip, for_uv
 from workers.environments.steps import BuildFailed, Steps
@@ -50,7 +50,7 @@ def plan(folder: Path, **changes: Any) -> BuildPlan:
 
 def test_uv_resolves_and_then_installs_part_by_part(tmp_path: Path) -> None:
     steps = Recorded(tmp_path)
-    recipes.uv_recipe(plan(tmp_path, requirements=["einops", "-r more.txt", "-c limits.txt"]), steps)
+    builder.uv_recipe(plan(tmp_path, requirements=["einops", "-r more.txt", "-c limits.txt"]), steps)
     assert [words[1:3] for words in steps.ran] == [
         ["venv", "--no-project"],
         ["pip", "compile"],
@@ -68,14 +68,14 @@ def test_uv_resolves_and_then_installs_part_by_part(tmp_path: Path) -> None:
 def test_a_lock_is_installed_as_it_stands_by_its_hashes(tmp_path: Path) -> None:
     steps = Recorded(tmp_path)
     (steps.code / "all.txt").write_text("numpy==2 --hash=sha256:aa\n")
-    recipes.uv_recipe(plan(tmp_path, kind="lock", file="all.txt"), steps)
+    builder.uv_recipe(plan(tmp_path, kind="lock", file="all.txt"), steps)
     assert len(steps.ran) == 2
     assert {"--require-hashes", "--no-deps"} <= set(steps.ran[1])
 
 
 def test_a_lock_of_uv_is_read_without_the_project_and_its_development_groups(tmp_path: Path) -> None:
     steps = Recorded(tmp_path, "numpy==2 --hash=sha256:aa\n")
-    recipes.uv_recipe(plan(tmp_path, kind="lock", file="sub/uv.lock"), steps)
+    builder.uv_recipe(plan(tmp_path, kind="lock", file="sub/uv.lock"), steps)
     assert {"export", "--frozen", "--no-dev", "--no-emit-project"} <= set(steps.ran[1])
     assert steps.ran[1][steps.ran[1].index("--project") + 1] == str(steps.code / "sub")
 
@@ -83,19 +83,19 @@ def test_a_lock_of_uv_is_read_without_the_project_and_its_development_groups(tmp
 def test_what_the_node_has_in_a_fitting_version_is_not_installed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recipes, "installed", lambda: ["package-0==0.0", "package-1==9.0", "torch==2.13.0+cpu"])
+    monkeypatch.setattr(builder, "installed", lambda: ["package-0==0.0", "package-1==9.0", "torch==2.13.0+cpu"])
     steps = Recorded(tmp_path, "package-0==0.0\npackage-1==1.0\n")
     packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
-    recipes.uv_recipe(plan(tmp_path, requirements=["package-1"], inherits=True), steps)
+    builder.uv_recipe(plan(tmp_path, requirements=["package-1"], inherits=True), steps)
     assert (steps.work / "overrides.txt").read_text() == "torch ; sys_platform == 'never'\n"
     assert (steps.work / "part.txt").read_text() == "package-1==1.0\n"
-    assert (packages / recipes.INHERITED).read_text()
+    assert (packages / builder.INHERITED).read_text()
 
 
 def test_without_uv_the_nodes_pip_does_it(tmp_path: Path) -> None:
     steps = Recorded(tmp_path)
-    recipes.pip_recipe(plan(tmp_path, uv="", requirements=["einops", "-r more.txt"]), steps)
+    builder.pip_recipe(plan(tmp_path, uv="", requirements=["einops", "-r more.txt"]), steps)
     assert steps.ran[0][1:3] == ["-m", "venv"]
     assert steps.ran[1][-3:] == ["einops", "-r", "more.txt"]
     assert steps.seen[-1] == "Building the environment: 2 of 2 packages"
@@ -111,7 +111,7 @@ def test_without_uv_the_nodes_pip_does_it(tmp_path: Path) -> None:
 )
 def test_what_only_uv_can_is_refused_in_words(tmp_path: Path, changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BuildFailed, match=sentence):
-        recipes.pip_recipe(plan(tmp_path, uv="", **changes), Recorded(tmp_path))
+        builder.pip_recipe(plan(tmp_path, uv="", **changes), Recorded(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_only_uv_can_is_refused_in_words(tmp_path: Path, changes: dict[str,
 )
 def test_conda_makes_the_whole_environment(tmp_path: Path, name: str, words: list[str]) -> None:
     steps = Recorded(tmp_path)
-    recipes.conda_recipe(plan(tmp_path, kind="conda", file="e.yml", conda=f"/opt/{name}"), steps)
+    builder.conda_recipe(plan(tmp_path, kind="conda", file="e.yml", conda=f"/opt/{name}"), steps)
     assert steps.ran == [[f"/opt/{name}", *words, "--prefix", f"{tmp_path}/env", "--file", "e.yml"]]
 
 

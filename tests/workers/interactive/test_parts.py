@@ -11,8 +11,8 @@ from trainyard.contract.sessions.documents import SessionOrder
 from trainyard.contract.statuses import Phase
 from workers.containers.documents import ContainerPlan, ContainerRuntime
 from workers.interactive.child import words_of
+from workers.interactive.forwarding import why_not_forwarded
 from workers.interactive.link import Sizes
-from workers.interactive.ports import why_not_forwarded
 from workers.rank_process.run import RankPlan
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.sessions import Sessions

@@ -14,7 +14,7 @@ from trainyard.spec import RecipeSpec, ScriptSpec, load_spec_file, parse_spec
 from trainyard.spec.models import CommunicationSpec
 from trainyard.spec.sweeps import parse_sweep
 from trainyard.spooling.frames import frames
-from workers.supervisor.ranks.launch_contracts import RankPlace, contract_variables
+from workers.supervisor.ranks.launch import RankPlace, contract_variables
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from pathlib import Path
 
@@ -15,9 +16,16 @@ from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.plain_files import open_plain
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, read_frames
 from workers.attempt.folder import AttemptFolder
-from workers.supervisor.records.lines import split_lines
 from workers.supervisor.records.rule_watch import RuleWatch
 
+ESCAPE = re.compile(r"\x1b\[([0-9;:]*)([@-~])")
+ERASE = re.compile(r"\x1b\[[02]?K")
+RESET = "\x1b[0m"
+LONGEST_STYLE = 64  # characters of escapes: who writes more without a reset gets the last of them
+
+Cell = tuple[str, str]  # a letter, and the escapes of its style
+LINE_LIMIT_BYTES = 64 * 1024
+LINE_EXTRA_BYTES = 16  # what a line costs beside its text: its time, and the lengths
 log = structlog.get_logger(__name__)
 
 READ_BYTES = 256 * 1024
@@ -151,3 +159,147 @@ def stream_offsets(path: Path) -> dict[str, int]:
                 assert isinstance(record, Logs)
                 stream = f"{record.rank} {record.stream}"
                 found[stream] = max(record.offset, found.get(stream, 0))
+
+
+# From the bytes that a program prints to lines of text.
+
+
+def split_lines(
+    data: bytes, *, is_final: bool = False, takes_state: bool = False, room_bytes: int = 2**62
+) -> tuple[list[str], int]:
+    """Return the whole lines in ``data`` and the number of bytes that they took.
+
+    A line that is not ended yet stays for the next time, unless ``is_final`` or it is over-long. Over-long lines are
+    cut into pieces of LINE_LIMIT_BYTES. Of what a progress bar overwrote with carriage returns that counts which a
+    terminal would show at the end. ``takes_state``: what it shows of a line that is not ended yet is a line, too.
+    No more lines are taken than have room, the first apart (an invalid byte becomes a character of three).
+    """
+    lines: list[str] = []
+    taken = 0
+    while taken < len(data):
+        end = data.find(b"\n", taken)
+        if end < 0:
+            rest = data[taken:]
+            if is_final or len(rest) >= LINE_LIMIT_BYTES:
+                piece = _piece(rest, is_whole=is_final)
+            elif takes_state:
+                piece, takes_state = _state(rest), False
+            else:
+                break
+            after = taken + len(piece)
+        elif end - taken > LINE_LIMIT_BYTES:
+            piece = _piece(data[taken:end], is_whole=True)
+            after = taken + len(piece)
+        else:
+            piece, after = data[taken:end], end + 1
+        if after == taken:
+            break
+        line = shown(piece.decode("utf-8", "replace"))
+        room_bytes -= len(line.encode()) + LINE_EXTRA_BYTES
+        if lines and room_bytes < 0:
+            break
+        lines.append(line)
+        taken = after
+    return lines, taken
+
+
+def _piece(data: bytes, *, is_whole: bool) -> bytes:
+    """Return the first LINE_LIMIT_BYTES of ``data``, less where that would cut in two what belongs together: what a
+    program wrote behind a carriage return, or a character of UTF-8."""
+    if len(data) <= LINE_LIMIT_BYTES and is_whole:
+        return data
+    piece = data[:LINE_LIMIT_BYTES]
+    if (start := piece.rfind(b"\r")) > 0:
+        return piece[:start]
+    for back in range(1, min(4, len(piece))):
+        if piece[-back] >= 0xC0:  # a character begins here; it has as many bytes as its first one says
+            return piece if back >= _length(piece[-back]) else piece[:-back]
+    return piece
+
+
+def _length(first: int) -> int:
+    return 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2
+
+
+def _state(rest: bytes) -> bytes:
+    """Return a line's bytes up to its last carriage return: what is behind it may be half of what is to come. Where it
+    has none but at its beginning it is taken whole."""
+    start = rest.rfind(b"\r")
+    piece = rest[:start] if start > 0 else rest
+    return piece if shown(piece.decode("utf-8", "replace")).strip() else b""
+
+
+# What a terminal would show of a line in which a program went back to its beginning, as progress bars do. Pure.
+#
+# A text that is written over a longer one leaves the longer one's end standing, unless the program erases it. Colours
+# stay with the letters that they were written with.
+
+
+def shown(line: str) -> str:
+    """Return what is seen of ``line`` at its end."""
+    if "\r" not in line:
+        return line
+    cells: list[Cell] = []
+    style = ""
+    for part in _seen(line.split("\r")):
+        style = _write(cells, part, style)
+    return _joined(cells)
+
+
+def _seen(parts: list[str]) -> list[str]:
+    """Return the parts of which something may be seen: a bar that is as long as ever hides all its states but one."""
+    found: list[str] = []
+    width = 0
+    for part in reversed(parts):
+        length = len(ESCAPE.sub("", part)) if "\x1b" in part else len(part)
+        is_erased = "\x1b" in part and ERASE.search(part) is not None
+        if length > width or is_erased or not found:
+            found.append(part)
+            width = max(width, length)
+        if is_erased:
+            break
+    return found[::-1]
+
+
+def _write(cells: list[Cell], part: str, style: str) -> str:
+    """Write from the first column on, and return the style that is left."""
+    column = place = 0
+    for escape in [*ESCAPE.finditer(part), None]:
+        text = part[place : escape.start() if escape else len(part)]
+        cells[column : column + len(text)] = [(letter, style) for letter in text]
+        column += len(text)
+        if escape is None:
+            break
+        place = escape.end()
+        if escape[2] == "K":
+            _erase(cells, column, escape[1])
+        elif escape[2] == "m":
+            style = "" if escape[1] in ("", "0") else _last(style + escape[0])
+    return style
+
+
+def _last(style: str) -> str:
+    """Return the last of the escapes, each whole."""
+    kept = style[-LONGEST_STYLE:]
+    start = kept.find("\x1b")
+    return kept[start:] if start >= 0 else ""
+
+
+def _erase(cells: list[Cell], column: int, how: str) -> None:
+    if how in ("", "0", "2"):
+        del cells[column:]
+    if how in ("1", "2"):
+        cells[:column] = [(" ", "")] * column
+
+
+def _joined(cells: list[Cell]) -> str:
+    while cells and cells[-1] == (" ", ""):
+        cells.pop()
+    out: list[str] = []
+    style = ""
+    for letter, own in cells:
+        if own != style:
+            out += [RESET, own] if style else [own]
+            style = own
+        out.append(letter)
+    return "".join(out) + (RESET if style else "")

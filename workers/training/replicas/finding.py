@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from workers.replicas.folders import RunMemory
+import torch
+import torch.distributed as dist
+
+from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
 from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
-from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, parse_manifest
+from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, StoredFile, parse_manifest
 from workers.training.checkpoints.pieces import Region
 from workers.training.checkpoints.reading import Reader, intersection, sha256_of
 from workers.training.checkpoints.restoring import Found, refuse_other_model
@@ -17,7 +22,8 @@ from workers.training.checkpoints.state import Parameters, is_same_mesh, regions
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
 from workers.training.group.agreement import gather_all
 from workers.training.replicas.last import with_random_states
-from workers.training.replicas.moving import Move, carry_out
+
+CHUNK_BYTES = 8 << 20  # that a rank holds of what it sends or receives
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +250,74 @@ def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[
             if key not in holders[name]:
                 moves.append(Move(name, min(first[holder] for holder in holders[name]), to))
     return moves
+
+
+# Parts of a state on their way between nodes when a training goes on: over the ranks' own connections.
+
+
+class Move(NamedTuple):
+    """A part goes from one rank to another."""
+
+    name: str
+    source: int
+    to: int
+
+
+def carry_out(
+    moves: list[Move], plan: ReplicaPlan, mark: Mark, manifest: Manifest, rank: int, device: torch.device
+) -> str:
+    """Send and receive what concerns this rank; return why a part could not be received, empty where all were."""
+    memory, problem = RunMemory(Path(plan.folder)), ""
+    for move in moves:
+        stored = manifest.files[move.name]
+        if rank == move.source:
+            path = next(folder / move.name for folder in memory.places(mark.name) if (folder / move.name).is_file())
+            _send(path, stored.bytes, move.to, device)
+        elif rank == move.to:
+            problem = _receive(memory, plan, mark, move, stored, device) or problem
+    return problem
+
+
+def _send(path: Path, num_bytes: int, to: int, device: torch.device) -> None:
+    with path.open("rb", buffering=0) as file:
+        left = num_bytes
+        while left:
+            data = bytearray(file.read(min(left, CHUNK_BYTES)))
+            data += bytes(min(left, CHUNK_BYTES) - len(data))  # it has shrunk meanwhile: its digest shows that
+            dist.send(torch.frombuffer(data, dtype=torch.uint8).to(device), dst=to)
+            left -= len(data)
+
+
+def _receive(
+    memory: RunMemory, plan: ReplicaPlan, mark: Mark, move: Move, stored: StoredFile, device: torch.device
+) -> str:
+    """Whatever goes wrong here, all that was sent is received: the sender waits for that."""
+    folder, problem = memory.own / mark.name, ""
+    digest, left = hashlib.sha256(), stored.bytes
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        MemoryFolder(memory.path, plan.limit_bytes).refuse_beyond_limit(stored.bytes)
+        file = (folder / f".{move.name}").open("wb", buffering=0)
+    except (OSError, NoRoom) as error:
+        file, problem = None, str(error)
+    while left:
+        chunk = torch.empty(min(left, CHUNK_BYTES), dtype=torch.uint8, device=device)
+        dist.recv(chunk, src=move.source)
+        data = chunk.cpu().numpy().data
+        digest.update(data)
+        left -= len(data)
+        if file is not None and not problem:
+            try:
+                if file.write(data) != len(data):
+                    problem = "the memory folder is full"
+            except OSError as error:
+                problem = str(error)
+    if file is not None:
+        file.close()
+        if not problem and digest.hexdigest() != stored.sha256:
+            problem = f"{move.name} did not arrive as it was taken: its SHA-256 differs"
+        if problem:
+            (folder / f".{move.name}").unlink(missing_ok=True)
+        else:
+            (folder / f".{move.name}").rename(folder / move.name)
+    return f"{move.name}: {problem}" if problem else ""

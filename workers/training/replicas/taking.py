@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from trainyard.contract.base import decode, encode
+from trainyard.contract.base import WireStruct, decode, encode
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
@@ -36,7 +36,6 @@ from workers.training.metrics import Metrics, facts_record
 from workers.training.replicas.board import Board, NotThere
 from workers.training.replicas.committing import commit
 from workers.training.replicas.interval import Interval
-from workers.training.replicas.messages import PartMessage, StateMessage
 from workers.training.replicas.snapshots import MemorySnapshot
 
 PARTS_TIMEOUT_S = 60.0
@@ -319,3 +318,25 @@ def refusing(plan: ReplicaPlan) -> Callable[[int, int], None]:
         folder.refuse_beyond_limit(num_bytes, freed=freed)
 
     return refuse
+
+
+# What ranks leave for each other on the board while a state goes into memory.
+
+
+class PartMessage(WireStruct):
+    """From each rank to rank 0: the note of its part, or why there is none."""
+
+    note: str = ""  # a ``PartNote`` as JSON
+    peer_problem: str = ""  # why the part does not lie on a second node
+    why: str = ""
+    is_final: bool = False  # nor will there be a part of any later state
+
+
+class StateMessage(WireStruct):
+    """From rank 0 to all: the manifest of the state, which is whole, or why it is given up."""
+
+    manifest: str = ""
+    stall_s: float = 0.0  # for which training stood still, on the slowest rank
+    num_copies: int = 0
+    why: str = ""
+    is_final: bool = False

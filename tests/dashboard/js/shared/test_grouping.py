@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.pages.compare.specs import group_text
+from dashboard.pages.compare.views import group_text
 from tests.dashboard.js.conftest import Ask
 
 pytestmark = pytest.mark.browser

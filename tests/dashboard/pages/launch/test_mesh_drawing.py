@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.launch.mesh_drawing import MAX_NODES, MAX_RANKS, NUM_COLOURS, draw
+from dashboard.pages.launch.plan import MAX_NODES, MAX_RANKS, NUM_COLOURS, draw
 from trainyard.spec import merge, parse_spec
 
 RECIPE: dict[str, Any] = {"name": "x", "task": {"recipe": "language-model"}}

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.pages.runs import csv_export as runs_csv
+from dashboard.pages.runs import views as runs_csv
 from dashboard.pages.runs import views as runs_table
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Project, Run, TrialRun, User, Workspace

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from runs.engines.kubernetes.api import Api
+from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.manifests import Origin
 from runs.engines.kubernetes.settings import KubernetesSettings, checked_settings, settings_of
-from runs.engines.kubernetes.system import KubernetesSystem
 from runs.engines.machine_system import MachineRequest
 from tests.kube.api_server import NAMESPACE, Kubernetes
 

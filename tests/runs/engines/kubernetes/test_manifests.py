@@ -10,8 +10,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from runs.engines.kubernetes.doctor import FOR_KUEUE, RIGHTS
 from runs.engines.kubernetes.manifests import Origin, job_of, release_of, secret_of, service_of
-from runs.engines.kubernetes.rights import FOR_KUEUE, RIGHTS
 from runs.engines.kubernetes.settings import checked_settings, settings_of
 from runs.engines.machine_system import MachineRequest
 from trainyard.contract.base import JsonObject

@@ -11,8 +11,8 @@ import pytest
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.doctor import examine
+from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.manifests import Origin
-from runs.engines.kubernetes.system import KubernetesSystem
 from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
 from tests.kube.api_server import Kubernetes
 from tests.runs.engines.kubernetes.conftest import ORIGIN, REQUEST, MakeSettings

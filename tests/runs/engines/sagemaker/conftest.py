@@ -9,9 +9,9 @@ import pytest
 
 from runs.engines.machine_system import MachineRequest
 from runs.engines.sagemaker.aws import Aws
+from runs.engines.sagemaker.engine import SageMakerSystem
 from runs.engines.sagemaker.request import Origin
 from runs.engines.sagemaker.settings import SageMakerSettings, checked_settings, settings_of
-from runs.engines.sagemaker.system import SageMakerSystem
 
 ORIGIN = Origin("0123456789ab", "cloud", "http://server:8000")
 REQUEST = MachineRequest("abc123", "a run", 2, 1, ["join_one", "join_two"], project="p", owner="ann")

@@ -16,8 +16,8 @@ from runs.engines.findings import Finding
 from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.doctor import examine
+from runs.engines.sagemaker.engine import SageMakerSystem
 from runs.engines.sagemaker.settings import checked_settings, settings_of
-from runs.engines.sagemaker.system import SageMakerSystem
 from tests.runs.engines.sagemaker.conftest import ORIGIN, REQUEST
 
 pytestmark = pytest.mark.extended  # moto takes seconds to start

@@ -7,8 +7,7 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState, SystemAway
-from runs.engines.slurm.jobs import job_of, parse_accounts, parse_jobs
-from runs.engines.slurm.reasons import sentence_of
+from runs.engines.slurm.jobs import job_of, parse_accounts, parse_jobs, sentence_of
 
 
 def job(**changes: Any) -> dict[str, Any]:

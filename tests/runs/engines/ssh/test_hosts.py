@@ -14,9 +14,9 @@ from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob
 from runs.engines.openssh import client
 from runs.engines.ssh import hosts as asking
+from runs.engines.ssh.engine import SshSystem
 from runs.engines.ssh.hosts import Hosts
 from runs.engines.ssh.settings import SshSettings, read_host
-from runs.engines.ssh.system import SshSystem
 from tests.sshd import Sshd, running_hosts
 
 pytestmark = pytest.mark.extended  # sshd, and a process for each question

@@ -9,9 +9,9 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway
+from runs.engines.ssh.engine import SshSystem
 from runs.engines.ssh.hosts import Answers, Hosts
 from runs.engines.ssh.settings import Host, SshSettings, checked_settings, read_host
-from runs.engines.ssh.system import SshSystem
 from trainyard.contract.calls.host_jobs import HostAnswer, HostJob, HostJobState
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcHHQfVXFFvOtDHcXNPTLfkOs4MjrHgqRaVYKxMKZXf"

@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.values.locations import PROTOCOLS, location_problem
-from workers.training.data.fetching.stores import PACKAGES
+from workers.training.data.fetching.fetch import PACKAGES
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from trainyard.contract.desired import CollectivePlan
-from workers.node.preflight.collective import Collective
+from workers.node.preflight.self_check import Collective
 
 
 def plans(port: int, world_size: int = 2) -> list[CollectivePlan]:

@@ -11,8 +11,7 @@ import pytest
 from tests.servers import Valkey
 from trainyard.contract.desired import Peer, ProbeRequest
 from workers.machine.gpu_faults import GpuFaultReader
-from workers.node.preflight.clock import clock_ahead_s
-from workers.node.preflight.self_check import SelfChecker
+from workers.node.preflight.self_check import SelfChecker, clock_ahead_s
 from workers.transport.valkey import connect
 
 

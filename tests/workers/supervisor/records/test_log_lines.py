@@ -8,9 +8,7 @@ import pytest
 
 from trainyard.contract.records import Begin
 from trainyard.spooling.writer import SpoolWriter, read_frames
-from workers.supervisor.records.lines import LINE_LIMIT_BYTES, split_lines
-from workers.supervisor.records.log_tail import READ_BYTES, LogTail
-from workers.supervisor.records.terminal import ESCAPE, shown
+from workers.supervisor.records.log_tail import ESCAPE, LINE_LIMIT_BYTES, READ_BYTES, LogTail, shown, split_lines
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from tests.workers.training.communication.little import compute_little
 from tests.workers.training.ranks import facts, measure_on
 from trainyard.planner import Rates
 from trainyard.spec import parse_spec
-from workers.training.communication.exchanges import bus_factor, make_exchange
-from workers.training.communication.ring import ring_all_reduce
+from workers.training.communication.exchanges import bus_factor, make_exchange, ring_all_reduce
 
 BETWEEN_ALL = ("all-reduce", "all-gather", "reduce-scatter", "ring", "parameter-server")
 

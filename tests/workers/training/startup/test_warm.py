@@ -7,7 +7,7 @@ import sys
 PROBE = """
 import json, os, sys
 from pathlib import Path
-from workers.forking.later_imports import import_module
+from workers.forking.zygote import import_module
 from workers.training.startup.warm import LATER_MODULES, warm
 warm()
 for name in LATER_MODULES:

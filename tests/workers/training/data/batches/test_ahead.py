@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from workers.training.data.batches.ahead import Ahead
+from workers.training.data.batches.feed import Ahead
 
 PATIENCE_S = 20
 

@@ -17,7 +17,7 @@ from tests.workers.training.data.file_server import FileServer, serve_files
 from trainyard.formats.addresses import HOSTS
 from workers.training.data import progress
 from workers.training.data.fetching import fetch
-from workers.training.data.fetching import stores as fetch_stores
+from workers.training.data.fetching import fetch as fetch_stores
 from workers.training.data.fetching.problems import explained
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import SUFFIXES, local_files

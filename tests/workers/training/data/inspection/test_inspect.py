@@ -17,10 +17,9 @@ from PIL import Image
 from tests.workers.training.data.bringing import write_csv, write_image
 from trainyard.contract.base import convert
 from trainyard.contract.inspections import DatasetFacts
-from workers.training.data.inspection import table as inspect_table
-from workers.training.data.inspection import text as inspect_text
-from workers.training.data.inspection.inspect import MAX_BYTES, inspect, main
-from workers.training.data.inspection.request import InspectionRequest
+from workers.training.data.inspection import inspect as inspect_table
+from workers.training.data.inspection import inspect as inspect_text
+from workers.training.data.inspection.inspect import MAX_BYTES, InspectionRequest, inspect, main
 from workers.training.data.problems import DataProblem
 
 

@@ -5,7 +5,7 @@ import sys
 
 PROBE = """
 import structlog
-from workers.node.logs import configure_logs
+from workers.node.main import configure_logs
 configure_logs()
 try:
     {}["what is not there"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.servers import Valkey
 from tests.workers.conftest import started
 from tests.workers.control import ControlledNode
-from workers.forking.later_imports import LOOK_EVERY_S, LaterImports
+from workers.forking.zygote import LOOK_EVERY_S, LaterImports
 
 USES = "import sys; print('sklearn.datasets' in sys.modules); import sklearn.datasets"
 USES_NOT = "import sys; print('sklearn.datasets' in sys.modules)"

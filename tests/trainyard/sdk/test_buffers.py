@@ -12,7 +12,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.spooled import eventually, points, producers, told
-from trainyard.sdk import devices
+from trainyard.sdk import buffers
 from trainyard.sdk import run as sdk
 
 torch = pytest.importorskip("torch")
@@ -39,7 +39,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
         return queue
 
     monkeypatch.setattr("trainyard.sdk.buffers.is_remote", lambda value: getattr(value, "dtype", None) == torch.float32)
-    monkeypatch.setattr(devices, "event_on", event_on)
+    monkeypatch.setattr(buffers, "event_on", event_on)
     return queue
 
 
@@ -115,10 +115,10 @@ def test_a_gpu_that_fails_is_read_the_slow_way(spool: Path, queue: Queue, monkey
     def fail(device: Any) -> Any:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(devices, "event_on", fail)
+    monkeypatch.setattr(buffers, "event_on", fail)
     run = trainyard.init()
     run.log({"loss": torch.tensor(1.5)}, step=0)
-    monkeypatch.setattr(devices, "event_on", lambda device: queue)
+    monkeypatch.setattr(buffers, "event_on", lambda device: queue)
     monkeypatch.setattr(Queue, "query", fail)
     run.log({"loss": torch.tensor(2.5)}, step=1)
     run.finish()
@@ -127,7 +127,7 @@ def test_a_gpu_that_fails_is_read_the_slow_way(spool: Path, queue: Queue, monkey
 
 @pytest.mark.parametrize("value", [torch.tensor(1.0), torch.ones(3), 1.0, "text", None], ids=repr)
 def test_what_lies_in_memory_is_not_remote(value: Any) -> None:
-    assert not devices.is_remote(value)
+    assert not buffers.is_remote(value)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU that PyTorch can use")

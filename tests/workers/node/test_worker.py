@@ -12,8 +12,8 @@ import pytest
 from tests.workers.control import ControlledNode
 from tests.workers.web import Site, serve_site
 from trainyard.contract.keys import new_key
-from workers.node.checkpoints import sweep
 from workers.node.server_client import ServerClient
+from workers.node.worker import sweep
 from workers.transport.node_config import NodeConfig, checkpoints_root
 
 SCRIPT = """

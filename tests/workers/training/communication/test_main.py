@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workers.training.communication import sweeps
-from workers.training.communication.sweeps import NUM_SWEEPS, Sweeps
+from workers.training.communication import main
+from workers.training.communication.main import NUM_SWEEPS, Sweeps
 
 CPU = torch.device("cpu")
 SECONDS = {"all-reduce": 1e-3, "ring": 3e-3}
@@ -21,9 +21,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         found.append((operation, repeats))
         return [SECONDS[operation]] * repeats
 
-    monkeypatch.setattr(sweeps, "make_exchange", lambda operation, size, device: operation)
-    monkeypatch.setattr(sweeps, "timed", timed)
-    monkeypatch.setattr(sweeps, "gather_all", lambda own: [own, [[2 * one for one in times] for times in own]])
+    monkeypatch.setattr(main, "make_exchange", lambda operation, size, device: operation)
+    monkeypatch.setattr(main, "timed", timed)
+    monkeypatch.setattr(main, "gather_all", lambda own: [own, [[2 * one for one in times] for times in own]])
     return found
 
 
@@ -41,15 +41,15 @@ def test_every_repeat_is_made_whoever_asks_how_often(made: list[tuple[str, int]]
 
 def test_lines_go_through_the_medians(made: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     turns = iter([5e-3, 2e-3, 9e-3, 1e-3, *[7e-3] * 16] * 2)
-    monkeypatch.setattr(sweeps, "timed", lambda operation, repeats, device: [next(turns) for _ in range(repeats)])
-    monkeypatch.setattr(sweeps, "gather_all", lambda own: [own])
+    monkeypatch.setattr(main, "timed", lambda operation, repeats, device: [next(turns) for _ in range(repeats)])
+    monkeypatch.setattr(main, "gather_all", lambda own: [own])
     found = Sweeps(["ring"], [1000], 20, CPU)
     assert found.points() == {"ring": [(1000, 7e-3)]}
     assert found.lines() == {"ring": (0.0, pytest.approx(1000 / 7e-3))}
 
 
 def test_who_watches_hears_how_far_it_is(made: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeps, "REPORT_PERIOD_S", 0.0)
+    monkeypatch.setattr(main, "REPORT_PERIOD_S", 0.0)
     said: list[str] = []
     Sweeps(["ring"], [1024], 3, CPU, said.append).points()
     assert said == [f"{number} of 3 sweeps over all sizes" for number in (1, 2, 3)]

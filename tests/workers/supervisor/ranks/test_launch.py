@@ -5,7 +5,7 @@ import json
 import pytest
 
 from trainyard.spec import SpecError, parse_spec
-from workers.supervisor.ranks.launch_contracts import RankPlace, contract_variables
+from workers.supervisor.ranks.launch import RankPlace, contract_variables
 
 PLACE = RankPlace(3, 4, 1, 2, master="10.0.0.1:29500", workers=["10.0.0.1:1", "10.0.0.1:2", "10.0.0.2:1", "10.0.0.2:2"])
 

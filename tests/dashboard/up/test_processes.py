@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.up.shares import shares, usable_cores, usable_gpus
+from dashboard.up.processes import shares, usable_cores, usable_gpus
 
 
 def test_one_node_has_everything() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from trainyard.contract.reports import RankStall
 from workers.supervisor.hangs import watch
-from workers.supervisor.hangs.connections import LASTING_TRIES, LEAST_TRIES, unacknowledged
+from workers.supervisor.hangs.watch import LASTING_TRIES, LEAST_TRIES, unacknowledged
 
 CUT = """
 import os, socket, subprocess, sys, time
-from workers.supervisor.hangs.connections import unacknowledged
+from workers.supervisor.hangs.watch import unacknowledged
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 server = socket.create_server(("127.0.0.1", 0))
 near = socket.create_connection(server.getsockname())
