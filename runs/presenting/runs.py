@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.utils import timezone
 
@@ -12,18 +12,20 @@ from runs.ingest import troubles
 from runs.metrics import progress
 from runs.metrics.models import Telemetry
 from runs.models import Placement, Run
+from runs.models.recoveries import Recovery
 from runs.points import read
 from runs.presenting import endings, groups, server_state, slow_ranks, unsent
 from runs.presenting.newest import Newest, newest_of, newest_of_all
-from runs.presenting.restarts import restarts_document, rewind_documents
 from runs.presenting.stamps import stamp
 from runs.presenting.throughput import Throughput, throughputs
 from runs.reconcile.judge import INCOMPLETE
+from runs.recovery.words import num_lost
 from runs.status import FINAL, Phase, Status
 from runs.time_use.split import TimeUse
 from runs.time_use.sums import times_shown, times_written
-from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument, SeriesSummary
+from trainyard.contract.answers.runs import Lamp, Lamps, LeftOutNode, Restarts, Rewind, RunDocument, SeriesSummary
 from trainyard.contract.limits import CONTACT_LOST_S
+from trainyard.spec.sections.restarts import RestartRules
 from trainyard.spec.values.durations import words_of
 
 GREEN, AMBER, RED, GREY = "green", "amber", "red", "grey"
@@ -328,3 +330,47 @@ def share_done(facts: Facts) -> float | None:
     if facts.status == Status.SUCCEEDED:
         return 1.0
     return min(1.0, max(0, facts.step or 0) / facts.steps) if facts.steps else 0.0
+
+
+# The restarts of a run as people and programs see them.
+
+
+def rewind_documents(run: Run) -> list[Rewind]:
+    return [
+        {
+            "to_step": one.to_step,
+            "first": one.first,
+            "last": one.last,
+            "at": stamp(datetime.fromtimestamp(one.at, UTC)),
+            "by": one.by,
+            "rule": one.rule,
+        }
+        for one in run.known_rewinds.entries
+    ]
+
+
+def restarts_document(run: Run, now: datetime) -> Restarts:
+    recovery = run.restarts
+    rules = RestartRules.of(run.spec)
+    return {
+        "max": rules.max,
+        "used": recovery.number if now.timestamp() - recovery.failed_at <= rules.window_s else 0,
+        "total": recovery.total,
+        "due_at": stamp(run.recover_at),
+        "left_out": [] if run.is_final else _left_out(recovery, now),
+        "source": recovery.source,
+        "from_step": recovery.from_step if recovery.source else None,
+        "steps_lost": num_lost(recovery) if recovery.source else None,
+    }
+
+
+def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutNode]:
+    return [
+        {
+            "node": one.name,
+            "why": one.why,
+            "until": stamp(datetime.fromtimestamp(one.until, UTC)),
+            "is_excluded": one.is_excluded,
+        }
+        for one in recovery.left_out_at(now.timestamp())
+    ]

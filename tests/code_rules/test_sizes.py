@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST_LINES_IN_FILE = 400
+MOST_LINES_IN_FILE = 600
 MOST_LINES_IN_FUNCTION = 60
 MOST_CHARACTERS_IN_LINE = 120
 PACKAGES = ("trainyard", "workers", "runs", "dashboard", "benchmarks", "examples", "tests")

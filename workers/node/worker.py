@@ -21,14 +21,16 @@ from trainyard import __version__
 from trainyard.contract.base import encode
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect, Question
-from trainyard.contract.keys import down_key, stream_key, up_key
+from trainyard.contract.keys import down_key, session_key, stream_key, up_key
 from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
 from trainyard.contract.locks import unlock
 from trainyard.contract.machines import Health, HealthSample
 from trainyard.contract.node_status import NodeStatus
 from trainyard.contract.seals import frames_scope, mac, question_scope, seal, session_scope
-from trainyard.contract.sessions.documents import Attach, SessionOrder
+from trainyard.contract.sessions.documents import Attach, FrameKind, SessionEnd, SessionOrder
+from trainyard.contract.sessions.frames import Frame, FrameLock
 from trainyard.spooling.held_folder import remove_tree
+from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_lost_names
 from workers.machine.gpu_faults import GpuFaultReader
 from workers.machine.health import HealthReader
@@ -42,13 +44,47 @@ from workers.node.preparation.environments import Environments
 from workers.node.preparation.standby import Standby
 from workers.node.server_client import ServerClient
 from workers.node.server_clock import ServerClock
-from workers.node.sessions import SessionStarter
 from workers.node.zygote_keeper import ZygoteKeeper
 from workers.sandbox.node import Isolation
+from workers.transport.control_socket import Request, send_request, socket_path
 from workers.transport.desired_reader import DesiredReader
 from workers.transport.node_config import NodeConfig, checkpoints_root, store_config
 from workers.transport.trust import Trust
 from workers.transport.valkey import connect
+
+# Passes the wish for a session on to the supervisor of its attempt, or reports why there is none.
+
+
+class SessionStarter:
+    def __init__(
+        self, config: NodeConfig, client: redis.Redis, folder_of: Callable[[str], AttemptFolder | None]
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._folder_of = folder_of
+
+    def start(self, order: SessionOrder) -> None:
+        if problem := self._problem_of(order):
+            log.info("session.refused", session=order.session, attempt=order.attempt, problem=problem)
+            self._refuse(order, problem)
+
+    def _problem_of(self, order: SessionOrder) -> str:
+        """Have the supervisor start the session; return why it does not, empty where it does."""
+        folder = self._folder_of(order.attempt)
+        known = folder.order() if folder is not None else None
+        if folder is None or known is None or (known.run, known.fence) != (order.run, order.fence):
+            return f"Node {self._config.name} has no such attempt."
+        answer = send_request(socket_path(folder.path), Request(do="attach", fence=order.fence, session=order))
+        if answer is None:
+            return f"The supervisor of the attempt on node {self._config.name} does not answer."
+        return answer.error
+
+    def _refuse(self, order: SessionOrder, problem: str) -> None:
+        end = SessionEnd(code="refused", sentence=problem)
+        frame = Frame(0, 1, FrameKind.ENDED, encode(end).encode())
+        data = FrameLock(self._config.key, order.session, "up").lock(frame)
+        self._client.xadd(session_key(self._config.id, order.session, "up"), {"d": data}, id="1-0", nomkstream=True)
+
 
 # Checkpoints of runs that were deleted go from the disk: the server says which those are, nobody guesses.
 

@@ -10,7 +10,7 @@ import pytest
 from runs import actions, reconcile
 from runs.metrics.models import Telemetry
 from runs.models import Event, HeldSlot, Node, Run
-from runs.presenting.restarts import restarts_document
+from runs.presenting.runs import restarts_document
 from runs.recovery.failing import RESTART_REST_LIMIT_S
 from runs.recovery.policy import LEFT_OUT_S
 from runs.recovery.returning import is_behind

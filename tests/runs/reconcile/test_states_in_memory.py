@@ -12,7 +12,7 @@ from runs.ingest.validation.records import incoming
 from runs.metrics.models import Series
 from runs.models import Event, Placement, Run
 from runs.presenting.checkpoints import memory_sentence
-from runs.presenting.restarts import restarts_document
+from runs.presenting.runs import restarts_document
 from runs.status import Phase
 from tests.checkpoints import saved, tell
 from tests.runs.reconcile.conftest import Yard

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from workers.training.strategies.synchronization.clocks import Clocks
+from workers.training.strategies.synchronization.parameter_server import Clocks
 
 
 def clocks(*ranks: int, max_staleness: int = 2) -> Clocks:

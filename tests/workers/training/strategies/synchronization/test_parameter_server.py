@@ -13,8 +13,7 @@ from torch import nn
 from tests.workers.control import until
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
 from tests.workers.training.strategies.synchronization.test_local_sgd import tell_weights
-from workers.training.strategies.synchronization.clocks import Clocks
-from workers.training.strategies.synchronization.parameter_server import Server, ServerLost, remove_worker
+from workers.training.strategies.synchronization.parameter_server import Clocks, Server, ServerLost, remove_worker
 
 BOUND = 2
 
@@ -57,7 +56,7 @@ def let_rank_1_wait_in_step_1() -> None:
 
 
 def ignore_staleness() -> None:
-    from workers.training.strategies.synchronization.clocks import Clocks
+    from workers.training.strategies.synchronization.parameter_server import Clocks
 
     let_rank_1_wait_in_step_1()
     Clocks.wait = lambda self, rank: self._lead(rank)  # type: ignore[method-assign]
