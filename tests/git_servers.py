@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import free_port
 from tests.sshd import need_sshd, sshd_program
 

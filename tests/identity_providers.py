@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.saml_answers import pair
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 
 ROOT = Path(__file__).resolve().parents[1]
 LANES = 3  # most parts wait a good deal for processes of theirs: three keep two cores busy

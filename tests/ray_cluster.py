@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import free_port, short_folder
 
 PATIENCE_S = 240.0

@@ -20,7 +20,7 @@ import psutil
 
 from dashboard.home import LONGEST_SOCKET_PATH
 from dashboard.setup.machine import find_postgres_folder
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from dashboard.up.valkey import server_command, wait_until_it_answers
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import free_port, short_folder
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scancel", "scontrol", "sinfo")

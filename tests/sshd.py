@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import free_port, short_folder
 
 PATIENCE_S = 15.0

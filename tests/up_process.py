@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests import migrated
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ import redis
 from benchmarks.stack import valkey
 from dashboard.home import socket_path, tls_folder
 from dashboard.tls import folder
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from trainyard.rest.trust import AUTHORITIES
 
 Measure = Callable[[redis.Redis], float]

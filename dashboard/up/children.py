@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboard.up.output import Console, Lines, LogFile
+from dashboard.up.parent_death import tethered
 from trainyard import lifeline
 
 ROOT = Path(__file__).resolve().parents[2]
 LOOK_EVERY_MS = 200
 LAST_WORDS_S = 2.0  # as long is a grandchild listened to that goes on writing into the pipe
-PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 STEADY_S = 10.0  # a child that lived as long starts again after the first pause
@@ -157,35 +156,6 @@ class Child:
 async def _has_ended(task: asyncio.Task[None], timeout_s: float) -> bool:
     done, _ = await asyncio.wait({task}, timeout=timeout_s)
     return bool(done)
-
-
-# `python tether.py PARENT SIGNAL COMMAND…`: become the command, and get SIGNAL when the parent dies, however it dies.
-#
-# The parent-death signal survives exec, so a program that knows nothing of us is tied as well. It follows the
-# *thread* that started us: whoever starts children with this must do it from a thread that lives as long as the
-# process. This file is run by its path, without the package around it, and imports as little as it can: it costs 15
-# ms.
-
-
-def tethered(command: list[str], death_signal: int = signal.SIGKILL) -> list[str]:
-    """Return ``command`` tied to this process. Where there is no parent-death signal (macOS) it stays as it is."""
-    if sys.platform != "linux":
-        return command
-    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(int(death_signal)), *command]
-
-
-def main() -> None:
-    parent, death_signal, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    import ctypes
-
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
-    if os.getppid() != parent:  # it died before we were tied
-        sys.exit(f"{command[0]}: the parent is gone")
-    os.execvp(command[0], command)
-
-
-if __name__ == "__main__":
-    main()
 
 
 # One life of a child: a process, a thread that reads its output, and a future for how it ended.

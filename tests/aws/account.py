@@ -15,7 +15,7 @@ import boto3
 import httpx
 import msgspec
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import free_port
 from tests.up_process import ROOT
 

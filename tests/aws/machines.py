@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 
 KEYS = {"AWS_ACCESS_KEY_ID": "of-the-role", "AWS_SECRET_ACCESS_KEY": "of-the-role"}
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import psutil
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import short_folder
 from tests.up_process import OURS, ROOT, Up, new_home, wait_until
 from tests.whole.runs import Document, Yard

@@ -14,7 +14,6 @@ AS_RANKS = (
     "workers/rank_process/",
     "workers/progress/",
     "workers/environments/builder.py",
-    "workers/environments/builder.py",
 )
 # Where folders that ranks write are at hand.
 BESIDE_RANKS = (
@@ -52,7 +51,7 @@ ALLOWED = {
     r"os\.open\(os\.devnull|/proc/|\bproc / |PROC / |table\.read_text": "the kernel's",
     r"store\.py: (os\.(open|utime)\(self\._?(path|desc)|\(?folder( / 'store'\))?\.(mkdir|chmod))": OWN,
     r"socket_path\(|self\.folder\.spool\.is_dir": OWN,
-    r"(joined|joining|exit)_path\(.*\)\.(exists|stat)\(\)|stacks\.py: path\.exists": LOOK,
+    r"(joined|joining|exit)_path\(.*\)\.(exists|stat)\(\)|hangs/watch\.py: path\.exists": LOOK,
     r"^workers/supervisor/records/log_tail\.py: .*\.glob\(": "lists a folder whose name is the node's",
     r"^workers/supervisor/container\.py: ": "an archive or folder that the node's operator named",
     r"^workers/supervisor/ranks/containers\.py: ": "variables beside the ranks' folders, and the machine's devices",

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.kube.objects import Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"

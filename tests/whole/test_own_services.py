@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from dashboard.up.valkey import server_program
 from tests.servers import free_port, short_folder, start_postgresql
 from tests.up_process import Up, new_home

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import short_folder
 from tests.up_process import OURS, ROOT, Up, wait_until
 from tests.whole.runs import Yard, example

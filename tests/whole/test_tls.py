@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import short_folder
 from tests.up_process import ROOT, Up, new_home, wait_until
 from tests.whole.runs import Yard, example

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from packaging.requirements import Requirement
 
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 from tests.servers import short_folder
 from tests.up_process import OURS, Up
 

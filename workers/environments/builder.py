@@ -144,10 +144,6 @@ def version_of(folder: Path) -> str:
     return ""
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # How an environment is built with each installer: which programs run, one after the other.
 #
 # uv resolves first and then installs part by part, so that somebody who waits sees how far it is. A lock is installed
@@ -332,3 +328,7 @@ def conda_recipe(plan: BuildPlan, steps: Steps) -> None:
     steps.run([plan.conda, *own, "--prefix", plan.target, "--file", plan.file], variables)
     number = len(list((Path(plan.target) / "conda-meta").glob("*.json")))
     steps.count(number, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -94,10 +94,6 @@ def receive(channel: socket.socket) -> tuple[bytes, int] | None:
     return data, descriptors[0]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # Modules that the warm process imports once a rank has used them, so that the next rank finds them there.
 #
 # A rank that ends leaves a mark for each module of LATER_MODULES that it had imported. Only names of that list are
@@ -134,3 +130,7 @@ def import_module(name: str) -> None:
         traceback.print_exc()
     gc.collect()
     gc.freeze()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

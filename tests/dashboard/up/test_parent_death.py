@@ -8,14 +8,14 @@ import sys
 import psutil
 import pytest
 
-from dashboard.up import children as tether
+from dashboard.up import parent_death as tether
 from tests.up_process import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
 
 PARENT = """
 import subprocess, sys, time
-from dashboard.up.children import tethered
+from dashboard.up.parent_death import tethered
 child = subprocess.Popen(tethered(["sleep", "60"]))
 print(child.pid, flush=True)
 time.sleep(60)

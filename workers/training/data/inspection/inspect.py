@@ -184,10 +184,6 @@ def main() -> None:
     json.dump(answer, sys.stdout, allow_nan=False)
 
 
-if __name__ == "__main__":
-    main()
-
-
 # Facts of text: how it begins, and its size.
 
 
@@ -338,3 +334,7 @@ class InspectionRequest:
             if type(value) is not expected:
                 raise ValueError(f"task.data.{name} must be {expected.__name__}, not {value!r}")
         return cls(**given)  # type: ignore[arg-type]  # each was just looked at
+
+
+if __name__ == "__main__":
+    main()

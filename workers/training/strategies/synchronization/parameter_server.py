@@ -1,7 +1,7 @@
 """Asynchronous training: rank 0 holds the weights, every rank pushes gradients to it and pulls weights from it.
 
 Source: Li et al. 2014, "Scaling Distributed Machine Learning with the Parameter Server", section 2; the bound on
-staleness is that of ``clocks.py``.
+staleness is that of ``Clocks``.
 
 Each gradient that arrives is one step of the server's optimizer. It is the mean over its worker's rows alone, so that
 the N living workers take N steps where a synchronous training takes one: each has a learning rate of 1/N (the linear
