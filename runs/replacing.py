@@ -1,4 +1,4 @@
-"""Ending an attempt in order so that another one takes its place: without a node, or from an earlier step.
+"""Ending an attempt gracefully so that another one takes its place: without a node, or from an earlier step.
 
 The ranks are asked to end as for a pause; the run is not paused then, but placed again at once.
 """

@@ -1,4 +1,4 @@
-"""Ending the ranks of a run in order, for good, for a pause or for other nodes: who wants it, and the words for it."""
+"""Ending the ranks of a run gracefully, for good, a pause or other nodes: who wants it, and the words for it."""
 
 from __future__ import annotations
 

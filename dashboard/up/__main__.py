@@ -152,7 +152,7 @@ def result_of(work: asyncio.Task[int], processes: Processes) -> int:
         return work.result()
     if isinstance(error, CannotStart):
         processes.console.say(str(error))
-    else:  # a mistake of ours: show all of it, and still stop in order
+    else:  # a mistake of ours: show all of it, and still stop gracefully
         processes.console.say("".join(traceback.format_exception(error)))
     return 1
 

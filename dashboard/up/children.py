@@ -178,7 +178,7 @@ class Process:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
             cwd=ROOT, pass_fds=descriptors,
-            start_new_session=True,  # Ctrl-C is for us alone: we stop the children, in order
+            start_new_session=True,  # Ctrl-C is for us alone: we stop the children gracefully
         )  # fmt: skip
         self.pid = self._process.pid
         threading.Thread(target=self._attend, name=f"attend {self.pid}", daemon=True).start()

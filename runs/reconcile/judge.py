@@ -73,7 +73,7 @@ class Verdict:
 
 
 class End(NamedTuple):
-    """What a run whose ranks are to end in order is while they do, and what it becomes."""
+    """What a run whose ranks are to end gracefully is while they do, and what it becomes."""
 
     during: Status
     outcome: Status

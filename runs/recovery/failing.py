@@ -108,7 +108,7 @@ def outcome_of_failure(
 
 
 def _ended_sooner(run: Run, sentence: str, failure: AttemptFailure) -> Outcome:
-    """What was to end in order, to go on later, has ended by a failure from which it can go on all the same."""
+    """What was to end gracefully, to go on later, has ended by a failure from which it can go on all the same."""
     is_pause = run.wanted == Wanted.PAUSE
     status, code = (Status.PAUSED, "paused") if is_pause else (Status.QUEUED, "preempted")
     doing = "It was being paused" if is_pause else "It was making room for another run"

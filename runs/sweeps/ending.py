@@ -1,5 +1,5 @@
-"""Ending runs of trials in order, and trials with them. A trial leaves its state by compare-and-set: whoever repeats a
-step after a restart changes nothing twice."""
+"""Ending runs of trials gracefully, and trials with them. A trial leaves its state by compare-and-set: whoever repeats
+a step after a restart changes nothing twice."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class CauseClass(StrEnum):
     COLLECTIVE_TIMEOUT = "collective-timeout"
     HANG = "hang"  # no step, or a collective that only some ranks entered
     GPU_FAULT = "gpu-fault"  # Xid, ECC, a GPU that fell off the bus
-    INTERRUPTED = "interrupted"  # the node was shut down in order
+    INTERRUPTED = "interrupted"  # the node was shut down gracefully
     PREEMPTED = "preempted"  # a run of higher priority needed the nodes
     RESIZED = "resized"  # the run goes on, on another number of nodes
     TIME_LIMIT = "time-limit"

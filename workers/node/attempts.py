@@ -309,7 +309,7 @@ class Attempts:
         log.info("attempt.not_started", attempt=order.attempt, code=code)
 
     def _finish_dead(self, folder: AttemptFolder) -> None:
-        # It may have ended in order meanwhile: it writes its final report before it lets go of the lock.
+        # It may have ended gracefully meanwhile: it writes its final report before it lets go of the lock.
         if not folder.is_ended() and folder.lock_holder() is None:
             finish_dead(folder, self._standstills.killed.get(folder.attempt, ""))
 

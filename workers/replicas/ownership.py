@@ -1,6 +1,6 @@
 """Whose a memory folder is, and the removal of those whose node is gone.
 
-A node worker that ends in order gives its memory back. One that is killed for good cannot, and its folder would keep
+A node worker that ends gracefully gives its memory back. One that is killed for good cannot, and its folder would keep
 memory of the machine until the next boot. So each node worker holds a lock in its own folder, and removes the folders
 of other nodes of the same user where nobody does.
 """

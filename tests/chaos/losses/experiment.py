@@ -107,7 +107,7 @@ class Experiment:
     # The end.
 
     def settle(self, patience_s: float = 90.0) -> bool:
-        """End everything in order, and wait until the server has what it was promised. False when that never came."""
+        """End everything gracefully, and wait until the server has what it was promised. False when that never came."""
         self._have_second_attempts()
         time.sleep(0.5)
         for run in self.runs:
