@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
 from runs import actions
 from runs.access import Forbidden, NotFound, get_cluster, get_node, visible_clusters
 from runs.actions.estimates import plans_of
-from runs.models import Cluster, Dataset, Membership, Project, Role, Run
+from runs.models import Dataset, Membership, Project, Role, Run
 from runs.reconcile.placing import schedule
 from runs.status import Status
 from tests.cast import Cast, make_node, make_run, make_user, spec
@@ -142,11 +138,3 @@ def test_the_page_changes_them_and_the_launch_form_offers_no_other(shut_out: Cas
     assert 'name="projects" value="vision" checked' in text
     client.post("/nodes/clusters/local/edit/", {"name": "local", "projects": ["default"]})
     assert [one.name for one in shut_out.cluster.projects.all()] == ["default"]
-
-
-def test_todays_sites_go_on_every_project_has_every_cluster_after_the_migration(cast: Cast) -> None:
-    Project.objects.create(name="vision")
-    Cluster.objects.create(name="lab")
-    cast.cluster.projects.clear()
-    import_module("runs.migrations.0010_clusters_of_projects").let_all(apps, SimpleNamespace(connection=connection))
-    assert all(cluster.projects.count() == 2 for cluster in Cluster.objects.all())

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.db import connection
 from django.utils import timezone
 
 from runs.actions.checking import check_launch
@@ -28,7 +24,6 @@ from trainyard.spec import SpecError, parse_spec
 pytestmark = pytest.mark.django_db
 MakeRun = Callable[..., Run]
 CODE = "a" * 64
-migration = import_module("runs.migrations.0059_run_in_container")
 
 
 def in_container(container: Any = "registry.example/train:1", **changes: Any) -> dict[str, Any]:
@@ -117,11 +112,3 @@ def test_a_launch_is_refused_where_the_nodes_with_podman_can_never_hold_it(cast:
         f"environment.container: only 1 of the 2 nodes of cluster local has Podman, {words}. Of these"
     )
     assert "resources.nodes 2 is more than this cluster has" in why
-
-
-def test_runs_that_wait_during_the_upgrade_get_it_from_their_specs(make_run: MakeRun) -> None:
-    wanted = {make_run(spec=in_container()).pk, make_run(spec=in_container({"file": "Containerfile"})).pk}
-    others = [make_run(spec=in_container("")), make_run(), make_run(spec=in_container(), status=Status.FAILED)]
-    migration.fill(apps, SimpleNamespace(connection=connection))
-    assert set(Run.objects.filter(in_container=True).values_list("pk", flat=True)) == wanted
-    assert not Run.objects.filter(pk__in=[run.pk for run in others], in_container=True).exists()

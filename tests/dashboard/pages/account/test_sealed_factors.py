@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from django.apps import apps
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
@@ -18,22 +16,15 @@ from runs.actions import make_sign_in_link
 from runs.identity.factor_seeds import read_seed, seal_seed
 from runs.identity.provider_calls import ProviderTokens, lock_tokens, open_tokens
 from runs.identity.providers import Provider, SignInSettings
-from runs.models import User
 from runs.secrets import store
 from runs.secrets.key_stores import KeyProblem
 from tests.cast import Cast
 from tests.dashboard.pages.account.test_security import AsUser, code_of, come, set_up
 from tests.runs.identity.test_checking import session_of
 from tests.runs.identity.test_claims import provider
-from trainyard.contract.locks import lock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
-migration = import_module("runs.migrations.0054_sealed_factors")
 TOKENS = ProviderTokens("an-access-token", "a-refresh-token", 7.0)
-
-
-class Editor:
-    connection = connection
 
 
 @pytest.fixture(autouse=True)
@@ -81,29 +72,6 @@ def test_the_seed_of_an_app_that_gave_no_code_yet_is_sealed_too(as_user: AsUser,
     assert factors.open_seed(cast.mate, sealed) not in dump()
     with pytest.raises(KeyProblem):
         factors.open_seed(cast.owner, sealed)
-
-
-def older(user: User) -> str:
-    """Store a factor and a session's tokens as the version before did; return the seed."""
-    seed = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
-    locked = lock(migration._factor_lock(), migration.SCOPE, migration.Hidden(seed)).locked
-    Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data={"secret": locked})
-    return seed
-
-
-def test_what_an_older_version_locked_works_after_the_migration_and_before_it_again(cast: Cast, corp: Provider) -> None:
-    seed = older(cast.mate)
-    row = session_of(cast, corp, TOKENS).provider_session
-    row.locked = lock(migration._session_lock(), f"{row.provider} {row.subject}", TOKENS).locked
-    row.save()
-    migration.seal(apps, Editor)
-    migration.unseal(apps, Editor)
-    migration.seal(apps, Editor)
-    row.refresh_from_db()
-    assert open_tokens("corp", "7", row.locked) == TOKENS
-    client = Client()
-    come(client, cast.mate)
-    assert client.post("/sign-in/second/", {"code": code_of(seed)})["Location"] == "/runs/"
 
 
 def test_a_rotation_wraps_them_too_while_people_sign_in(
