@@ -1,0 +1,18 @@
+"""Which sets of real data are on every node. What makes their samples is in ``builtin``, which takes long to import."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+TABLES = {
+    "breast-cancer": "load_breast_cancer",
+    "iris": "load_iris",
+    "wine": "load_wine",
+    "diabetes": "load_diabetes",
+}
+BUILTIN = ("digits", *TABLES)
+
+
+def builtin_version() -> str:
+    """Return what the content of these sets depends on."""
+    return importlib.metadata.version("scikit-learn")
