@@ -22,6 +22,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.failures.ranks import is_clean
+from trainyard.failures.signs import Standing
 from trainyard.formats.words import listed
 
 STOP_LIMIT_S = 20.0  # a failed run does not wait longer than this for its other nodes to stop
@@ -138,13 +139,18 @@ def _pausing(case: Case) -> Verdict:
     does not."""
     if case.has_go:
         fatal = [failure for failure in failures(case)[0] if failure.code != UNASKED]
-        if fatal:
+        if not all(map(_was_asked_by_another, fatal)):
             return _failing(case, fatal)
         if all(_has_finished(case, part) for part in case.parts):
             return _finishing(case, ())
         if _can_do_without(case, [part.node for part in case.parts if part.is_silent]):
             return _leaving_behind(case)
     return _stopping(case)
+
+
+def _was_asked_by_another(failure: Failure) -> bool:
+    """Whether the rank ended with one that was asked to, before its own node had heard of it."""
+    return (failure.cause_class, failure.standing) == (CauseClass.KILLED, Standing.WAITED)
 
 
 def _can_do_without(case: Case, silent: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from runs.refused import Refused
 from tests.runs.reconcile.conftest import Yard
 from tests.runs.reconcile.test_stopping import stopped, wanted
 from tests.voices import rank
+from trainyard.failures.ranks import STOPPED_WITH_ANOTHER
 
 SIGTERM = 15
 
@@ -108,6 +109,20 @@ def test_a_run_that_fails_while_it_is_paused_has_failed(yard: Yard) -> None:
     yard.tick()
     assert yard.tick() == "FAILED"
     assert yard.run.reason_code == "rank-failed"
+
+
+def test_a_rank_that_hears_of_the_pause_from_another_one_has_not_failed(yard: Yard) -> None:
+    yard.start()
+    pause(yard)
+    yard.tick()
+    yard.say("ended", 0, **ended(0, saved={"step": 152, "saved": True}))
+    heard = {"code": "rank_killed", "sentence": "x", "evidence": {"rank": 1, "stderr": [STOPPED_WITH_ANOTHER]}}
+    yard.say(
+        "ended", 1, ranks=[rank(1, 9.0, exit_code=None, signal=SIGTERM)], reason=heard
+    )  # its node had not been told
+    yard.tick()
+    assert yard.tick() == "PAUSED"
+    assert yard.run.reason_sentence.startswith("Paused as asked: saved step 152")
 
 
 def test_a_start_is_paused_before_any_rank_is_there(yard: Yard) -> None:
