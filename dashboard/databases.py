@@ -24,7 +24,7 @@ def num_shards(text: str, databases: dict[str, Database]) -> int:
     """Return over how many ingest processes runs are spread. Raises ValueError for what is no such number."""
     if not text:
         return 1
-    if not text.isdigit() or not 1 <= int(text) <= MAX_SHARDS:
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and 1 <= int(text) <= MAX_SHARDS):
         raise ValueError(f"INGEST_SHARDS is a number from 1 to {MAX_SHARDS}, not {text!r}.")
     if int(text) > 1 and "metrics" in databases:
         raise ValueError("INGEST_SHARDS above 1 needs PostgreSQL (DATABASE_URL): a SQLite file has one writer.")
@@ -33,7 +33,7 @@ def num_shards(text: str, databases: dict[str, Database]) -> int:
 
 def num_bytes(name: str, text: str, default: int) -> int:
     """Return a number of bytes, 0 for no limit. Raises ValueError for what is none."""
-    if text and not text.isdigit():
+    if text and not (text.isascii() and text.isdigit() and len(text) < 19):
         raise ValueError(f"{name} is a number of bytes, 0 for no limit, not {text!r}.")
     return int(text) if text else default
 

@@ -151,9 +151,10 @@ def limit_of(method: str, path: str) -> Limit | None:
 
 
 def _announced(headers: dict[bytes, bytes]) -> int | None:
-    """Return how long the body says that it is; None where it says nothing and comes until it ends."""
+    """Return how long the body says that it is, at least where it is above all limits; None where it says nothing and
+    comes until it ends."""
     length = headers.get(b"content-length", b"")
-    return int(length) if length.isdigit() and b"transfer-encoding" not in headers else None
+    return int(length[:18]) if length.isdigit() and b"transfer-encoding" not in headers else None
 
 
 def _too_large(limit: int) -> str:

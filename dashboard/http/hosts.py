@@ -61,7 +61,7 @@ def proxy_users(text: str) -> frozenset[int]:
     found = set()
     for word in filter(None, map(str.strip, text.split(","))):
         try:
-            found.add(int(word) if word.isdigit() else pwd.getpwnam(word).pw_uid)
+            found.add(int(word) if word.isascii() and word.isdigit() and len(word) < 11 else pwd.getpwnam(word).pw_uid)
         except KeyError:
             raise ValueError(f"FORWARDED_ALLOW_USERS names {word!r}, and this machine has no such user.") from None
     return frozenset(found)

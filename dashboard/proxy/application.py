@@ -268,7 +268,8 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
     path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
-    if length and (not length.isdigit() or int(length) > MAX_BODY_BYTES):
+    is_number = length.isascii() and length.isdigit() and len(length) < 19
+    if length and not (is_number and int(length) <= MAX_BODY_BYTES):
         raise Refusal(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
     passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token)
     return Outgoing(

@@ -13,7 +13,7 @@ from runs.actions.people.ways_in import end_rows
 from runs.identity.provider_calls import MAX_ANSWER_BYTES, TIMEOUT_S, places_of
 from runs.identity.providers import Provider
 from runs.models import BrowserSession
-from trainyard.contract.base import BadDocument, JsonObject, decode
+from trainyard.contract.base import BadDocument, JsonObject, clean, decode
 from trainyard.rest.http_clients import outside_client
 
 log = structlog.get_logger(__name__)
@@ -53,7 +53,7 @@ def _verified(provider: Provider, token: str) -> JsonObject:
         key = next((one for one in keys.keys if one.key_id == header.get("kid")), None)
         if key is None or header.get("alg") not in ALGORITHMS:
             raise BadLogout("its key is not the provider's")
-        return jwt.decode(
+        claims: JsonObject = jwt.decode(
             token,
             key=key,
             algorithms=ALGORITHMS,
@@ -62,6 +62,8 @@ def _verified(provider: Provider, token: str) -> JsonObject:
             leeway=60,
             options={"require": ["iss", "aud", "iat"]},
         )
+        cleaned: JsonObject = clean(claims)
+        return cleaned
     except (PyJWTError, ValueError, TypeError) as error:
         raise error if isinstance(error, BadLogout) else BadLogout(type(error).__name__) from error
 

@@ -171,6 +171,14 @@ async def test_a_request_and_its_answer_pass(cast: Cast, run: Run, no_tunnel_lef
     await node.close()
 
 
+@pytest.mark.parametrize("length", ["\xb2", "-1", "9" * 5000])
+async def test_a_length_that_is_none_is_not_passed_on(cast: Cast, run: Run, length: str, no_tunnel_left: None) -> None:
+    host, cookie, _ = await entered(cast, run)
+    headers = {"cookie": cookie, "origin": f"http://{host}", "content-length": length}
+    asked = ApplicationCommunicator(AppProxy(), scope_of("http", host, "/", headers))
+    assert (await answer_of(asked))[0] == 413
+
+
 @pytest.mark.parametrize("path", [b"/\xff", b"/a\r\nx: y", b"/a b"])
 async def test_an_address_that_is_none_is_not_passed_on(
     cast: Cast, run: Run, path: bytes, no_tunnel_left: None

@@ -175,6 +175,14 @@ def forged() -> str:
     return jwt.encode(claims, other, algorithm="RS256", headers={"kid": "k1"})
 
 
+def test_a_name_that_no_database_takes_ends_nothing(cast: Cast, corp: Provider, keys: None) -> None:
+    row = session_of(cast, corp, ProviderTokens("a"))
+    for name in ("\ud800", "7\0"):
+        assert end_at_providers_word(corp, logout_token(sub=name)) == 0
+        assert end_at_providers_word(corp, logout_token(sid=name)) == 0
+    assert is_there(row)
+
+
 @pytest.mark.parametrize(
     "token",
     [

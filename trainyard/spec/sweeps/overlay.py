@@ -68,8 +68,8 @@ def _with_argument(document: JsonObject, path: str, value: str) -> JsonObject:
     if not isinstance(arguments, list):
         raise SpecError([Problem(path, "needs task.arguments to be a list")])
     changed = list(arguments)
-    if option.isdigit():
-        if int(option) >= len(changed):
+    if option.isascii() and option.isdigit():
+        if len(option) > 9 or int(option) >= len(changed):
             raise SpecError([Problem(path, f"the base spec has {len(changed)} arguments, counted from 0")])
         changed[int(option)] = value
     elif not option.startswith("-"):

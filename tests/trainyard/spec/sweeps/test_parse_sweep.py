@@ -121,6 +121,12 @@ def test_arguments_and_variables_are_laid_over_a_script() -> None:
     assert base["task"]["arguments"][1] == "1", "the base stays as it was"  # type: ignore[index]
 
 
+@pytest.mark.parametrize("place", ["\u00b2", "9" * 5000])
+def test_a_place_of_an_argument_that_is_none_is_refused(place: str) -> None:
+    with pytest.raises(SpecError):
+        overlay({"name": "s", "task": {"script": "a.py", "arguments": ["x"]}}, {f"task.arguments.{place}": "y"})
+
+
 def test_a_trial_is_named_after_its_sweep_and_further_seeds_differ() -> None:
     spec = parse_sweep(sweep(seeds=2))
     one, two = (trial_document(spec, BASE, 7, {"train.learning_rate": 0.01}, seed) for seed in (0, 1))
