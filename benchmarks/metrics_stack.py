@@ -44,7 +44,7 @@ class MetricsStack:
 
     def make_run(self, name: str = "bench") -> Run:
         from runs.models import Cluster, Project, Run
-        from runs.status import Status
+        from runs.values.status import Status
 
         project, cluster = Project.objects.get(name="default"), Cluster.objects.get(name="local")
         spec = {"name": name, "resources": {"nodes": 1}, "task": {"recipe": "language-model"}}
@@ -55,7 +55,7 @@ class MetricsStack:
     def make_attempt(self, run: Run) -> Attempt:
         """Return an attempt of ``run`` that is placed on the node, which may then send its frames."""
         from runs.models import Attempt, Placement
-        from runs.status import Phase
+        from runs.values.status import Phase
 
         fence = run.next_fence()
         attempt = Attempt.objects.create(run=run, number=fence, fence=fence, world_size=1)
@@ -72,7 +72,7 @@ class MetricsStack:
 
     def num_points(self, run_ids: list[str]) -> int:
         """Return how many points of these runs are committed."""
-        from runs.metrics.models import Telemetry
+        from runs.records.metrics.models import Telemetry
 
         return sum(Telemetry.objects.filter(run_id__in=run_ids).values_list("num_points", flat=True))
 
@@ -125,9 +125,9 @@ def _filled(home: Path, socket: Path, client: redis.Redis) -> MetricsStack:
 
     set_up_django()
     open_database()
-    from runs.access import user_of_token
     from runs.actions import create_token
     from runs.models import Cluster, Node
+    from runs.rights.access import user_of_token
     from trainyard.contract.keys import new_key
 
     person = owner()

@@ -67,7 +67,7 @@ class Ticks(ThreadStep):
     """Ticks."""
 
     def make(self) -> Any:
-        from runs.reconcile.clock import tick_clock
+        from runs.life.reconcile.clock import tick_clock
 
         return tick_clock()
 
@@ -76,7 +76,7 @@ class Watch(ThreadStep):
     """Looks at what live runs log."""
 
     def make(self) -> Any:
-        from runs.watching.clock import watch_clock
+        from runs.life.watching.clock import watch_clock
 
         return watch_clock()
 
@@ -103,7 +103,7 @@ class Listener(ThreadStep):
     """Receives the hints of supervisors with a new report."""
 
     def make(self) -> Any:
-        from runs.reconcile.hints import Hints
+        from runs.life.reconcile.hints import Hints
 
         return Hints()
 
@@ -112,7 +112,7 @@ class ProviderChecks(ThreadStep):
     """Asks identity providers whether people may stay signed in."""
 
     def make(self) -> Any:
-        from runs.identity.checking import check_clock
+        from runs.people.identity.checking import check_clock
 
         return check_clock()
 
@@ -121,7 +121,7 @@ class AuditToCollector(ThreadStep):
     """Sends rows of the audit to a collector, where the settings name one."""
 
     def start(self, parent: Any) -> None:
-        from runs.audit.otlp import start_clock
+        from runs.rights.audit.otlp import start_clock
 
         self.thread = start_clock()
 

@@ -11,8 +11,8 @@ from django.templatetags.static import static
 from dashboard import databases, logs, places
 from dashboard.home import embedded_valkey_url, home_path, secret_key, serves_tls, tls_folder
 from dashboard.http import hosts
-from runs.audit.collectors import collector, syslog_place
-from runs.identity.providers import read_settings
+from runs.people.identity.providers import read_settings
+from runs.rights.audit.collectors import collector, syslog_place
 from trainyard.contract.keys import CONTROL_QUEUE, broker_url
 from trainyard.rest.http_clients import spare_loopback
 
@@ -63,7 +63,7 @@ INSTALLED_APPS = [
     "channels",
     "ninja",  # for the scripts and styles of /api/v1/docs, which would come from somebody else's server otherwise
     "runs",
-    "runs.metrics",
+    "runs.records.metrics",
     "dashboard",
 ]
 MIDDLEWARE = [

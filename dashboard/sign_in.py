@@ -32,10 +32,10 @@ def link_for(username: str | None, *, without_second_factor: bool = False) -> st
     open_database()
     from django.conf import settings
 
-    from runs.audit.acts import Act
-    from runs.audit.recording import OK, record
-    from runs.identity import second_factor
     from runs.models import User
+    from runs.people.identity import second_factor
+    from runs.rights.audit.acts import Act
+    from runs.rights.audit.recording import OK, record
 
     user = User.objects.filter(username=username, is_active=True).first() if username else owner()
     if user is None:

@@ -6,7 +6,7 @@ from django.urls import include, path
 from dashboard.pages.account import sign_in
 from dashboard.pages.account import views as account
 from runs.api import api
-from runs.scim.views import scim
+from runs.people.scim.views import scim
 
 # What no route answers, and what a view refuses by raising, looks like every other page.
 handler404 = "dashboard.pages.errors.not_found"

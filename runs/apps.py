@@ -8,8 +8,8 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from runs.audit.changes import watch_rows  # these import the models, which are there only now
-        from runs.audit.sign_ins import watch_sign_ins
+        from runs.rights.audit.changes import watch_rows  # these import the models, which are there only now
+        from runs.rights.audit.sign_ins import watch_sign_ins
 
         watch_rows()
         watch_sign_ins()

@@ -6,9 +6,9 @@ from celery import shared_task
 from django.db import transaction
 from django.utils import timezone
 
-from runs import reconcile
 from runs.engines import control_hints
 from runs.engines.control_hints import SCHEDULE, ReconcileHint, ScheduleHint
+from runs.life import reconcile
 from trainyard.contract.keys import RECONCILE_RUN
 
 TASKS = frozenset((RECONCILE_RUN, SCHEDULE))

@@ -6,8 +6,8 @@ from itertools import groupby
 
 import numpy as np
 
-from runs.points.blocks import Part, encode_block
-from runs.points.tables import PointMatrix, SeriesGroup
+from runs.records.points.blocks import Part, encode_block
+from runs.records.points.tables import PointMatrix, SeriesGroup
 
 
 def block_of(parts: list[Part]) -> bytes:

@@ -26,7 +26,7 @@ from runs.models import (
     Trial,
     User,
 )
-from runs.status import FINAL, Phase, Status
+from runs.values.status import FINAL, Phase, Status
 from trainyard.contract.keys import new_key
 from trainyard.contract.statuses import TrialState
 

@@ -78,7 +78,7 @@ EXTENDED = {
     "browser": Tests(["-m", "extended"], ["tests/browser"], {}),
     "whole": Tests(["-m", "whole and extended", *ALONE], ["tests/whole"], {}),
 }
-HALF = ("tests/runs/api", "tests/runs/ingest", "tests/runs/reconcile")  # of the tests with a database
+HALF = ("tests/runs/api", "tests/runs/ingest", "tests/runs/life/reconcile")  # of the tests with a database
 DATABASE = {
     "PostgreSQL 1": Tests(["-m", "django_db and not whole"], list(HALF), {"TRAINYARD_TEST_DATABASE": "postgresql"}),
     "PostgreSQL 2": Tests(

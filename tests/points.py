@@ -72,7 +72,7 @@ def difference(expected: Points, stored: Points) -> Difference:
 
 def stored_points(run: str) -> Points:
     """Everything of the run that lies in this process's store, also what a newer attempt hides."""
-    from runs.points.charts.series import raw
+    from runs.records.points.charts.series import raw
 
     return gathered(
         (key_of(run, curve.attempt, curve.name, curve.labels), rows(*(curve.columns[kind] for kind in COLUMNS)))

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 from onelogin.saml2.constants import OneLogin_Saml2_Constants as Saml
 from onelogin.saml2.utils import OneLogin_Saml2_Utils
 
-from runs.identity.providers import Provider
+from runs.people.identity.providers import Provider
 
 ISSUER = "https://id.example.com/saml"
 BEARER = "urn:oasis:names:tc:SAML:2.0:cm:bearer"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from django.utils import timezone
 
-from runs.metrics.codec import Columns
-from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.points import store
+from runs.records.metrics.codec import Columns
+from runs.records.metrics.models import Telemetry
+from runs.records.points import store
 
 START_S = 1_700_000_000.0
 

@@ -24,6 +24,6 @@ def wait_for_compaction(path: Path, patience_s: float = PATIENCE_S) -> bool:
 
 def compact_now() -> None:
     """Compact everything that is stored, in this process. No ingest may run: the store has one writer."""
-    from runs.points.compaction.compactor import Compactor
+    from runs.records.points.compaction.compactor import Compactor
 
     Compactor().finish()

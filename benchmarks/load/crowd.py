@@ -135,8 +135,8 @@ def _datasets(name: str, projects: list[Project], cluster: Cluster, count: int) 
 
 
 def _tokens(person: User, count: int) -> None:
-    from runs.ids import new_id
     from runs.models import Token
+    from runs.values.ids import new_id
 
     Token.objects.bulk_create(
         Token(user=person, name=f"token {number}", digest=new_id() * 3) for number in range(count)
@@ -205,8 +205,8 @@ def _tags(number: int, count: int) -> list[str]:
 
 def _history(nodes: list[Node], projects: list[Project]) -> None:
     """An attempt on a node and two events for each run, and what ingest knows of it."""
-    from runs.metrics.models import Series, Telemetry
     from runs.models import Attempt, Event, Placement, Run
+    from runs.records.metrics.models import Series, Telemetry
 
     ids = list(Run.objects.filter(project__in=projects).order_by("pk").values_list("pk", "status"))
     fields = {"number": 1, "fence": 1, "world_size": 2}

@@ -202,7 +202,7 @@ def tick_costs(pending: int, server: psutil.Process | None) -> dict[str, float]:
 def tick_s(server: psutil.Process | None, times: int = 5) -> float:
     from django.utils import timezone
 
-    from runs.reconcile.loop import tick
+    from runs.life.reconcile.loop import tick
 
     before, start = used_s(server), time.process_time()
     for _ in range(times):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.load.generate import SEED, Points, noisy, series_names
-from runs.metrics.codec import Columns
-from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.points import store
-from runs.points.compaction.compactor import compact_run
+from runs.records.metrics.codec import Columns
+from runs.records.metrics.models import Telemetry
+from runs.records.points import store
+from runs.records.points.compaction.compactor import compact_run
 
 ROWS_PER_BATCH = 1 << 20
 PRODUCER = f"{1:032x}"

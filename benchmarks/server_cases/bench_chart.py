@@ -114,7 +114,7 @@ def one_request(place: MetricsStack, runs: list[Run], peer: Answers) -> Row:
 
 def read_raw(runs: list[Run]) -> float:
     """Return the milliseconds in which all points of NAME are read from the database into columns; the best of 3."""
-    from runs.points.read import raw
+    from runs.records.points.read import raw
 
     best = float("inf")
     for _ in range(3):

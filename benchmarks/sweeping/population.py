@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from runs.populations.deciding import Population, verdicts
-from runs.populations.members import Member
+from runs.sweeps.populations.deciding import Population, verdicts
+from runs.sweeps.populations.members import Member
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import Question
 from trainyard.spec.sweeps import SweepSpec, parse_sweep

@@ -10,8 +10,8 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, ResolverMatch, resolve
 from django.utils.decorators import sync_and_async_middleware
 
-from runs.audit.acts import Act, acting
-from runs.audit.recording import Subject, action_name, finish, is_act, object_name, subjects_of
+from runs.rights.audit.acts import Act, acting
+from runs.rights.audit.recording import Subject, action_name, finish, is_act, object_name, subjects_of
 
 
 @sync_and_async_middleware

@@ -22,7 +22,7 @@ from runs.api.machines.node_auth import Seal, node_of_seal
 from runs.api.metrics import points
 from runs.api.problems import database_away, problem
 from runs.api.training import bundles, local
-from runs.files import outputs
+from runs.records.files import outputs
 from runs.serving.database_away import is_away
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 

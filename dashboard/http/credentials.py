@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from dashboard.http.asgi import Scope
-from runs.access import users_of_tokens
 from runs.models import User
+from runs.rights.access import users_of_tokens
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from dashboard.http.asgi import Receive, Scope, Send
 from dashboard.http.body_limits import App
 from dashboard.http.credentials import bearer_of
-from runs.access import MACHINE_PREFIX, token_of_machine
 from runs.api.problems import problem
+from runs.rights.access import MACHINE_PREFIX, token_of_machine
 
 Address = tuple[str, int]
 SOCK_DIAG, BY_FAMILY, ANY = 4, 20, 0xFFFFFFFF  # linux/netlink.h, linux/sock_diag.h

@@ -23,9 +23,9 @@ from ninja.operation import PathView
 from runs.actions.people.ways_in import end_rows
 from runs.api.auth import SessionAuth
 from runs.api.problems import problem
-from runs.identity import second_factor
-from runs.identity.sessions import CONFIRMED_AT, SESSION_ROW, begin_session, use_session
 from runs.models import BrowserSession, User
+from runs.people.identity import second_factor
+from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW, begin_session, use_session
 from runs.privacy import consent
 from runs.serving.rates import TooManyRequests, claim
 

@@ -23,10 +23,10 @@ from dashboard.pages.shared.numbers import age_element
 from dashboard.pages.shared.run_rows import rows, run_url
 from dashboard.pages.shared.stencil import stencil
 from runs import actions
-from runs.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from runs.models import Job, Run
-from runs.ordered import first_rows
+from runs.models.ordered import first_rows
 from runs.presenting.listing import last_runs
+from runs.rights.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from trainyard.spec import SpecError
 
 LONGEST_WHAT = 200

@@ -9,7 +9,7 @@ from dashboard.pages.shared.badges import run_badge
 from dashboard.pages.shared.frame import page
 from dashboard.pages.shared.navigation import entries
 from dashboard.pages.sweeps.badges import sweep_badge
-from runs.ordered import first_rows
+from runs.models.ordered import first_rows
 from runs.presenting.listing import find_runs
 from runs.sweeps.reading import sweeps_of
 

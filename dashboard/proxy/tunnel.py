@@ -16,10 +16,10 @@ from dashboard.http.credentials import Credential, users_of
 from dashboard.sockets.admission import UNAVAILABLE, Question, admission
 from dashboard.sockets.session_link import NodeSilent, SessionLink
 from dashboard.sockets.session_socket import conclude, concluding
-from runs.access import Sight, why_not_enter
 from runs.interactive import opening
 from runs.interactive.app_tickets import AppPass
-from runs.refused import Refused
+from runs.rights.access import Sight, why_not_enter
+from runs.values.refused import Refused
 from trainyard.contract.base import decode
 from trainyard.contract.sessions.documents import (
     FRAME_BYTES,

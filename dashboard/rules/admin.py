@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dashboard.rules.kinds import PUBLIC, SIGNED_IN, Kind, Rule, site
-from runs.access import Permission
+from runs.rights.access import Permission
 
 STAFF, TABLE, READ_ONLY = Rule(Kind.STAFF), Rule(Kind.TABLE), Rule(Kind.READ_ONLY)
 NO_SUCH_ROW = STAFF._replace(is_there=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from dashboard.rules.kinds import Kind, Rule
-from runs.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
 from runs.models import Role
+from runs.rights.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
 
 
 class Caller(StrEnum):

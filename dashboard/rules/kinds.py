@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from runs.access import Permission
+from runs.rights.access import Permission
 
 
 class Kind(StrEnum):

@@ -16,7 +16,7 @@ from dashboard.rules.kinds import (
     own,
     site,
 )
-from runs.access import Permission as P
+from runs.rights.access import Permission as P
 
 RUN_PAGES = (
     "",

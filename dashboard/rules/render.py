@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dashboard.rules.callers import ROLE_OF, Caller, holders
-from runs.access import MEANINGS, PERMISSIONS_ON_CLUSTERS, Permission
 from runs.models import ClusterRole
+from runs.rights.access import MEANINGS, PERMISSIONS_ON_CLUSTERS, Permission
 
 COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]
 HEAD = """# Who may what

@@ -17,7 +17,7 @@ from dashboard.rules.kinds import (
     own,
     site,
 )
-from runs.access import Permission as P
+from runs.rights.access import Permission as P
 
 RUNS: dict[str, Rule] = {
     "GET /runs": lists(P.RUNS_READ),

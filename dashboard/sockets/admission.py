@@ -1,7 +1,7 @@
 """Permission to open a socket and to keep it open.
 
 The sockets that wait are checked as one batch, in a few queries however many there are: when all pages reconnect at
-once, and every few seconds for the sockets that are open. What a person may see is decided in runs.access.
+once, and every few seconds for the sockets that are open. What a person may see is decided in runs.rights.access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
-from runs.access import (
+from runs.people.identity import second_factor
+from runs.rights.access import (
     Permission,
     Sight,
     has_scope,
@@ -27,7 +28,6 @@ from runs.access import (
     sights,
     why_not_enter,
 )
-from runs.identity import second_factor
 
 log = structlog.get_logger(__name__)
 

@@ -19,9 +19,9 @@ from dashboard.sockets.feeds import Feed, Member, feed_of
 from dashboard.sockets.outbox import Outbox
 from dashboard.sockets.run_feed import RunFeed
 from dashboard.sockets.session_socket import SessionSocket
-from runs.access import Sight, projects_of_runs, projects_of_sweeps
-from runs.broadcast import OVERVIEW_GROUP, Message, run_group
-from runs.deltas.encoded import message_text
+from runs.records.deltas.encoded import message_text
+from runs.rights.access import Sight, projects_of_runs, projects_of_sweeps
+from runs.serving.broadcast import OVERVIEW_GROUP, Message, run_group
 
 PING = message_text({"type": "ping", "cursor": 0})
 log = structlog.get_logger(__name__)

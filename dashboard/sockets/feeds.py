@@ -16,9 +16,9 @@ from channels.layers import get_channel_layer
 
 from dashboard.sockets.admission import UNAVAILABLE
 from dashboard.sockets.outbox import Outbox
-from runs.access import Sight
-from runs.broadcast import Message
 from runs.presenting import server_state
+from runs.rights.access import Sight
+from runs.serving.broadcast import Message
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from runs.deltas.encoded import EncodedDelta, Steps, both, refetch
+from runs.records.deltas.encoded import EncodedDelta, Steps, both, refetch
 
 MAX_TEXTS = 128  # six seconds and more of what one run may send
 MAX_CHARS = 2_000_000  # four of the largest encoded deltas

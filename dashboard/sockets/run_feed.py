@@ -14,11 +14,11 @@ from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
-from runs.broadcast import Message
-from runs.deltas import changes
-from runs.deltas.delta import Delta
-from runs.deltas.encoded import EncodedDelta, encode, from_wire, message_text
-from runs.metrics import progress
+from runs.records.deltas import changes
+from runs.records.deltas.delta import Delta
+from runs.records.deltas.encoded import EncodedDelta, encode, from_wire, message_text
+from runs.records.metrics import progress
+from runs.serving.broadcast import Message
 from runs.serving.throttle import Throttle
 
 EVERY_S = 0.1  # between two messages with points

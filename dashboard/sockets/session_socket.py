@@ -20,10 +20,10 @@ from redis.exceptions import RedisError
 from dashboard.http.credentials import credential_of, users_of
 from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, Question, admission
 from dashboard.sockets.session_link import NodeSilent, SessionLink
-from runs.access import Sight, why_not_enter
 from runs.interactive import opening
 from runs.models import User
-from runs.refused import Refused
+from runs.rights.access import Sight, why_not_enter
+from runs.values.refused import Refused
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.seals import BadSeal
 from trainyard.contract.sessions.documents import (

@@ -138,10 +138,10 @@ def write_client(home: Path, url: str, actor: User) -> str:
     """
     from django.utils import timezone
 
-    from runs.access import MACHINE_PREFIX, token_of_machine
     from runs.actions import create_token
     from runs.models import Token
     from runs.models.access import digest_of
+    from runs.rights.access import MACHINE_PREFIX, token_of_machine
 
     now = timezone.now()
     Token.objects.filter(user=actor, name=THIS_MACHINE, expires_at__lt=now).delete()
@@ -159,9 +159,9 @@ def write_client(home: Path, url: str, actor: User) -> str:
 def revoke_client(home: Path) -> None:
     """End the token behind ``client.toml``, or that an older version wrote into it, and those that this machine had
     before it."""
-    from runs.access import token_of_machine
     from runs.models import Token
     from runs.models.access import digest_of
+    from runs.rights.access import token_of_machine
 
     try:
         secret = str(tomllib.loads((home / CLIENT).read_text()).get("token", ""))
@@ -176,8 +176,8 @@ def revoke_client(home: Path) -> None:
 def join_secret(node_home: Path, name: str, actor: User) -> str | None:
     """Return a join token for the node ``name``; None for one that has joined, is still known as such, and reaches
     Valkey as its own user."""
-    from runs import valkey_users
     from runs.actions import cluster_of_this_machine, new_join_token
+    from runs.rights import valkey_users
 
     node = _known_node(node_home)
     if node is not None and valkey_users.is_url_of(node, str(_stored(node_home).get("redis_url"))):
@@ -255,7 +255,7 @@ def num_shards() -> int:
 def live_runs(nodes: list[str]) -> tuple[list[str], int]:
     """Return the names of the live runs that have ranks on ``nodes``, and how many there are in all."""
     from runs.models import Run
-    from runs.status import PLACED
+    from runs.values.status import PLACED
 
     live = Run.objects.filter(status__in=list(PLACED))
     here = live.filter(attempts__ended_at=None, attempts__placements__node__name__in=nodes).distinct()

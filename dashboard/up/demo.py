@@ -76,7 +76,7 @@ def _submit(owner: Any, num_nodes: int) -> str:
 
 def _progress(run_id: str) -> Progress:
     from runs.models import Run
-    from runs.status import Status
+    from runs.values.status import Status
 
     run = Run.objects.get(pk=run_id)
     return Progress(run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED)
@@ -84,7 +84,7 @@ def _progress(run_id: str) -> Progress:
 
 def _summary(run_id: str) -> list[str]:
     from runs.models import Placement, Run
-    from runs.points.read import series_data
+    from runs.records.points.read import series_data
 
     run = Run.objects.get(pk=run_id)
     nodes = Placement.objects.filter(attempt__run=run).values_list("node__name", flat=True).distinct()

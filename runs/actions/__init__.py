@@ -83,7 +83,7 @@ from runs.actions.runs import (
 )
 from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
 from runs.actions.tracing import Trace, trace_run
-from runs.refused import Refused
+from runs.values.refused import Refused
 from trainyard.contract.limits import MAX_SLOTS
 
 __all__ = [

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from runs.access import Permission, require
-from runs.files.paths import bundle_path, bundles_locked
+from runs.inputs.repositories.pinning import PinnedCode, pin
+from runs.inputs.repositories.problems import RepositoryProblem
 from runs.models import CodeBundle, Project, User
 from runs.privacy.quota import require_room
-from runs.repositories.pinning import PinnedCode, pin
-from runs.repositories.problems import RepositoryProblem
+from runs.records.files.paths import bundle_path, bundles_locked
+from runs.rights.access import Permission, require
 from trainyard import bundle
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError
 

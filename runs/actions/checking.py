@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from runs.access import (
+from runs.actions.continuing import origin_problems
+from runs.inputs.datasets import resolve
+from runs.models import Cluster, CodeBundle, Node, Project, User
+from runs.placing.rooms import runs_containers
+from runs.rights.access import (
     Forbidden,
     NotFound,
     Permission,
@@ -19,11 +23,7 @@ from runs.access import (
     visible_clusters,
     visible_projects,
 )
-from runs.actions.continuing import origin_problems
-from runs.datasets import resolve
-from runs.models import Cluster, CodeBundle, Node, Project, User
-from runs.placing.rooms import runs_containers
-from runs.secrets.delivery import credentials_missing, missing_in
+from runs.rights.secrets.delivery import credentials_missing, missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
 from trainyard.spec.problems import show
 from trainyard.spec.sections.container import SECTION as CONTAINER

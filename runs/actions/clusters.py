@@ -12,8 +12,6 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from runs import broadcast
-from runs.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
 from runs.actions.people.handed_out import end_of
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.checks import SettingsError
@@ -22,13 +20,15 @@ from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.cluster_settings.guarded import problems as guarded_problems
 from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
 from runs.engines.offers import keep_offers
+from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
-from runs.preflight.beforehand import idle_nodes
-from runs.refused import Refused
-from runs.secrets.key_stores import KeyProblem
+from runs.rights.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.serving import broadcast
 from runs.serving.certificates import pin
 from runs.tasks import schedule_soon
+from runs.values.refused import Refused
 from trainyard.contract.base import JsonObject
 from trainyard.contract.machines import sandbox_level
 from trainyard.spec.sections.log_rules import read_rules

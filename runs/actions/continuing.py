@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from django.utils import timezone
 
-from runs import replacing, rewinding
-from runs.access import NotFound, Permission, Someone, get_run, require, require_use
-from runs.checkpoint_reference import Origin, origin_of
-from runs.checkpoints import read as checkpoints
-from runs.metrics.models import Checkpoint
+from runs.life import replacing, rewinding
 from runs.models import Cluster, Run, User
 from runs.models.runs import StaleStatus
+from runs.records.checkpoints import read as checkpoints
+from runs.records.metrics.models import Checkpoint
 from runs.recovery.fencing import unconfirmed_nodes
-from runs.refused import Refused
+from runs.rights.access import NotFound, Permission, Someone, get_run, require, require_use
 from runs.tasks import reconcile_soon, schedule_soon
+from runs.values.checkpoint_reference import Origin, origin_of
+from runs.values.refused import Refused
 from trainyard.contract.base import SpecDocument
 from trainyard.formats.words import listed
 from trainyard.spec import Problem

@@ -11,12 +11,12 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs import broadcast
-from runs.access import Permission, require, require_use
-from runs.datasets import DatasetOptions, options_of, recipe_of, runs_with
+from runs.inputs.datasets import DatasetOptions, options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Run, User
-from runs.refused import Refused
-from runs.status import LIVE
+from runs.rights.access import Permission, require, require_use
+from runs.serving import broadcast
+from runs.values.refused import Refused
+from runs.values.status import LIVE
 from trainyard.contract.inspections import DatasetFacts
 from trainyard.spec import SpecError, parse_spec
 from trainyard.spec.sections.data import LOCATED

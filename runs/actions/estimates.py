@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from runs.access import NotFound, Permission, Someone, require, visible_projects, visible_runs
 from runs.actions.checking import cluster_of, parse_launch
-from runs.datasets import resolve
 from runs.engines import engine_of
+from runs.inputs.datasets import resolve
 from runs.models import Cluster, Node
 from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
+from runs.rights.access import NotFound, Permission, Someone, require, visible_projects, visible_runs
 from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from runs.access import NotFound, Permission, require, visible_projects
 from runs.models import Job, Project, User
+from runs.rights.access import NotFound, Permission, require, visible_projects
 from trainyard.spec import parse_spec
 
 

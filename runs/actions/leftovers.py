@@ -7,9 +7,9 @@ from typing import Literal
 from django.db import transaction
 from django.db.models import Q
 
-from runs.access import Permission, require
 from runs.models import Placement, Run, User
-from runs.refused import Refused
+from runs.rights.access import Permission, require
+from runs.values.refused import Refused
 
 Word = Literal["upload", "discard"]
 SENTENCES = {

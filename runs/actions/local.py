@@ -2,7 +2,7 @@
 
 Such a run is identified by its local id, which its own processes chose: sending it again finds the same row. No node
 holds it. Its status follows from what was sent so far: an end needs proof, and silence is no proof. While heartbeats
-arrive it is RUNNING; ``runs.reconcile.elsewhere`` changes that when they stop.
+arrive it is RUNNING; ``runs.life.reconcile.elsewhere`` changes that when they stop.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import PurePath
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import NotFound, Permission, can, require, visible_projects
 from runs.ingest.commit import REST
-from runs.metrics.models import Producer
 from runs.models import Project, Run, User
 from runs.models.runs import StaleStatus
-from runs.refused import Refused
-from runs.status import FINAL, Status
+from runs.records.metrics.models import Producer
+from runs.rights.access import NotFound, Permission, can, require, visible_projects
+from runs.values.refused import Refused
+from runs.values.status import FINAL, Status
 from trainyard.contract.base import SpecDocument
 
 FENCE = 1  # all that was logged counts as one attempt

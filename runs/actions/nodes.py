@@ -6,13 +6,14 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs import broadcast, valkey_users
-from runs.access import Forbidden, join_tokens_that_open, require_manager
 from runs.models import Cluster, JoinToken, Node, User
 from runs.models.access import digest_of
 from runs.models.clusters import slots_of
-from runs.refused import Refused
+from runs.rights import valkey_users
+from runs.rights.access import Forbidden, join_tokens_that_open, require_manager
+from runs.serving import broadcast
 from runs.tasks import reconcile_soon, schedule_soon
+from runs.values.refused import Refused
 from trainyard.contract.base import to_builtins
 from trainyard.contract.keys import new_key
 from trainyard.contract.limits import MAX_SLOTS

@@ -10,27 +10,27 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from runs import stopping
-from runs.access import Permission, require, require_still, require_use
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.actions.continuing import newest_checkpoint
 from runs.causes import cause_of_stop
-from runs.checkpoint_reference import Origin
-from runs.datasets import unresolved
+from runs.inputs.datasets import unresolved
+from runs.inputs.repositories.pinning import PinnedCode
+from runs.life import stopping
+from runs.life.reconcile.placing import is_claimed
+from runs.life.resizing.asking import refuse_resize
+from runs.life.resizing.rounds import begin_change, change_asked_for
 from runs.models import Attempt, HeldSlot, Job, Run, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
+from runs.privacy.deletion import forget
 from runs.privacy.quota import require_room
-from runs.reconcile.placing import is_claimed
 from runs.recovery.fencing import unconfirmed_nodes
-from runs.refused import Refused
-from runs.repositories.pinning import PinnedCode
-from runs.resizing.asking import refuse_resize
-from runs.resizing.rounds import begin_change, change_asked_for
-from runs.retention import forget
-from runs.status import PLACED, Status, Wanted
+from runs.rights.access import Permission, require, require_still, require_use
 from runs.tasks import reconcile_soon, schedule_soon
+from runs.values.checkpoint_reference import Origin
+from runs.values.refused import Refused
+from runs.values.status import PLACED, Status, Wanted
 from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
 from trainyard.contract.facts import EstimateDocument
 from trainyard.formats.names import without_hidden

@@ -9,13 +9,13 @@ from typing import Literal, NamedTuple
 from django.db import transaction
 from django.utils import timezone
 
-from runs.access import Permission, require
-from runs.ids import new_id
-from runs.metrics import progress
-from runs.metrics.models import Telemetry
 from runs.models import Attempt, Run, User
-from runs.refused import Refused
-from runs.status import Status
+from runs.records.metrics import progress
+from runs.records.metrics.models import Telemetry
+from runs.rights.access import Permission, require
+from runs.values.ids import new_id
+from runs.values.refused import Refused
+from runs.values.status import Status
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.models import KINDS, RecipeSpec
 

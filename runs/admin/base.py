@@ -11,17 +11,17 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from unfold.admin import ModelAdmin, TabularInline
 
-from runs.access import is_present
 from runs.actions import void_handed_out
 from runs.models import Run, User
 from runs.presenting.listing import holds
+from runs.rights.access import is_present
 
 MAX_FOUND = 1_000  # runs, the newest, whose rows a search shows
 ROWS = 25  # on a page: drawing one costs about 0.7 ms
 
 
 class Asking:
-    """Rows that are not changed by whoever finds a browser that somebody left: see runs.access.presence."""
+    """Rows that are not changed by whoever finds a browser that somebody left: see runs.rights.access.presence."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         proof = proof_first(request)

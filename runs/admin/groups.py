@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from runs import models
-from runs.metrics import models as metrics
+from runs.records.metrics import models as metrics
 
 Model = type[django_models.Model]
 

@@ -6,7 +6,7 @@ from django.contrib import admin
 
 from runs.admin.base import Written
 from runs.admin.columns import size_of, time_of
-from runs.metrics.models import (
+from runs.records.metrics.models import (
     Axis,
     Block,
     Checkpoint,

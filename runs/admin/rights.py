@@ -11,9 +11,9 @@ from django.contrib.auth.models import Group
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
-from runs.access import IN_PROJECTS, Permission
 from runs.admin.base import ROWS, Editable, Granting
 from runs.models import ClusterRole, CustomRole, GroupRole
+from runs.rights.access import IN_PROJECTS, Permission
 
 admin.site.unregister(Group)
 

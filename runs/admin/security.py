@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.contrib import admin
 
 from runs.admin.base import Written
-from runs.audit.facts import canonical
-from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry, AuditHead, Secret, SecretUse, SecretVersion, StorageKey
+from runs.rights.audit.facts import canonical
+from runs.rights.audit.pseudonyms import shown
 
 
 @admin.register(AuditEntry)

@@ -11,9 +11,9 @@ from django.http import HttpRequest
 from runs.admin.base import OfRuns, Written, WrittenInline
 from runs.admin.columns import size_of, time_of
 from runs.models import Attempt, CodeBundle, Dataset, Event, GitKey, GoneRun, Job, Placement, Run, RunCode, RunTime
+from runs.models.ordered import one_of
 from runs.models.runs import choices
-from runs.ordered import one_of
-from runs.status import Status
+from runs.values.status import Status
 
 
 class AttemptInline(WrittenInline):

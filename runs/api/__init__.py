@@ -7,7 +7,6 @@ from ninja import Router
 from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
-from runs.access import NotFound
 from runs.api import apps, health, problems
 from runs.api.auth import SessionAuth, TokenAuth
 from runs.api.idempotency import once
@@ -44,6 +43,7 @@ from runs.api.training import (
     traces,
     uploads,
 )
+from runs.rights.access import NotFound
 
 __all__ = ["api"]
 

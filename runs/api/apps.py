@@ -7,11 +7,11 @@ from ninja import Body as InBody
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.shapes import Body
 from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
+from runs.rights.access import Permission, get_run
 
 router = Router(tags=["runs"])
 

@@ -9,9 +9,9 @@ from ninja.errors import HttpError
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
-from runs.access import user_of_token
-from runs.identity import second_factor
 from runs.models import User
+from runs.people.identity import second_factor
+from runs.rights.access import user_of_token
 from runs.serving.rates import claim
 
 

@@ -21,11 +21,11 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from runs.access import digest_of_rights
 from runs.api.auth import who
 from runs.api.problems import problem, too_large
-from runs.identity import second_factor
 from runs.models import IdempotencyKey, User
+from runs.people.identity import second_factor
+from runs.rights.access import digest_of_rights
 from runs.serving.transport import redis
 from trainyard.contract.keys import PREFIX
 

@@ -10,9 +10,9 @@ import structlog
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest
 
-from runs.access import Forbidden, as_of_now
 from runs.api.auth import actor
 from runs.models import User
+from runs.rights.access import Forbidden, as_of_now
 
 log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from runs.actions import Refused
 from runs.api.paging import BadCursor
-from runs.logs.read import BadCursor as BadLogCursor
+from runs.records.logs.read import BadCursor as BadLogCursor
 from runs.serving.database_away import RETRY_S, SENTENCE, is_away
 from runs.serving.rates import TooManyRequests
 from trainyard.contract.calls.joining import NODE_UNKNOWN

@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 from runs.api.lasting_rights import LastingRight
-from runs.files.encrypted import EncryptedOutput
+from runs.records.files.encrypted import EncryptedOutput
 
 LINES_AT_ONCE = 2000
 CHUNK_BYTES = 1024 * 1024

@@ -21,6 +21,14 @@ STOPS = {
     "preempted": CauseClass.PREEMPTED,
     "resized": CauseClass.RESIZED,
 }
+# Nobody knows more of these than when the last step was: the end of their ranks is ours.
+STOOD_STILL = (
+    CauseClass.HANG,
+    CauseClass.NETWORK,
+    CauseClass.COLLECTIVE_TIMEOUT,
+    CauseClass.NODE_LOST,
+    CauseClass.PROCESS_LOST,
+)
 
 
 class CodedCause(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from runs.causes.placements import PlacementState
-from runs.status import Phase
+from runs.values.status import Phase
 from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.reports import AttemptReport, RankEvidence, RankReport, Reason, RuleMatch

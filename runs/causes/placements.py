@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runs.status import OVER, Phase
+from runs.values.status import OVER, Phase
 from trainyard.contract.limits import CONTACT_LOST_S, DEFAULT_LEASE_S
 from trainyard.contract.reports import AttemptReport
 

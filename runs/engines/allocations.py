@@ -14,7 +14,6 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from runs import broadcast
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.control_hints import request_reconcile, request_schedule
@@ -30,7 +29,8 @@ from runs.engines.machine_system import (
 from runs.engines.offers import forget_left, keep_offers, leave
 from runs.engines.tokens import end_tokens, keep_tokens
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, Node
-from runs.status import OVER, Phase
+from runs.serving import broadcast
+from runs.values.status import OVER, Phase
 from trainyard.contract.base import to_builtins
 from trainyard.contract.reports import Reason
 

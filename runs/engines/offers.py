@@ -10,9 +10,9 @@ from itertools import count
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
-from runs import broadcast
 from runs.engines.allocating import Offer
 from runs.models import Allocation, Cluster, Node, Placement
+from runs.serving import broadcast
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.contract.keys import new_key
 from trainyard.contract.machines import Gpu, Inventory

@@ -19,19 +19,19 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from runs.checkpoints import store as checkpoints
 from runs.ingest import troubles
 from runs.ingest.dead_letters import Letters
 from runs.ingest.memory import Known, Memory
 from runs.ingest.validation.records import Incoming, Record, named
-from runs.logs.writing import num_stored_bytes
-from runs.media import store as media
-from runs.metrics import bulk, facts
-from runs.metrics.models import Producer, Telemetry
 from runs.models import Run
-from runs.points import store
-from runs.points.pace import Pace, advanced
-from runs.points.tables import PointMatrix, merged
+from runs.records.checkpoints import store as checkpoints
+from runs.records.logs.writing import num_stored_bytes
+from runs.records.media import store as media
+from runs.records.metrics import bulk, facts
+from runs.records.metrics.models import Producer, Telemetry
+from runs.records.points import store
+from runs.records.points.pace import Pace, advanced
+from runs.records.points.tables import PointMatrix, merged
 
 REST = "rest"
 SUPERVISOR = "supervisor"

@@ -16,7 +16,6 @@ from django.db import connections, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from runs.audit.retention import remove_old
 from runs.ingest import dead_letters as letters
 from runs.ingest.commit import Committed
 from runs.ingest.dead_letters import UNABLE, Letters
@@ -24,11 +23,12 @@ from runs.ingest.lock import ShardLock
 from runs.ingest.push import Push
 from runs.ingest.reader import Reader, StreamEntry
 from runs.ingest.rounds import LOG_EVERY, Rounds
-from runs.metrics.erase import delete_run_data, sweep
-from runs.metrics.models import NodeSample, Telemetry
 from runs.models import Run
-from runs.points.compaction.compactor import Compactor
-from runs.retention import forget_old
+from runs.privacy.deletion import forget_old
+from runs.records.metrics.erase import delete_run_data, sweep
+from runs.records.metrics.models import NodeSample, Telemetry
+from runs.records.points.compaction.compactor import Compactor
+from runs.rights.audit.retention import remove_old
 from runs.serving.transport import redis
 from trainyard.contract.keys import CHANGED_CHANNEL, EPOCH_KEY
 

@@ -8,7 +8,7 @@ from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from runs.metrics.models import DeadLetter
+from runs.records.metrics.models import DeadLetter
 from trainyard.contract.base import clean
 
 KEPT_BYTES = 64 * 1024  # of one

@@ -5,8 +5,8 @@ from __future__ import annotations
 from runs.ingest.commit import REST, Source, commit
 from runs.ingest.push import push_now
 from runs.ingest.validation.records import incoming
-from runs.metrics.models import Producer
 from runs.models import Run
+from runs.records.metrics.models import Producer
 
 SCRIPT = Source(role="script")
 

@@ -14,9 +14,9 @@ from django.conf import settings
 from django.db import connections
 
 from runs.ingest.troubles import MAX_SERIES_PER_RUN
-from runs.media.store import Totals
-from runs.metrics.models import Producer, Telemetry
-from runs.points.store import SeriesTable
+from runs.records.media.store import Totals
+from runs.records.metrics.models import Producer, Telemetry
+from runs.records.points.store import SeriesTable
 
 KEPT_ROWS = 50_000  # of all runs together; a row takes up to a kilobyte
 

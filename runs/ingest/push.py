@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runs import broadcast
-from runs.deltas.delta import delta
-from runs.deltas.encoded import EncodedDelta, encode
 from runs.ingest.commit import Committed
-from runs.points.store import Lines, Piece
+from runs.records.deltas.delta import delta
+from runs.records.deltas.encoded import EncodedDelta, encode
+from runs.records.points.store import Lines, Piece
+from runs.serving import broadcast
 from runs.serving.throttle import Throttle
 
 EVERY_S = 0.1

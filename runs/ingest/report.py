@@ -11,7 +11,7 @@ from runs.ingest.push import push_now
 from runs.ingest.validation.records import BadRecord, Incoming, Record
 from runs.ingest.validation.rules import rows
 from runs.models import Run
-from runs.points.tables import Rows
+from runs.records.points.tables import Rows
 from trainyard.contract.records import Group
 
 Point = tuple[str, dict[str, str], int, float | None, float]  # name, labels, step, time (None: now), value

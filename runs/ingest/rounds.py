@@ -13,14 +13,14 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from runs import node_troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.dead_letters import UNABLE, Letters, reason_of
 from runs.ingest.memory import Memory
 from runs.ingest.reader import StreamEntry
 from runs.ingest.validation.records import Incoming, incoming
-from runs.metrics.models import NodeSample
 from runs.models import Node, Placement, Run
+from runs.records.metrics.models import NodeSample
+from runs.serving import node_troubles
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.machines import HealthSample
 from trainyard.contract.seals import BadSeal, check_mac, frames_scope

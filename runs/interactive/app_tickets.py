@@ -13,15 +13,15 @@ import time
 import structlog
 from django.conf import settings
 
-from runs.access import get_run_to_enter
 from runs.engines.control_hints import control_key
 from runs.interactive import notebooks
 from runs.interactive.addresses import MAX_PORT, App, ProxyOrigin
 from runs.interactive.opening import place_of
 from runs.models import Run, User
-from runs.refused import Refused
-from runs.secrets.notebook_tokens import token_of
+from runs.rights.access import get_run_to_enter
+from runs.rights.secrets.notebook_tokens import token_of
 from runs.serving.transport import redis
+from runs.values.refused import Refused
 from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, decode, encode
 from trainyard.contract.keys import PREFIX
 from trainyard.contract.locks import lock, unlock

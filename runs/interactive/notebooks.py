@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runs.models import Run
-from runs.refused import Refused
+from runs.values.refused import Refused
 from trainyard.contract.base import convert
 from trainyard.contract.orders import Go
 

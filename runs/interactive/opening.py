@@ -10,15 +10,15 @@ from typing import NamedTuple
 import structlog
 from django.utils import timezone
 
-from runs.access import Forbidden, get_run_to_enter
-from runs.audit.recording import act_of, record_refused
-from runs.audit.recording import record as audit_record
 from runs.engines.broker import publish
 from runs.engines.control_hints import control_key
 from runs.models import Attempt, Placement, Run, User
-from runs.refused import Refused
+from runs.rights.access import Forbidden, get_run_to_enter
+from runs.rights.audit.recording import act_of, record_refused
+from runs.rights.audit.recording import record as audit_record
 from runs.serving.transport import redis
-from runs.status import Phase, Status
+from runs.values.refused import Refused
+from runs.values.status import Phase, Status
 from trainyard.contract.base import BadMessage, Id, WireStruct
 from trainyard.contract.keys import ATTACH, PREFIX, node_queue, session_key
 from trainyard.contract.locks import lock

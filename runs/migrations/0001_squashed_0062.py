@@ -16,8 +16,8 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import runs.ids
 import runs.models.indexes
+import runs.values.ids
 import trainyard.contract.statuses
 
 # What Django has no words for, as each database says it: an index of tags, and triggers that keep rows of the audit.

@@ -6,8 +6,8 @@ import hashlib
 
 from django.db import models
 
-from runs.ids import new_id
 from runs.models.people import User
+from runs.values.ids import new_id
 
 
 def digest_of(secret: str) -> str:

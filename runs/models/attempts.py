@@ -7,13 +7,13 @@ from datetime import datetime
 from django.db import models
 from django.utils import timezone
 
-from runs.ids import new_id
 from runs.models.clusters import Node
-from runs.models.findings import MetricAlarm, SlowRank
 from runs.models.people import User
-from runs.models.recoveries import AttemptFailure
 from runs.models.runs import Run, choices
-from runs.status import Phase
+from runs.values.findings import MetricAlarm, SlowRank
+from runs.values.ids import new_id
+from runs.values.recoveries import AttemptFailure
+from runs.values.status import Phase
 from trainyard.contract.base import convert, to_builtins
 from trainyard.contract.causes import Cause, HangFinding
 from trainyard.contract.limits import DEFAULT_LEASE_S, UNSENT_KEPT_S
@@ -35,7 +35,7 @@ class Attempt(models.Model):
     lease_s = models.FloatField(default=DEFAULT_LEASE_S)
     go = models.JSONField(null=True, blank=True)  # what the supervisors were sent, once all were ready
     trace = models.JSONField(null=True, blank=True)  # the steps to be traced, as sent to the supervisors
-    # Why its ranks are asked to end: a StopDocument of runs.stopping.
+    # Why its ranks are asked to end: a StopDocument of runs.life.stopping.
     stop = models.JSONField(null=True, blank=True)
     # Nodes that it could grow onto: {"room": which, "since": Unix seconds}.
     growth = models.JSONField(null=True, blank=True, editable=False)

@@ -7,8 +7,8 @@ from datetime import datetime
 from django.core.validators import MaxValueValidator
 from django.db import models
 
-from runs.ids import new_id
 from runs.models.people import Project, User
+from runs.values.ids import new_id
 from trainyard.contract.base import BadDocument, convert
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, Health, Inventory, SandboxLevel, SelfCheck
@@ -34,7 +34,7 @@ class Cluster(models.Model):
     projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
     # So many idle nodes prepare for the loss of another one: see runs.placing.spares.
     spares = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(MAX_SPARES)])
-    # Whether members of its projects may run commands beside the ranks of their runs: see runs.access.
+    # Whether members of its projects may run commands beside the ranks of their runs: see runs.rights.access.
     interactive = models.BooleanField(default=False)
     # Nodes with a lower sandbox level get no runs: a `SandboxLevel`, see docs/isolation.md.
     isolation_minimum = models.PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(int(HIGHEST_LEVEL))])

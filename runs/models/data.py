@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.db import models
 
-from runs.ids import new_id
 from runs.models.clusters import Cluster, Node
 from runs.models.people import Project, User
+from runs.values.ids import new_id
 
 
 class Dataset(models.Model):

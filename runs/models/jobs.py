@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from django.db import models
 
-from runs.ids import new_id
 from runs.models.indexes import ListIndex
 from runs.models.people import Project, User
+from runs.values.ids import new_id
 
 if TYPE_CHECKING:
     from runs.models.runs import Run

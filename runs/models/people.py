@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import models
 
-from runs.ids import new_id
+from runs.values.ids import new_id
 from trainyard.formats.names import hidden_in, visible
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class User(AbstractUser):
         "Project", on_delete=models.CASCADE, null=True, blank=True, editable=False, related_name="service_accounts"
     )
 
-    # The token by which they act in this request; None in a session. No column: runs.access sets and reads it.
+    # The token by which they act in this request; None in a session. No column: runs.rights.access sets and reads it.
     token: Token | None = None
     # When they last proved who they are, in Unix time, in a browser's session; None where none asks. No column either.
     proved_at: float | None = None
@@ -46,7 +46,7 @@ class User(AbstractUser):
 
 
 class Role(models.TextChoices):
-    """The built-in roles of a project, the strongest first. runs.access says what each may do."""
+    """The built-in roles of a project, the strongest first. runs.rights.access says what each may do."""
 
     OWNER = "owner", "Owner"
     MAINTAINER = "maintainer", "Maintainer"
@@ -105,7 +105,7 @@ class CustomRole(models.Model):
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="custom_roles")
     name = models.CharField(max_length=40, validators=[validate_slug])
-    permissions = models.JSONField(default=list)  # values of runs.access.Permission
+    permissions = models.JSONField(default=list)  # values of runs.rights.access.Permission
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

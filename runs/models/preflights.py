@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import models
 from django.utils import timezone
 
-from runs.ids import new_id
 from runs.models.attempts import Attempt
-from runs.models.checks import Check, CheckState
 from runs.models.clusters import Cluster
 from runs.models.people import User
+from runs.values.checks import Check, CheckState
+from runs.values.ids import new_id
 from trainyard.contract.base import convert
 
 

@@ -15,15 +15,15 @@ from django.db.models.lookups import GreaterThan
 from django.dispatch import Signal
 from django.utils import timezone
 
-from runs import broadcast
-from runs.ids import new_id, shard_of
 from runs.models.clusters import Cluster
-from runs.models.findings import Rewind, Rewinds
 from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
-from runs.models.recoveries import Recovery
-from runs.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
+from runs.serving import broadcast
+from runs.values.findings import Rewind, Rewinds
+from runs.values.ids import new_id, shard_of
+from runs.values.recoveries import Recovery
+from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 from trainyard.spec import PRIORITIES, read_spec, usable_nodes
 from trainyard.spec.sections.environment import has_container

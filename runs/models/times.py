@@ -8,7 +8,7 @@ from runs.models.runs import Run
 
 
 class RunTime(models.Model):
-    """A row for each run that has ended; the columns are those of runs.time_use.split.TimeUse, in seconds."""
+    """A row for each run that has ended; the columns are those of runs.records.time_use.split.TimeUse, in seconds."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="time")
     ended_at = models.DateTimeField()  # of the run: where it differs now, the run was restarted since

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from runs.models import Cluster, HeldSlot, Run, Sweep, Trial
 from runs.placing.scheduling import Waiting
-from runs.status import Status
+from runs.values.status import Status
 from trainyard.contract.statuses import SweepStatus
 
 

@@ -12,12 +12,12 @@ from datetime import datetime
 
 import msgspec
 
-from runs.metrics.facts import facts_of
 from runs.models import Cluster, Dataset, Node, Placement, Run
 from runs.placing.queue import request_of
 from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Placed, Room, place
-from runs.status import Status
+from runs.records.metrics.facts import facts_of
+from runs.values.status import Status
 from trainyard import planner
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from runs.models import Cluster, Placement, Run
 from runs.models.runs import counts_up_to, size_of
 from runs.placing.scheduling import Placed, Request, Room, Waiting, place
-from runs.status import Status, Wanted
+from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
 
 MAX_RESTARTED = 500  # of a queue, whose last nodes are looked up

@@ -10,12 +10,12 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from runs.models import Cluster, Node, Run
-from runs.models.recoveries import LeftOutNode
 from runs.placing.queue import requests_of
 from runs.placing.scheduling import Placed, Request, Waiting
 from runs.recovery.fencing import lost_nodes, unconfirmed_nodes
 from runs.recovery.words import waiting_sentence
-from runs.status import Status, Wanted
+from runs.values.recoveries import LeftOutNode
+from runs.values.status import Status, Wanted
 from trainyard.contract.causes import CauseClass
 from trainyard.formats.words import listed
 

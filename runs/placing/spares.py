@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, OuterRef
 
 from runs.models import Cluster, Node, Run, bundle_of
-from runs.status import Status
+from runs.values.status import Status
 from trainyard.contract.desired import StandbyRun
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.orders import CodeReference

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from runs.access import (
+from runs.models import AuditEntry, User
+from runs.models.ordered import one_of
+from runs.rights.access import (
     Forbidden,
     Permission,
     Someone,
@@ -21,11 +23,9 @@ from runs.access import (
     projects_with,
     require_scope,
 )
-from runs.audit.chain import READ_AT_ONCE
-from runs.audit.facts import NAMES, ShownEntry, as_answer, as_time, canonical
-from runs.audit.pseudonyms import is_pseudonym, shown, without_erased
-from runs.models import AuditEntry, User
-from runs.ordered import one_of
+from runs.rights.audit.chain import READ_AT_ONCE
+from runs.rights.audit.facts import NAMES, ShownEntry, as_answer, as_time, canonical
+from runs.rights.audit.pseudonyms import is_pseudonym, shown, without_erased
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 RESULT_WORDS = {

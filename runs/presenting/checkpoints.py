@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from runs.access import Someone, visible_runs
-from runs.checkpoint_reference import Origin, origin_of
-from runs.checkpoints.reports import INVALID, OFF, RESTORED
-from runs.metrics.facts import facts_of
-from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Attempt, Run
 from runs.presenting.stamps import stamp
+from runs.records.checkpoints.reports import INVALID, OFF, RESTORED
+from runs.records.metrics.facts import facts_of
+from runs.records.metrics.models import Checkpoint, CheckpointUse
+from runs.rights.access import Someone, visible_runs
+from runs.values.checkpoint_reference import Origin, origin_of
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.formats.words import listed
 

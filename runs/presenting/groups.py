@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runs.ingest.troubles import Trouble
-from runs.status import LIVE, Status
+from runs.values.status import LIVE, Status
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import AttemptReport, RankReport
 from trainyard.formats.words import listed

@@ -12,12 +12,12 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, 
 from django.db.models.functions import Cast, Coalesce, Lower, RowNumber, StrIndex
 from django.db.models.lookups import GreaterThan
 
-from runs.access import Someone, visible_runs
 from runs.models import Job, Project, Run
+from runs.models.ordered import one_of
 from runs.models.runs import SEARCHED
 from runs.models.sweeps.trial import Trial, TrialRun
-from runs.ordered import one_of
-from runs.status import LIVE, Status
+from runs.rights.access import Someone, visible_runs
+from runs.values.status import LIVE, Status
 
 # What a list can be sorted by; none of these columns is ever empty, so that a cursor can stand between any two rows.
 SORTS = ("created_at", "name", "status")

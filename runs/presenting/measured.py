@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import TypedDict
 
-from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.presenting.throughput import throughputs
+from runs.records.metrics.facts import facts_of
 from trainyard.contract.facts import MEASURED, EstimateDocument, MeasuredFacts, StepTimeDocument
 
 Facts = Mapping[int, MeasuredFacts]  # by rank

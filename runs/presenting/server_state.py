@@ -15,12 +15,11 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from runs import node_troubles
 from runs.ingest.lock import lock_key
 from runs.recovery.control_clock import TICK_KEY
-from runs.serving import certificates
+from runs.rights.valkey_users import NO_USERS, SEPARATE_KEY
+from runs.serving import certificates, node_troubles
 from runs.serving.transport import made_once
-from runs.valkey_users import NO_USERS, SEPARATE_KEY
 from trainyard.contract.keys import PREFIX
 from trainyard.contract.limits import CONTACT_LOST_S
 

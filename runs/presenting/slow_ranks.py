@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runs.ingest.troubles import Trouble
+from runs.life.watching.words import slow_sentences
 from runs.models import Attempt
-from runs.watching.words import slow_sentences
 
 SLOW = "slow-ranks"
 CODES = (SLOW,)

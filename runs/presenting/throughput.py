@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runs.points import read
+from runs.records.points import read
 from trainyard.formats import figures
 
 RATES = {f"train/{unit}_per_second": words for unit, words in figures.RATES.items()}  # the first that a run logs

@@ -14,9 +14,9 @@ from typing import Any
 import structlog
 from django.db import transaction
 
-from runs.files.paths import bundles_folder, bundles_locked
 from runs.models import CodeBundle, Job, PersonalExport, Project, Run, RunCode, Sweep
 from runs.privacy import erasure, exporting, retention, storage
+from runs.records.files.paths import bundles_folder, bundles_locked
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
 from trainyard.contract import keys

@@ -15,13 +15,13 @@ from django.contrib.sessions.models import Session
 from django.db import models, transaction
 from django.db.models import Q
 
-from runs.audit.acts import Act, unrecorded
-from runs.audit.recording import OK, record
 from runs.models import Attempt, ErasedPerson, Event, Invitation, PersonalExport, Run, RunCode, Sweep, Trial, User
 from runs.models.privacy.people import pseudonym_of
 from runs.privacy import tombstones
+from runs.privacy.deletion import forget
 from runs.privacy.exporting import path_of
-from runs.retention import forget
+from runs.rights.audit.acts import Act, unrecorded
+from runs.rights.audit.recording import OK, record
 
 log = structlog.get_logger(__name__)
 

@@ -15,9 +15,9 @@ from django.apps import apps
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 
-from runs.files.outputs import listing
 from runs.models import PersonalExport, Run, User
 from runs.privacy.data_map import HOLDINGS, Holding
+from runs.records.files.outputs import listing
 
 log = structlog.get_logger(__name__)
 

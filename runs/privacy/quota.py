@@ -7,7 +7,7 @@ from typing import NamedTuple
 from runs.models import Project, StoredData
 from runs.privacy.kinds import Kind
 from runs.privacy.storage import code_of, total_of
-from runs.refused import Refused
+from runs.values.refused import Refused
 
 WARN_AT = 0.8
 UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB")

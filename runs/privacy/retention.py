@@ -10,14 +10,14 @@ from typing import NamedTuple
 import structlog
 from django.db.models import F, Q
 
-from runs.files.paths import output_folder
-from runs.metrics.erase import remove_checkpoint_rows, remove_logs, remove_media, remove_points
 from runs.models import HeldSlot, Project, RemovedData, Run
 from runs.models.runs import RunQuerySet
+from runs.privacy.deletion import forget
 from runs.privacy.kinds import REMOVABLE, Kind, days_kept
 from runs.privacy.storage import Amount, of_runs
-from runs.retention import forget
-from runs.status import FINAL
+from runs.records.files.paths import output_folder
+from runs.records.metrics.erase import remove_checkpoint_rows, remove_logs, remove_media, remove_points
+from runs.values.status import FINAL
 
 log = structlog.get_logger(__name__)
 

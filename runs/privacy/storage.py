@@ -15,11 +15,11 @@ from django.db import models, transaction
 from django.db.models import Count, F, Sum, TextField
 from django.db.models.functions import Cast, Length
 
-from runs.files.paths import output_folder
-from runs.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
-from runs.metrics.rows import IDS_PER_QUERY
 from runs.models import CodeBundle, Dataset, Event, Project, Run, StoredData
 from runs.privacy.kinds import Kind
+from runs.records.files.paths import output_folder
+from runs.records.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
+from runs.records.metrics.rows import IDS_PER_QUERY
 
 SERVER = "this server"
 

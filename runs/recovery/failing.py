@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from runs.checkpoints import read as checkpoints
-from runs.metrics.facts import facts_of
-from runs.metrics.models import Telemetry
+from runs.causes import STOOD_STILL
 from runs.models import Attempt, Placement, Run
-from runs.models.recoveries import AttemptFailure, LeftOutNode, Recovery
+from runs.records.checkpoints import read as checkpoints
+from runs.records.metrics.facts import facts_of
+from runs.records.metrics.models import Telemetry
 from runs.recovery.log_matches import left_out_by_rules, refusing_rule
 from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.returning import is_behind
 from runs.recovery.words import restart_sentence
-from runs.status import Status, Wanted
+from runs.values.recoveries import AttemptFailure, LeftOutNode, Recovery
+from runs.values.status import Status, Wanted
 from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
@@ -39,14 +40,6 @@ FROM_OUTSIDE = frozenset(
         CauseClass.STORAGE,
         CauseClass.UNKNOWN,
     }
-)
-# Nobody knows more of these than when the last step was: the end of their ranks is ours.
-STOOD_STILL = (
-    CauseClass.HANG,
-    CauseClass.NETWORK,
-    CauseClass.COLLECTIVE_TIMEOUT,
-    CauseClass.NODE_LOST,
-    CauseClass.PROCESS_LOST,
 )
 OUTSIDE_SIGNALS = (2, 9, 15)  # SIGINT, SIGKILL, SIGTERM: somebody sent them; others are crashes of the program itself
 

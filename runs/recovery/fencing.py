@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from runs.models import Attempt, Placement, Run
 from runs.recovery.control_clock import listened_s
-from runs.status import Phase
+from runs.values.status import Phase
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.survival import outlives_workers
 

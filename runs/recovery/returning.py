@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 from django.db import transaction
 
-from runs.metrics.models import Telemetry
 from runs.models import Attempt, Run
+from runs.records.metrics.models import Telemetry
 from runs.recovery.words import back_sentence, num_lost
 from trainyard.contract.base import to_builtins
 

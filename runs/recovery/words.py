@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from runs.models.recoveries import LeftOutNode, Recovery
 from runs.recovery.policy import NOT_COUNTED
+from runs.values.recoveries import LeftOutNode, Recovery
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.values.durations import words_of
 

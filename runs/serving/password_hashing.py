@@ -13,7 +13,7 @@ from functools import cache
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-from runs.refused import Refused
+from runs.values.refused import Refused
 
 NUM_THREADS = max(1, (os.cpu_count() or 2) // 2)
 MAX_WAITING = 32

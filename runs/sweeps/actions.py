@@ -9,18 +9,18 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from runs.access import Permission, require
 from runs.actions import restart_run
 from runs.actions.checking import check_launch
 from runs.actions.runs import submit_run
 from runs.models import Role, Run, Sweep, Trial, User
-from runs.refused import Refused
-from runs.status import Status
+from runs.rights.access import Permission, require
 from runs.sweeps.checking import CheckedSweep, check_sweep
 from runs.sweeps.ending import update_best
 from runs.sweeps.launching import documents_of
 from runs.sweeps.objective import NoValue, value_of
 from runs.sweeps.stepping import EXHAUSTED
+from runs.values.refused import Refused
+from runs.values.status import Status
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.statuses import SweepStatus, TrialState
 from trainyard.spec import Problem, SpecError, merge, parse_spec

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from runs.access import NotFound, Permission, get_job, require, visible_projects
 from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, NeverFits, check_launch
 from runs.models import Cluster, Project, User
 from runs.placing.planning import frozen_estimate
+from runs.rights.access import NotFound, Permission, get_job, require, visible_projects
 from runs.sweeps.search import plain
 from runs.sweeps.search.trials import Question, Suggestion
 from trainyard.contract.base import JsonObject

@@ -10,13 +10,13 @@ from typing import TypedDict
 from django.db import transaction
 from django.db.models import F
 
-from runs import stopping
-from runs.metrics.models import Telemetry
+from runs.life import stopping
 from runs.models import Run, Sweep, Trial
 from runs.models.runs import PRUNED, StaleStatus
-from runs.status import PLACED, Status, TransitionError
+from runs.records.metrics.models import Telemetry
 from runs.sweeps.objective import NoValue, reports_of, value_of
 from runs.tasks import reconcile_soon, schedule_soon
+from runs.values.status import PLACED, Status, TransitionError
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import TrialState
 

@@ -8,9 +8,9 @@ from datetime import datetime
 import structlog
 from django.db import IntegrityError, transaction
 
-from runs.access import Forbidden, NotFound
 from runs.actions.runs import PreparedRun, prepare_run, queue_run
 from runs.models import Sweep, Trial, TrialRun, User
+from runs.rights.access import Forbidden, NotFound
 from runs.sweeps.search.trials import Suggestion
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus, TrialState

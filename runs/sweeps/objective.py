@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from runs.points.pace import SYSTEM
-from runs.points.read import curves, summaries
+from runs.records.points.pace import SYSTEM
+from runs.records.points.read import curves, summaries
 from runs.sweeps.pruning import Report
 from trainyard.spec.sweeps import Objective
 

@@ -14,9 +14,9 @@ from itertools import groupby
 
 import numpy as np
 
-from runs.metrics.progress import cursors_of
 from runs.models import Attempt, Sweep, Trial, TrialReport
-from runs.points.read import Curve, curves
+from runs.records.metrics.progress import cursors_of
+from runs.records.points.read import Curve, curves
 from runs.sweeps.ending import prune
 from runs.sweeps.objective import reports_of
 from runs.sweeps.pruning import Report, bracket_of, judge

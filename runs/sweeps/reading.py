@@ -11,11 +11,11 @@ import msgspec
 from django.db.models import Count, QuerySet, TextField
 from django.db.models.functions import Cast
 
-from runs.access import Someone, visible_sweeps
-from runs.metrics.models import Telemetry
 from runs.models import Sweep, Trial, TrialReport
-from runs.sweep_analysis.importance import ENOUGH
-from runs.sweep_analysis.pareto import pareto_front
+from runs.records.metrics.models import Telemetry
+from runs.rights.access import Someone, visible_sweeps
+from runs.sweeps.analysis.importance import ENOUGH
+from runs.sweeps.analysis.pareto import pareto_front
 from trainyard.contract.statuses import TrialState
 
 

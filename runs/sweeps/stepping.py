@@ -15,16 +15,16 @@ from typing import NamedTuple
 import structlog
 from django.db.models import Max, Q
 
-from runs import stopping
+from runs.life import stopping
 from runs.models import Sweep, Trial
 from runs.models.runs import StaleStatus
-from runs.status import TransitionError
 from runs.sweeps.ending import end_runs, finish_ended
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
 from runs.sweeps.observing import Observer
-from runs.sweeps.populations import step_population
+from runs.sweeps.population_rows import step_population
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, Question
+from runs.values.status import TransitionError
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.spec.values.durations import seconds_of, words_of
 

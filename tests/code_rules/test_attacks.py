@@ -15,8 +15,9 @@ ELSEWHERE = {"runs/engines/ray/trainyard_ray/__main__.py"}
 MODULES = {"pickle", "cloudpickle", "dill", "shelve", "marshal"}
 # Where bytes of other machines are read: by the decoders of trainyard.contract alone, which raise one thing.
 READERS = (
-    "runs/ingest", "runs/reconcile", "runs/metrics", "runs/media", "runs/checkpoints", "runs/preflight", "runs/causes",
-    "runs/interactive", "runs/files", "runs/api/machines", "runs/api/training", "dashboard/proxy", "dashboard/sockets",
+    "runs/ingest", "runs/life/reconcile", "runs/life/preflight", "runs/records/metrics", "runs/records/media",
+    "runs/records/checkpoints", "runs/records/files", "runs/causes", "runs/interactive", "runs/api/machines",
+    "runs/api/training", "dashboard/proxy", "dashboard/sockets",
     "workers/transport", "workers/node", "workers/supervisor", "workers/interactive", "workers/replicas",
     "trainyard/contract",
 )  # fmt: skip

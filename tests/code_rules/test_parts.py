@@ -133,7 +133,7 @@ def test_a_test_with_a_database_is_marked_though_a_fixture_alone_asks_for_it(req
         "-m",
         "django_db",
         "tests/runs/test_shards.py",
-        "tests/runs/test_status.py",
+        "tests/runs/values/test_status.py",
     ]
     own = ("DJANGO_SETTINGS_MODULE", "TRAINYARD_HOME")
     environment = {name: value for name, value in os.environ.items() if name not in own}

@@ -75,7 +75,7 @@ def test_a_hint_opens_with_the_servers_key_alone_and_is_young(monkeypatch: pytes
 
 def test_a_task_that_is_called_without_a_seal_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr("runs.reconcile.reconcile_run", lambda run, now: looked.append(run))
+    monkeypatch.setattr("runs.life.reconcile.reconcile_run", lambda run, now: looked.append(run))
     tasks.reconcile_run(sealed="x.{}")
     assert looked == []
 

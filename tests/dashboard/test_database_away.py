@@ -19,7 +19,7 @@ from django.urls import reverse
 from dashboard.http.body_limits import BodyLimit
 from runs.models import Run
 from runs.serving.database_away import RETRY_S, SENTENCE, is_away
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast
 from tests.servers import short_folder, start_postgresql
 from tests.up_process import Up, new_home, wait_until

@@ -14,8 +14,8 @@ from django.db import connections
 from dashboard.up import database as house
 from dashboard.up import programs
 from runs.actions import submit_run
-from runs.ids import new_id, shard_of
 from runs.models import Run
+from runs.values.ids import new_id, shard_of
 from tests.cast import Cast
 
 pytestmark = pytest.mark.django_db(databases="__all__")

@@ -19,8 +19,8 @@ from requests import PreparedRequest
 
 from dashboard.rules.callers import Caller
 from runs import actions
-from runs.access import Permission
 from runs.models import Node
+from runs.rights.access import Permission
 from tests.dashboard.rules.world import World
 from trainyard.contract.seals import http_scope, mac
 

@@ -77,7 +77,7 @@ def trains_on(yard: Yard, run: str, number: int) -> bool:
     return any(curve["attempt"] == newest for curve in curves)
 
 
-@pytest.mark.extended  # tests/runs/reconcile/test_resizing.py decides, and checkpoints/test_resuming.py trains on
+@pytest.mark.extended  # tests/runs/life/reconcile/test_resizing.py decides, and checkpoints/test_resuming.py trains on
 @pytest.mark.timeout(600)
 def test_a_run_follows_its_cluster_and_loses_no_step() -> None:
     with short_folder("ty-elastic-") as folder, started(new_home(folder), "2") as yard:

@@ -14,10 +14,10 @@ from django.utils.crypto import constant_time_compare
 
 from dashboard.pages.account import factors
 from dashboard.pages.account.known_browser import remember
-from runs.audit.recording import describe
-from runs.identity.checking import Arrival, keep_for_checks
-from runs.identity.sessions import CONFIRMED_AT, SESSION_ROW
 from runs.models import BrowserSession, User
+from runs.people.identity.checking import Arrival, keep_for_checks
+from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW
+from runs.rights.audit.recording import describe
 from trainyard.contract.base import convert, to_builtins
 
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"

@@ -24,14 +24,14 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from runs.access import NotFound, require_presence
 from runs.actions import Paused
-from runs.audit.recording import describe
-from runs.identity.factor_seeds import open_seed, seal_seed, seeds_of
 from runs.models import User
-from runs.refused import Refused
-from runs.secrets.key_stores import KeyProblem
+from runs.people.identity.factor_seeds import open_seed, seal_seed, seeds_of
+from runs.rights.access import NotFound, require_presence
+from runs.rights.audit.recording import describe
+from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving import login_limits
+from runs.values.refused import Refused
 from trainyard.contract.base import JsonObject
 from trainyard.formats.names import without_hidden
 

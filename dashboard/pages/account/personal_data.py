@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from dashboard.pages.shared.frame import page, person, safe_next, show
 from runs import actions
-from runs.access import NotFound, Permission, require_account
 from runs.models import PersonalExport, User
 from runs.privacy import consent
+from runs.rights.access import NotFound, Permission, require_account
 
 FRAGMENTS = {"exports": "account/_exports.html"}
 

@@ -22,16 +22,16 @@ from requests import RequestException
 from dashboard.pages.account import saml
 from dashboard.pages.account.entering import enter, sign_in_context, wait_with
 from dashboard.pages.shared.frame import page, person, refusal, safe_next, show
-from runs.access import NotFound, require_presence
-from runs.audit.recording import describe
-from runs.identity.checking import Arrival
-from runs.identity.claims import Claims, claims_of
-from runs.identity.people import NotAdmitted, connect, person_of
-from runs.identity.provider_calls import ProviderTokens, lock_tokens
-from runs.identity.provider_logout import BadLogout, end_at_providers_word
-from runs.identity.providers import Provider
 from runs.models import User
-from runs.secrets.key_stores import KeyProblem
+from runs.people.identity.checking import Arrival
+from runs.people.identity.claims import Claims, claims_of
+from runs.people.identity.people import NotAdmitted, connect, person_of
+from runs.people.identity.provider_calls import ProviderTokens, lock_tokens
+from runs.people.identity.provider_logout import BadLogout, end_at_providers_word
+from runs.people.identity.providers import Provider
+from runs.rights.access import NotFound, require_presence
+from runs.rights.audit.recording import describe
+from runs.rights.secrets.key_stores import KeyProblem
 
 log = structlog.get_logger(__name__)
 

@@ -15,12 +15,12 @@ from django.views.decorators.debug import sensitive_post_parameters
 from dashboard.pages.account import factors
 from dashboard.pages.account.provider import connect_key, known_provider
 from dashboard.pages.shared.frame import answer, page, person, show
-from runs.access import require_presence
 from runs.actions import Paused, Refused
-from runs.identity import second_factor
-from runs.identity.people import disconnect
-from runs.identity.sessions import SESSION_ROW, end_session, end_sessions, sessions_of
 from runs.models import BrowserSession
+from runs.people.identity import second_factor
+from runs.people.identity.people import disconnect
+from runs.people.identity.sessions import SESSION_ROW, end_session, end_sessions, sessions_of
+from runs.rights.access import require_presence
 
 FRAGMENTS = {"sessions": "account/_sessions.html"}
 METHODS = {"password": "by password", "link": "by a link", "invitation": "by an invitation"}

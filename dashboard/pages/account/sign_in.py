@@ -13,8 +13,8 @@ from dashboard.pages.account.entering import WAITING, enter, sign_in_context
 from dashboard.pages.account.known_browser import browser_of
 from dashboard.pages.shared.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
 from runs import actions
-from runs.access import Forbidden
 from runs.models import User
+from runs.rights.access import Forbidden
 
 BUSY_S = 5  # after which too many passwords are no longer being checked, probably
 SECOND_FIRST = "Your second factor is asked for next: sign in in another tab, then come back to this one."

@@ -14,9 +14,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.access import Permission, visible_projects
-from runs.identity.sessions import SESSION_ROW, change_session_key, end_sessions
 from runs.models import Project, Token
+from runs.people.identity.sessions import SESSION_ROW, change_session_key, end_sessions
+from runs.rights.access import Permission, visible_projects
 
 LIVES = (("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
 FRAGMENTS = {

@@ -11,11 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from dashboard.pages.shared.frame import page, show
-from runs.access import Forbidden
-from runs.audit import chain
-from runs.audit.facts import ShownEntry
-from runs.audit.pseudonyms import shown
 from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, result_words, visible_entries
+from runs.rights.access import Forbidden
+from runs.rights.audit import chain
+from runs.rights.audit.facts import ShownEntry
+from runs.rights.audit.pseudonyms import shown
 from trainyard.contract.base import JsonObject
 
 LIMIT = 100

@@ -14,10 +14,10 @@ from django.utils.safestring import SafeString, mark_safe
 from dashboard.pages.shared.run_colours import colours_apart
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.stencil import stencil
-from runs.access import Someone, visible_runs
+from runs.life.watching.words import slow_sentences
 from runs.models import Attempt, HeldSlot, Node, Run
 from runs.presenting.server_state import contact_time
-from runs.watching.words import slow_sentences
+from runs.rights.access import Someone, visible_runs
 from trainyard.formats.words import listed
 
 MAX_SLOTS = 128  # squares drawn of one node; the rest is counted

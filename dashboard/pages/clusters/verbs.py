@@ -13,11 +13,11 @@ from django.urls import reverse
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
-from runs.access import get_cluster, require_manager
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.fields import SECRET, SettingField, document_of, texts_of
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
+from runs.rights.access import get_cluster, require_manager
 from trainyard.contract.base import JsonObject
 from trainyard.contract.machines import sandbox_level
 from trainyard.spec import SpecError

@@ -21,18 +21,18 @@ from dashboard.pages.shared.numbers import age_element
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.shared.time_bar import TimeView, time_view
-from runs.access import Someone, can_manage_clusters, can_run_on, nodes_of, visible_clusters, visible_runs
 from runs.engines import allocating_engine
 from runs.engines.allocating import Offer
+from runs.life.preflight.nodes import checked_nodes
+from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run
-from runs.ordered import first_rows
+from runs.models.ordered import first_rows
 from runs.placing.queue import waiting_runs
-from runs.preflight.nodes import checked_nodes
-from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import num_ready
+from runs.records.time_use.sums import time_of_all
+from runs.rights.access import Someone, can_manage_clusters, can_run_on, nodes_of, visible_clusters, visible_runs
 from runs.serving.certificates import Certificate, Served, Unreadable, served
-from runs.time_use.sums import time_of_all
 
 MAX_JOBS = 50
 MAX_QUEUE = 100

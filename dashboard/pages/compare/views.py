@@ -11,10 +11,10 @@ from dashboard.pages.shared.badges import Badge, run_badge
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_colours import colours_apart
-from runs.access import visible_runs
 from runs.models import Run
-from runs.points import read
 from runs.presenting.throughput import MFU, RATES
+from runs.records.points import read
+from runs.rights.access import visible_runs
 from trainyard.contract.answers.runs import SeriesSummary
 
 MAX_ROWS = 200

@@ -13,9 +13,9 @@ from django.shortcuts import redirect
 from dashboard.pages.datasets.preview import SOURCES
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
-from runs.access import Forbidden, Permission, get_cluster_for, get_project, projects_with, visible_clusters
-from runs.datasets import options_of
+from runs.inputs.datasets import options_of
 from runs.models import Cluster
+from runs.rights.access import Forbidden, Permission, get_cluster_for, get_project, projects_with, visible_clusters
 
 NUMBER = re.compile(r"[0-9]{1,9}")
 FIELDS = ("name", "project", "cluster", "source", "location")

@@ -12,7 +12,9 @@ from dashboard.pages.datasets.preview import SOURCES, badge_of, preview
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
-from runs.access import (
+from runs.inputs.datasets import options_of, recipe_of, runs_with
+from runs.models import Dataset, Run
+from runs.rights.access import (
     Permission,
     Someone,
     can,
@@ -22,8 +24,6 @@ from runs.access import (
     visible_jobs,
     visible_runs,
 )
-from runs.datasets import options_of, recipe_of, runs_with
-from runs.models import Dataset, Run
 
 LIMIT = 200
 NUM_RUNS = 10

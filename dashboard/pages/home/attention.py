@@ -12,9 +12,9 @@ from django.urls import reverse
 from dashboard.pages.home.machines import Machines
 from dashboard.pages.shared.run_rows import Row
 from runs.models import Cluster, Node, Run
-from runs.ordered import is_none, one_of
+from runs.models.ordered import is_none, one_of
 from runs.presenting.server_state import contact_time
-from runs.status import Status
+from runs.values.status import Status
 from trainyard.formats.words import listed
 
 LATELY = timedelta(hours=24)

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from django.db.models import Count
 
-from runs.access import Someone, nodes_of, visible_clusters, visible_runs
 from runs.models import Cluster, HeldSlot, Node
 from runs.presenting.server_state import contact_time
-from runs.status import Status
+from runs.rights.access import Someone, nodes_of, visible_clusters, visible_runs
+from runs.values.status import Status
 
 UNREAD = ("inventory", "health", "self_check", "standby")  # documents, which no list shows
 

@@ -17,11 +17,11 @@ from dashboard.pages.home import attention
 from dashboard.pages.home.machines import cluster_lines, machines_of
 from dashboard.pages.shared.frame import answer, page, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows
-from runs.access import Permission, Someone, projects_with, visible_runs
 from runs.actions import submit_run
 from runs.models import Cluster, Run, User
-from runs.ordered import first_rows_together, is_none, one_of
-from runs.status import FINAL, LIVE, PLACED, Status
+from runs.models.ordered import first_rows_together, is_none, one_of
+from runs.rights.access import Permission, Someone, projects_with, visible_runs
+from runs.values.status import FINAL, LIVE, PLACED, Status
 
 MAX_RUNNING = 12
 MAX_WAITING = 6

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
 from dashboard.pages.shared.numbers import seconds
-from runs.access import Someone, visible_runs
 from runs.actions.estimates import shown_run
 from runs.models import Node, Run
 from runs.placing import planning
 from runs.placing.planning import Costs
 from runs.presenting.measured import measured_of
+from runs.rights.access import Someone, visible_runs
 from trainyard.spec import RecipeSpec, Spec, read_spec
 
 MAX_RANKS = 256  # up to which it is worked out while somebody types

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import yaml
 
 from dashboard.pages.launch.cost import Cost, cost
-from runs.access import Forbidden, NotFound, Permission, Someone, projects_with, require
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
 from runs.engines import engine_of
 from runs.models import Node, Project
 from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
+from runs.rights.access import Forbidden, NotFound, Permission, Someone, projects_with, require
 from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
 from trainyard.spec import Problem, RecipeSpec, Spec, SpecError, is_own_code, parse_spec, range_sentence

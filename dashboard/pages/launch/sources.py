@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.conf import settings
 
-from runs.access import NotFound, Someone, get_dataset, get_job, get_run, get_sweep, visible_jobs, visible_runs
-from runs.datasets import recipe_of, unresolved
+from runs.inputs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Node, Run
-from runs.ordered import is_none
+from runs.models.ordered import is_none
+from runs.rights.access import NotFound, Someone, get_dataset, get_job, get_run, get_sweep, visible_jobs, visible_runs
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec import SpecError, is_own_code, load_spec_file, merge, parse_spec

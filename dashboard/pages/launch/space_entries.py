@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django.http import QueryDict
 
-from runs.sweep_analysis.trials import text_of
+from runs.sweeps.analysis.trials import text_of
 from trainyard.contract.base import JsonObject
 
 PREFIX = "space"

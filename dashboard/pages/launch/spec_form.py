@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from dashboard.pages.shared.field_text import WORDS, as_text
-from runs.datasets import HERE, NAME, PLACE
+from runs.inputs.datasets import HERE, NAME, PLACE
 from trainyard.contract.base import JsonObject
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, is_own_code, merge
 from trainyard.spec.sections.data import SOURCE

@@ -11,8 +11,8 @@ from django.http import QueryDict
 
 from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
 from dashboard.pages.launch.sweep_controls import ADVANCED, MAIN, METRICS, SweepControl, controls_of, field_of
-from runs.access import Forbidden, NotFound
 from runs.models import User
+from runs.rights.access import Forbidden, NotFound
 from runs.sweeps.checking import Preview, preview
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError

@@ -30,10 +30,18 @@ from dashboard.pages.launch.spec_form import (
 )
 from dashboard.pages.launch.sweep_form import SweepPlan, SweepTyped
 from dashboard.pages.shared.frame import page, person, refusal, show
-from runs.access import Forbidden, NotFound, Permission, get_project, projects_with, visible_datasets, visible_projects
 from runs.actions import save_job, store_bundle, submit_run
-from runs.datasets import recipes_with
+from runs.inputs.datasets import recipes_with
 from runs.models import Cluster, CodeBundle, Run
+from runs.rights.access import (
+    Forbidden,
+    NotFound,
+    Permission,
+    get_project,
+    projects_with,
+    visible_datasets,
+    visible_projects,
+)
 from runs.sweeps.actions import start_sweep
 from trainyard import bundle
 from trainyard.bundle import MAX_BYTES, BundleError

@@ -19,15 +19,15 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, refu
 from dashboard.pages.shared.numbers import number, percent, size, speed
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
-from runs.access import can_manage_cluster, get_node, visible_runs
-from runs.metrics.node_health import node_history
+from runs.life.preflight.nodes import checked_nodes
+from runs.life.preflight.vetting import checks_together
 from runs.models import Node
-from runs.models.checks import Check
-from runs.node_troubles import sentences_of
-from runs.preflight.nodes import checked_nodes
-from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import spare_sentence
+from runs.records.metrics.node_health import node_history
+from runs.rights.access import can_manage_cluster, get_node, visible_runs
+from runs.serving.node_troubles import sentences_of
+from runs.values.checks import Check
 from trainyard.contract.machines import Cpu, GpuHealth, Health, HealthSample
 
 WIDTH, HEIGHT = 240.0, 48.0

@@ -13,12 +13,12 @@ from django.shortcuts import redirect
 from dashboard.pages.people.views import usage_context
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
-from runs.access import NotFound, Permission, get_project, is_administrator, permissions_in
 from runs.models import Project, StoredData
 from runs.privacy.kinds import REMOVABLE, WORDS, Kind, days_kept
 from runs.privacy.quota import in_words
-from runs.refused import Refused
-from runs.secrets.storage_keys import newest_number
+from runs.rights.access import NotFound, Permission, get_project, is_administrator, permissions_in
+from runs.rights.secrets.storage_keys import newest_number
+from runs.values.refused import Refused
 
 GB = 10**9
 ENCRYPTION_WORDS = {

@@ -10,8 +10,8 @@ from django.urls import reverse
 from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
-from runs.access import get_project
 from runs.models import GitKey
+from runs.rights.access import get_project
 
 SHOWN = ("kind", "place", "user", "host_keys")  # of what was typed: never the secret
 

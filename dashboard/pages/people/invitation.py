@@ -12,9 +12,9 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from dashboard.pages.account.entering import begin
 from dashboard.pages.account.known_browser import remember
 from dashboard.pages.shared.frame import page, problems_of, show
-from runs.access import NotFound, get_invitation
 from runs.actions import Refused, accept_invitation
 from runs.models import User
+from runs.rights.access import NotFound, get_invitation
 
 
 @page(methods=("GET", "POST"), public=True)

@@ -9,8 +9,8 @@ from django.shortcuts import redirect
 from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.frame import person as who_asks
 from runs import actions
-from runs.access import NotFound, is_administrator
 from runs.models import PersonalExport, User
+from runs.rights.access import NotFound, is_administrator
 
 
 @page()

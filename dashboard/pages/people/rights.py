@@ -12,8 +12,8 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.rules.callers import holders
 from dashboard.rules.render import COLUMNS
 from runs import actions
-from runs.access import MEANINGS, NotFound, Permission, describe_roles, get_project, visible_projects
 from runs.models import Role, User
+from runs.rights.access import MEANINGS, NotFound, Permission, describe_roles, get_project, visible_projects
 
 
 class Line(NamedTuple):

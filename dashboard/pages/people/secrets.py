@@ -14,8 +14,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
-from runs.access import get_project
 from runs.models import Secret
+from runs.rights.access import get_project
 
 
 @page(methods=("POST",))

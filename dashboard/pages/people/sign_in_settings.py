@@ -8,10 +8,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.pages.shared.frame import answer, is_script, page, person, show
-from runs.access import NotFound, get_project, require_administrator
-from runs.identity.second_factor import ask_from
 from runs.models import Identity, Role
-from runs.scim.tokens import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
+from runs.people.identity.second_factor import ask_from
+from runs.people.scim.tokens import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
+from runs.rights.access import NotFound, get_project, require_administrator
 
 FRAGMENTS = {"scim": "people/_scim.html"}
 NEEDS = {"": "nobody", "staff": "staff and administrators", "everybody": "everybody"}

@@ -19,18 +19,6 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.pages.shared.stencil import Stencil
 from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs import actions
-from runs.access import (
-    MEANINGS,
-    NotFound,
-    Permission,
-    can_create_projects,
-    get_project,
-    open_invitations,
-    permissions_in,
-    permissions_of,
-    require_project_maker,
-    visible_projects,
-)
 from runs.models import (
     CustomRole,
     GitKey,
@@ -45,7 +33,19 @@ from runs.models import (
     User,
 )
 from runs.privacy.quota import Usage, in_words, usage_of
-from runs.time_use.sums import time_of_all
+from runs.records.time_use.sums import time_of_all
+from runs.rights.access import (
+    MEANINGS,
+    NotFound,
+    Permission,
+    can_create_projects,
+    get_project,
+    open_invitations,
+    permissions_in,
+    permissions_of,
+    require_project_maker,
+    visible_projects,
+)
 
 COLUMNS = ("role", "custom_role_id", "user_id", "user__username", "user__first_name", "user__last_name", "user__email",
            "user__service_of_id")  # fmt: skip

@@ -7,11 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from dashboard.pages.run.terminal import ranks, why_no_ranks
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, person, refusal, show
-from runs.access import Permission, get_run, why_not_enter
 from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
 from runs.models import Run
-from runs.refused import Refused
+from runs.rights.access import Permission, get_run, why_not_enter
+from runs.values.refused import Refused
 
 TENSORBOARD_PORT = 6006
 LIMITS = (("rank", 999_999), ("port", MAX_PORT))

@@ -11,11 +11,11 @@ from django.urls import reverse
 
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
-from runs.access import Someone, get_run, visible_runs
-from runs.checkpoints.reports import OFF
-from runs.metrics.models import Checkpoint, CheckpointUse
 from runs.models import Run
 from runs.presenting.checkpoints import CheckpointDocument, documents, memory_sentence
+from runs.records.checkpoints.reports import OFF
+from runs.records.metrics.models import Checkpoint, CheckpointUse
+from runs.rights.access import Someone, get_run, visible_runs
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}

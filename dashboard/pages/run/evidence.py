@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from runs.hangs.sentences import stacks_text
 from runs.ingest import troubles
+from runs.life.hangs.sentences import stacks_text
 from runs.models import Run
 from runs.presenting import endings, groups, slow_ranks, unsent
-from runs.status import Status
+from runs.values.status import Status
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject, convert
 from trainyard.contract.causes import Cause, CauseClass, RankStack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dashboard.pages.shared.numbers import scaled, seconds, size, speed
-from runs.metrics.facts import facts_of
 from runs.models import Run
 from runs.placing.planning import RATES
+from runs.records.metrics.facts import facts_of
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
 from trainyard.planner import Rates

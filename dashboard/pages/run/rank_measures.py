@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import Slice
 from dashboard.pages.shared.numbers import percent, seconds
-from runs.metrics.facts import facts_of
-from runs.metrics.models import Fact
+from runs.life.watching.phases import WAITING
 from runs.models import Attempt
-from runs.watching.phases import WAITING
+from runs.records.metrics.facts import facts_of
+from runs.records.metrics.models import Fact
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.facts import MEASURED, MeasuredFacts
 from trainyard.spec.strategies.mesh import Mesh

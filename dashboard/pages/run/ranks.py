@@ -9,11 +9,11 @@ from typing import NamedTuple
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.run.rank_measures import Measures, measures
 from dashboard.pages.shared.check_rows import CheckTable, check_table
-from runs.hangs.sentences import stacks_text
 from runs.ingest.commit import REST
-from runs.metrics.models import Producer
+from runs.life.hangs.sentences import stacks_text
 from runs.models import Attempt, Placement, Run
-from runs.status import Phase
+from runs.records.metrics.models import Producer
+from runs.values.status import Phase
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.reports import RankReport, RankStall

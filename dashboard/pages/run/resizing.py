@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
-from runs.access import Permission, get_run
-from runs.metrics.models import Series
 from runs.models import Attempt, Run
+from runs.records.metrics.models import Series
+from runs.rights.access import Permission, get_run
 
 AUTO = "auto"
 WIDTH, HEIGHT = 600.0, 48.0  # of the drawing

@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
-from runs.access import Permission, get_run
-from runs.checkpoints import read as checkpoints
+from runs.life.rewinding import skipped_for
 from runs.models import Attempt, Run
-from runs.rewinding import skipped_for
+from runs.records.checkpoints import read as checkpoints
+from runs.rights.access import Permission, get_run
 from trainyard.spec import Problem, SpecError
 
 

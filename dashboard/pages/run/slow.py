@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person
 from runs import actions
-from runs.access import Permission, get_run
+from runs.life.stopping import what_ranks_do
+from runs.life.watching.words import slow_sentences
 from runs.models import Attempt, Run
-from runs.stopping import what_ranks_do
-from runs.watching.words import slow_sentences
+from runs.rights.access import Permission, get_run
 
 
 class SlowNote(NamedTuple):

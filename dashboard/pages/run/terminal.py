@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
-from runs.access import get_run, why_not_enter
 from runs.models import Run
+from runs.rights.access import get_run, why_not_enter
 
 
 @page()

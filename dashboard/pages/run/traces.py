@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
-from runs.access import Permission, get_run
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
+from runs.rights.access import Permission, get_run
 from trainyard.spec import Problem, SpecError
 
 STEPS = 3

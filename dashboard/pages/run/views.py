@@ -24,16 +24,16 @@ from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, 
 from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
 from runs import actions
-from runs.access import Permission, can, get_run
-from runs.files import outputs
-from runs.metrics import progress
+from runs.inputs.repositories.differences import MAX_CHARACTERS, difference
+from runs.life.watching.phases import LABELS
 from runs.models import Run, RunCode, Trial
 from runs.placing.planning import BENCHMARK
-from runs.repositories.differences import MAX_CHARACTERS, difference
-from runs.secrets.delivery import uses_of
+from runs.records.files import outputs
+from runs.records.metrics import progress
+from runs.records.time_use.sums import times_shown
+from runs.rights.access import Permission, can, get_run
+from runs.rights.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
-from runs.time_use.sums import times_shown
-from runs.watching.phases import LABELS
 from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
 
 MAX_FILES = 2000

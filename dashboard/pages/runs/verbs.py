@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from dashboard.pages.shared.frame import answer, page
 from runs import actions
-from runs.access import Forbidden, NotFound, get_run
 from runs.models import Run, User
+from runs.rights.access import Forbidden, NotFound, get_run
 
 
 class Verb(NamedTuple):

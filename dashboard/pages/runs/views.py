@@ -22,11 +22,11 @@ from dashboard.pages.shared.chart_runs import fields_of
 from dashboard.pages.shared.frame import page, refusal, show
 from dashboard.pages.shared.run_offers import Offers, offers_of
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
-from runs.access import Permission, projects_with
 from runs.api import paging
 from runs.models import Run
 from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of, trials_among
 from runs.presenting.runs import run_documents
+from runs.rights.access import Permission, projects_with
 
 MAX_RUNS = 5000
 MAX_FIELDS = 2000  # of all specs together; a spreadsheet has 16,384 columns

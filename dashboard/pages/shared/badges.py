@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runs.models import Run
-from runs.status import Status
+from runs.values.status import Status
 
 
 class Badge(NamedTuple):

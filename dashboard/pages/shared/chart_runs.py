@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any, TypedDict
 
 from dashboard.pages.shared.run_colours import colour_of
-from runs.metrics.models import Series
 from runs.models import Attempt, Event, Run, User, Workspace
+from runs.records.metrics.models import Series
 from trainyard.contract.base import JsonObject, SpecDocument
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about

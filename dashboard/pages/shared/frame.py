@@ -21,11 +21,11 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dashboard.pages.shared.navigation import entries
-from runs.access import Forbidden, NotFound, ProofNeeded
 from runs.actions import Refused
 from runs.models import User
 from runs.presenting import server_state
 from runs.presenting.audit_rows import can_read_audit
+from runs.rights.access import Forbidden, NotFound, ProofNeeded
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)

@@ -8,8 +8,8 @@ from zlib import crc32
 
 from django.db import transaction
 
-from runs.access import Someone
 from runs.models import Run, User, Workspace
+from runs.rights.access import Someone
 
 NUM_COLOURS = 10  # of static/css/tokens.css
 MAX_KEPT = 2_000  # colours that comparisons gave, in one project; the oldest go first

@@ -13,15 +13,15 @@ from django.utils import timezone
 from dashboard.pages.shared.badges import Badge, run_badge
 from dashboard.pages.shared.numbers import percent
 from dashboard.pages.shared.run_colours import colour_of, colours_for
-from runs.access import Someone
-from runs.metrics import progress
-from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.points import read
 from runs.presenting import runs as presenters
 from runs.presenting.newest import Newest, newest_of_all, ranks_of_all
 from runs.presenting.throughput import SPEEDS, throughput_of
-from runs.status import Status
+from runs.records.metrics import progress
+from runs.records.metrics.models import Telemetry
+from runs.records.points import read
+from runs.rights.access import Someone
+from runs.values.status import Status
 from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument
 
 LOSS = "train/loss"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import Bar, slices_of
 from dashboard.pages.shared.numbers import duration, percent
-from runs.time_use.split import TimeUse
+from runs.records.time_use.split import TimeUse
 
 # In the order of the bar. Colours are of series-N; the same part has the same colour everywhere.
 PARTS = {

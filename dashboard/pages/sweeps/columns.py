@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from runs.sweep_analysis.best import BestSoFar, best_over_compute, best_over_trials
-from runs.sweep_analysis.pareto import pareto_front
-from runs.sweep_analysis.slots import Occupation, saved_by_pruning, timeline
-from runs.sweep_analysis.thinning import thinned, thinned_bars
-from runs.sweep_analysis.trials import COMPLETE, SpaceField, TrialLike, fields_of, is_number, text_of, with_seen
+from runs.sweeps.analysis.best import BestSoFar, best_over_compute, best_over_trials
+from runs.sweeps.analysis.pareto import pareto_front
+from runs.sweeps.analysis.slots import Occupation, saved_by_pruning, timeline
+from runs.sweeps.analysis.thinning import thinned, thinned_bars
+from runs.sweeps.analysis.trials import COMPLETE, SpaceField, TrialLike, fields_of, is_number, text_of, with_seen
 from runs.sweeps.reading import TrialPoint
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import SweepSpec

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from dashboard.pages.shared.numbers import count, number, setting
 from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.sweeps.badges import trial_badge
-from runs.populations.lineage import Branch
+from runs.sweeps.populations.lineage import Branch
 
 LIMIT = 100  # lanes
 ROW = 30  # pixels, of one lane

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runs.access import Permission, Someone, can
 from runs.models import Role, Sweep
+from runs.rights.access import Permission, Someone, can
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus
 
 

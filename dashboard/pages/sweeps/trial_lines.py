@@ -12,10 +12,10 @@ from dashboard.pages.sweeps.badges import trial_badge
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
 from dashboard.pages.sweeps.trial_table import NEWEST, VALUE, Asked, Found, brush_words
-from runs.access import Someone, visible_runs
 from runs.models import Sweep
-from runs.ordered import one_of
-from runs.sweep_analysis.trials import MAXIMIZE
+from runs.models.ordered import one_of
+from runs.rights.access import Someone, visible_runs
+from runs.sweeps.analysis.trials import MAXIMIZE
 from runs.sweeps.reading import TrialRow
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 from trainyard.spec.sweeps import Objective

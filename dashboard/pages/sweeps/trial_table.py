@@ -12,7 +12,7 @@ from django.db.models import F
 from django.http import QueryDict
 
 from runs.models import Sweep, Trial
-from runs.sweep_analysis.trials import is_number, text_of
+from runs.sweeps.analysis.trials import is_number, text_of
 from runs.sweeps.reading import TrialPoint, TrialRow, sweep_trials, trial_points
 from trainyard.contract.statuses import TrialState
 

@@ -12,11 +12,11 @@ from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_
 from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
-from runs.access import Permission, get_sweep
 from runs.models import Sweep
-from runs.sweep_analysis.trials import SpaceField, fields_of, text_of
+from runs.rights.access import Permission, get_sweep
 from runs.sweeps import actions
-from runs.sweeps.populations import replay_trial
+from runs.sweeps.analysis.trials import SpaceField, fields_of, text_of
+from runs.sweeps.population_rows import replay_trial
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 from trainyard.spec.sweeps import Dimension

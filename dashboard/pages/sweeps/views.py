@@ -23,14 +23,14 @@ from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import trial_lines
 from dashboard.pages.sweeps.trial_table import asked_of, find
-from runs.access import NotFound, Permission, can, get_sweep, projects_with
 from runs.api import paging
 from runs.api.sweeping.figures import importance_of
 from runs.models import Placement, Run, Sweep
-from runs.sweep_analysis.contour import contour
-from runs.sweep_analysis.slots import Occupation
-from runs.sweep_analysis.trials import COMPLETE, fields_of
-from runs.sweeps.populations import last_step_of, lineage
+from runs.rights.access import NotFound, Permission, can, get_sweep, projects_with
+from runs.sweeps.analysis.contour import contour
+from runs.sweeps.analysis.slots import Occupation
+from runs.sweeps.analysis.trials import COMPLETE, fields_of
+from runs.sweeps.population_rows import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, time_of, timed_points, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, SweepStatus, TrialState
 

@@ -9,7 +9,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
-from runs.access import (
+from runs.actions.people.handed_out import void_handed_out
+from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
+from runs.rights.access import (
     IN_PROJECTS,
     Forbidden,
     NotFound,
@@ -24,9 +26,7 @@ from runs.access import (
     visible_projects,
     with_rights_held,
 )
-from runs.actions.people.handed_out import void_handed_out
-from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
-from runs.refused import Refused
+from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 
 

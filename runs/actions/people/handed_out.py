@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from runs.access import join_tokens_that_open, open_invitations, with_rights_held
 from runs.models import Invitation, JoinToken, Token, User
+from runs.rights.access import join_tokens_that_open, open_invitations, with_rights_held
 
 
 def void_handed_out() -> int:

@@ -10,7 +10,11 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.access import (
+from runs.actions.people.handed_out import end_of, void_handed_out
+from runs.inputs.repositories.keys import checked_key, seal_secret
+from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
+from runs.models.access import digest_of
+from runs.rights.access import (
     NotFound,
     Permission,
     get_invitation,
@@ -21,12 +25,8 @@ from runs.access import (
     require_project_maker,
     with_rights_held,
 )
-from runs.actions.people.handed_out import end_of, void_handed_out
-from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
-from runs.models.access import digest_of
-from runs.refused import Refused
-from runs.repositories.keys import checked_key, seal_secret
-from runs.secrets.key_stores import KeyProblem
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.values.refused import Refused
 
 INVITATION_LIFE = timedelta(days=7)
 

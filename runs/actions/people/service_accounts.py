@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.db import IntegrityError, transaction
 
-from runs.access import Permission, require, require_grant, with_rights_held
 from runs.actions.people.tokens import require_over_account
 from runs.actions.people.ways_in import disable
 from runs.models import Membership, Project, Role, User
-from runs.refused import Refused
+from runs.rights.access import Permission, require, require_grant, with_rights_held
+from runs.values.refused import Refused
 
 MAX_NAME = 60
 

@@ -13,11 +13,11 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from runs.access import Forbidden, require_presence
 from runs.models import Cluster, Membership, Project, Role, SignInLink, User
 from runs.models.access import digest_of
-from runs.refused import Refused
+from runs.rights.access import Forbidden, require_presence
 from runs.serving import login_limits as guessing
+from runs.values.refused import Refused
 
 log = structlog.get_logger(__name__)
 

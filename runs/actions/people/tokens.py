@@ -11,7 +11,10 @@ from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from runs.access import (
+from runs.actions.people.handed_out import end_tokens
+from runs.models import Token, User
+from runs.models.access import digest_of
+from runs.rights.access import (
     TOKEN_PREFIX,
     Forbidden,
     NotFound,
@@ -27,10 +30,7 @@ from runs.access import (
     scope_permissions,
     with_rights_held,
 )
-from runs.actions.people.handed_out import end_tokens
-from runs.models import Token, User
-from runs.models.access import digest_of
-from runs.refused import Refused
+from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,6 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from runs.access import hold_rights, is_last_administrator, with_rights_held
 from runs.actions.people.handed_out import end_tokens, void_handed_out
 from runs.models import (
     BrowserSession,
@@ -24,7 +23,8 @@ from runs.models import (
     Token,
     User,
 )
-from runs.refused import Refused
+from runs.rights.access import hold_rights, is_last_administrator, with_rights_held
+from runs.values.refused import Refused
 
 log = structlog.get_logger(__name__)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from runs.access import Permission, require
-from runs.audit.recording import describe
 from runs.models import Project, Run, StorageKey, User
-from runs.refused import Refused
-from runs.secrets.key_stores import KeyProblem
-from runs.secrets.storage_keys import destroy_storage_keys as destroy
-from runs.secrets.storage_keys import living_keys, make_storage_key
-from runs.status import FINAL
+from runs.rights.access import Permission, require
+from runs.rights.audit.recording import describe
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.storage_keys import destroy_storage_keys as destroy
+from runs.rights.secrets.storage_keys import living_keys, make_storage_key
+from runs.values.refused import Refused
+from runs.values.status import FINAL
 from trainyard.formats.words import listed
 
 MOST_NAMED = 3

@@ -7,7 +7,11 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from runs.access import (
+from runs.actions.people.ways_in import disable
+from runs.models import Consent, ErasedPerson, Membership, PersonalExport, Project, Role, Run, Sweep, User
+from runs.models.privacy.people import pseudonym_of
+from runs.privacy import consent, erasure
+from runs.rights.access import (
     Forbidden,
     NotFound,
     Permission,
@@ -17,13 +21,9 @@ from runs.access import (
     require_presence,
     with_rights_held,
 )
-from runs.actions.people.ways_in import disable
-from runs.audit.recording import describe
-from runs.models import Consent, ErasedPerson, Membership, PersonalExport, Project, Role, Run, Sweep, User
-from runs.models.privacy.people import pseudonym_of
-from runs.privacy import consent, erasure
-from runs.refused import Refused
-from runs.status import FINAL
+from runs.rights.audit.recording import describe
+from runs.values.refused import Refused
+from runs.values.status import FINAL
 from trainyard.contract.statuses import SWEEP_FINAL
 from trainyard.formats.words import listed
 

@@ -8,11 +8,11 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from runs.access import Permission, require, require_administrator
 from runs.models import Cluster, Project, User
 from runs.privacy import retention, storage
 from runs.privacy.kinds import REMOVABLE, Kind, days_kept
 from runs.privacy.retention import Removal
+from runs.rights.access import Permission, require, require_administrator
 
 MOST_DAYS = 36_500
 MOST_BYTES = 10**18

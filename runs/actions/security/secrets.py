@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.core.exceptions import ValidationError
 
-from runs.access import Forbidden, NotFound, Permission, is_administrator, require, require_scope
-from runs.audit.recording import describe
 from runs.models import Project, Secret, User
-from runs.refused import Refused
-from runs.secrets import store
-from runs.secrets.key_stores import KeyProblem
+from runs.rights.access import Forbidden, NotFound, Permission, is_administrator, require, require_scope
+from runs.rights.audit.recording import describe
+from runs.rights.secrets import store
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.values.refused import Refused
 
 MOST = 500  # of one project or person
 

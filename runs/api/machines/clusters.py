@@ -12,7 +12,14 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import (
+from runs.api.auth import actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.shapes import Body, TimeOut
+from runs.models import Cluster, Node, Project, Run, User
+from runs.presenting.server_state import contact_time
+from runs.presenting.stamps import stamp
+from runs.records.time_use.sums import time_of_all
+from runs.rights.access import (
     Permission,
     can_manage_cluster,
     can_manage_clusters,
@@ -22,14 +29,7 @@ from runs.access import (
     visible_projects,
     visible_runs,
 )
-from runs.api.auth import actor
-from runs.api.paging import ListQuery, Page, page
-from runs.api.shapes import Body, TimeOut
-from runs.models import Cluster, Node, Project, Run, User
-from runs.presenting.server_state import contact_time
-from runs.presenting.stamps import stamp
-from runs.status import Status
-from runs.time_use.sums import time_of_all
+from runs.values.status import Status
 
 router = Router(tags=["clusters"])
 

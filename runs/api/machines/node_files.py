@@ -9,13 +9,13 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja.errors import HttpError
 
-from runs.access import NotFound
-from runs.files import outputs
-from runs.files.room import NoRoom
-from runs.files.uploads import NoTarget, NotBegun, Sender
 from runs.models import Node, Placement, Run
-from runs.secrets.key_stores import KeyProblem
-from runs.secrets.storage_keys import keyring_of_project
+from runs.records.files import outputs
+from runs.records.files.room import NoRoom
+from runs.records.files.uploads import NoTarget, NotBegun, Sender
+from runs.rights.access import NotFound
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.storage_keys import keyring_of_project
 from trainyard.at_rest.keyring import Keyring
 
 

@@ -6,12 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from ninja.errors import HttpError
 
-from runs.access import NotFound
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import answer_with, described
 from runs.models import Node
-from runs.secrets.delivery import NotPlaced, SecretMissing, give
-from runs.secrets.key_stores import KeyProblem
+from runs.rights.access import NotFound
+from runs.rights.secrets.delivery import NotPlaced, SecretMissing, give
+from runs.rights.secrets.key_stores import KeyProblem
 from trainyard.contract.calls.secrets import secrets_scope
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import Locked

@@ -12,8 +12,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 from redis.exceptions import RedisError
 
-from runs import actions, valkey_users
-from runs.access import get_cluster, get_node, visible_nodes
+from runs import actions
 from runs.api.auth import actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
 from runs.api.paging import ListQuery, Page, page
@@ -21,6 +20,8 @@ from runs.api.shapes import Body
 from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
+from runs.rights import valkey_users
+from runs.rights.access import get_cluster, get_node, visible_nodes
 from runs.serving import certificates
 from trainyard.contract.calls.joining import JoinAnswer, JoinRequest, unpinned
 

@@ -10,15 +10,15 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_cluster, get_run
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
+from runs.life.preflight.nodes import checked_nodes
+from runs.life.preflight.vetting import checks_together
 from runs.models import Node, Preflight
-from runs.models.checks import Check
-from runs.preflight.nodes import checked_nodes
-from runs.preflight.vetting import checks_together
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_cluster, get_run
+from runs.values.checks import Check
 
 router = Router(tags=["clusters"])
 

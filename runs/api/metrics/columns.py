@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from runs.points.read import Curve
+from runs.records.points.read import Curve
 
 CONTENT_TYPE = "application/vnd.trainyard.columns"
 MAGIC = b"TYCO"

@@ -13,15 +13,15 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from ninja import Field, Query, Router, Schema
 
-from runs.access import get_run, get_runs
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.metrics.curves import MAX_RUNS
 from runs.api.metrics.labels import labels_in
 from runs.api.streaming import stream
-from runs.metrics.json_numbers import numbers
 from runs.models import Run
-from runs.points.read import Curve, raw
+from runs.records.metrics.json_numbers import numbers
+from runs.records.points.read import Curve, raw
+from runs.rights.access import get_run, get_runs
 
 router = Router(tags=["series"])
 

@@ -15,9 +15,9 @@ from ninja.errors import HttpError
 
 import trainyard
 from runs.api.metrics.columns import CONTENT_TYPE, VERSION, Head, as_columns, as_json
-from runs.metrics.progress import cursors_of
 from runs.models import Run
-from runs.points.read import TooManyPoints, curves
+from runs.records.metrics.progress import cursors_of
+from runs.records.points.read import TooManyPoints, curves
 
 MAX_NAMES = 200
 MAX_RUNS = 100

@@ -11,18 +11,18 @@ from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Field, Query, Router, Schema
 
-from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.streaming import text_response
-from runs.logs import labels as log_labels
-from runs.logs import patterns as log_patterns
-from runs.logs import search as log_search
-from runs.logs import windows as log_windows
-from runs.logs.levels import CODES
-from runs.logs.lines import BadLine, Filters, LineId, line_id
-from runs.logs.read import read_log_text, read_logs
 from runs.models import Run
+from runs.records.logs import labels as log_labels
+from runs.records.logs import patterns as log_patterns
+from runs.records.logs import search as log_search
+from runs.records.logs import windows as log_windows
+from runs.records.logs.levels import CODES
+from runs.records.logs.lines import BadLine, Filters, LineId, line_id
+from runs.records.logs.read import read_log_text, read_logs
+from runs.rights.access import get_run
 
 router = Router(tags=["logs"])
 LevelName = Literal["error", "warning", "info", "debug", "none", ""]  # none, or empty: of lines that say none

@@ -10,13 +10,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import content_disposition_header, parse_etags
 from ninja import Field, Query, Router, Schema
 
-from runs.access import NotFound, get_run
 from runs.api.auth import actor
 from runs.api.metrics.labels import labels_in
-from runs.media import read as media
-from runs.media.store import IMAGE
-from runs.metrics.models import Media
-from runs.metrics.progress import cursor_of
+from runs.records.media import read as media
+from runs.records.media.store import IMAGE
+from runs.records.metrics.models import Media
+from runs.records.metrics.progress import cursor_of
+from runs.rights.access import NotFound, get_run
 
 router = Router(tags=["media"])
 

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints, TypeAda
 from pydantic import ValidationError as Invalid
 
 from runs import actions
-from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.problems import problem
 from runs.ingest.report import Gap, Taken, report_points
+from runs.rights.access import Permission, get_run
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
 
 router = Router(tags=["points"])

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
 
-from runs.access import get_run, get_runs
 from runs.api.auth import actor
 from runs.api.metrics.columns import CONTENT_TYPE
 from runs.api.metrics.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, Question, answer
 from runs.api.metrics.labels import labels_in
-from runs.points import read
+from runs.records.points import read
+from runs.rights.access import get_run, get_runs
 
 router = Router(tags=["series"])
 

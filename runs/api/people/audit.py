@@ -9,18 +9,18 @@ from typing import Annotated, Literal
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Field, Query, Router, Schema
 
-from runs.access import Forbidden
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.schemas import schema_of
 from runs.api.streaming import text_response
-from runs.audit import chain
-from runs.audit.facts import as_answer
-from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters
+from runs.rights.access import Forbidden
+from runs.rights.audit import chain
+from runs.rights.audit.facts import as_answer
+from runs.rights.audit.pseudonyms import shown
 from trainyard.contract.answers.audit import AuditRow, Fault, Verdict
 
 router = Router(tags=["audit"])

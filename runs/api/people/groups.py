@@ -10,7 +10,12 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import (
+from runs.api.auth import actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.people.projects import RoleIn
+from runs.api.shapes import Body
+from runs.models import Cluster, ClusterRole, Project, User
+from runs.rights.access import (
     NotFound,
     Permission,
     get_cluster,
@@ -20,11 +25,6 @@ from runs.access import (
     visible_clusters,
     visible_projects,
 )
-from runs.api.auth import actor
-from runs.api.paging import ListQuery, Page, page
-from runs.api.people.projects import RoleIn
-from runs.api.shapes import Body
-from runs.models import Cluster, ClusterRole, Project, User
 
 router = Router(tags=["people"])
 

@@ -10,7 +10,6 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import NotFound, Permission, require_account, require_administrator
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.paging import ListQuery, Page, page
@@ -19,6 +18,7 @@ from runs.api.streaming import file_response
 from runs.models import ErasedPerson, PersonalExport, User
 from runs.presenting.stamps import stamp
 from runs.privacy.exporting import path_of
+from runs.rights.access import NotFound, Permission, require_account, require_administrator
 
 router = Router(tags=["people"])
 

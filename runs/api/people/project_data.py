@@ -6,14 +6,14 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from runs import actions
-from runs.access import Permission, get_project, require_administrator
 from runs.api.auth import actor
 from runs.api.shapes import Body
 from runs.models import Project, StoredData
 from runs.presenting.stamps import stamp
 from runs.privacy.kinds import REMOVABLE, days_kept
 from runs.privacy.quota import usage_of
-from runs.secrets.storage_keys import newest_number
+from runs.rights.access import Permission, get_project, require_administrator
+from runs.rights.secrets.storage_keys import newest_number
 
 router = Router(tags=["projects"])
 

@@ -10,13 +10,13 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import NotFound, Permission, get_project, require_scope, visible_projects
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.models import Invitation, Membership, Project, Role, Run, User
 from runs.presenting.stamps import stamp
-from runs.time_use.sums import time_of_all
+from runs.records.time_use.sums import time_of_all
+from runs.rights.access import NotFound, Permission, get_project, require_scope, visible_projects
 
 router = Router(tags=["projects"])
 

@@ -9,12 +9,12 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import PERMISSIONS_OF, Permission, get_project, permissions_in
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import CustomRole
 from runs.presenting.stamps import stamp
+from runs.rights.access import PERMISSIONS_OF, Permission, get_project, permissions_in
 
 router = Router(tags=["people"])
 

@@ -9,13 +9,13 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_project, get_run, require_scope
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import Secret
 from runs.presenting.stamps import stamp
-from runs.secrets.delivery import uses_of
+from runs.rights.access import Permission, get_project, get_run, require_scope
+from runs.rights.secrets.delivery import uses_of
 from trainyard.contract.limits import MAX_SECRET_BYTES
 
 router = Router(tags=["secrets"])

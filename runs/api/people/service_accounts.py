@@ -10,13 +10,13 @@ from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
-from runs.access import NotFound, Permission, get_project
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.people.tokens import NewToken, TokenOut, new_token, tokens_out
 from runs.api.shapes import Body
 from runs.models import Membership, Project, Role, Token, User
 from runs.presenting.stamps import stamp
+from runs.rights.access import NotFound, Permission, get_project
 
 router = Router(tags=["people"])
 

@@ -11,12 +11,12 @@ from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
-from runs.access import NotFound, is_administrator, strongest_roles, visible_projects
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import GroupRole, Membership, Role, Token, User
 from runs.presenting.stamps import stamp
+from runs.rights.access import NotFound, is_administrator, strongest_roles, visible_projects
 
 router = Router(tags=["people"])
 

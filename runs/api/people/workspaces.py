@@ -8,12 +8,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Router, Schema
 
-from runs.access import Permission, get_project, require_account
 from runs.api.auth import actor
 from runs.api.problems import problem
 from runs.api.shapes import Body
 from runs.models import Workspace
 from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_project, require_account
 from trainyard.contract.base import JsonObject
 
 router = Router(tags=["projects"])

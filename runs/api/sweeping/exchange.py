@@ -7,11 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router, Schema
 from ninja import Status as Answer
 
-from runs.access import get_sweep
 from runs.api.auth import actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
-from runs.sweep_exchange.exporting import study_of
-from runs.sweep_exchange.importing import import_study
+from runs.rights.access import get_sweep
+from runs.sweeps.exchange.exporting import study_of
+from runs.sweeps.exchange.importing import import_study
 from trainyard.contract.base import JsonObject, WireStruct
 from trainyard.interchange.study import Study
 

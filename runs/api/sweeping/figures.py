@@ -14,11 +14,11 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import get_sweep
 from runs.api.auth import actor
 from runs.models import Sweep
-from runs.sweep_analysis.importance import Importance, importance
-from runs.sweep_analysis.trials import fields_of
+from runs.rights.access import get_sweep
+from runs.sweeps.analysis.importance import Importance, importance
+from runs.sweeps.analysis.trials import fields_of
 from runs.sweeps.reading import compared_points
 from trainyard.contract.statuses import TrialState
 

@@ -8,11 +8,11 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import Permission, get_sweep
 from runs.api.auth import actor
 from runs.api.shapes import RunOut
 from runs.presenting.runs import single_document
-from runs.sweeps.populations import lineage, replay_trial
+from runs.rights.access import Permission, get_sweep
+from runs.sweeps.population_rows import lineage, replay_trial
 
 router = Router(tags=["sweeps"])
 

@@ -12,13 +12,13 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.access import NotFound, Permission, get_project
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.streaming import file_response
-from runs.files.paths import bundle_path
 from runs.models import Node, Placement, bundle_of
 from runs.placing.spares import standby_of
+from runs.records.files.paths import bundle_path
+from runs.rights.access import NotFound, Permission, get_project
 
 router = Router(tags=["bundles"])
 

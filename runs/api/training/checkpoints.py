@@ -5,15 +5,15 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
 
-from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
-from runs.metrics.models import Checkpoint
 from runs.models import GoneRun, RemovedData
 from runs.presenting.checkpoints import CheckpointDocument, documents
 from runs.privacy.retention import runs_without_checkpoints
+from runs.records.metrics.models import Checkpoint
+from runs.rights.access import get_run
 from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
 
 router = Router(tags=["runs"])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Router, Schema
 
-from runs.access import NotFound, get_run
 from runs.api.auth import actor
+from runs.inputs.repositories.differences import difference
 from runs.models import Project, Run, RunCode
 from runs.presenting.stamps import stamp
-from runs.repositories.differences import difference
+from runs.rights.access import NotFound, get_run
 
 router = Router(tags=["runs"])
 

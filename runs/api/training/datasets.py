@@ -13,15 +13,15 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.api.auth import actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
-from runs.datasets import recipe_of
+from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
 from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from trainyard.contract import inspections
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.contract.limits import MAX_FACTS_BYTES

@@ -11,17 +11,17 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.access import NotFound, Permission, get_run
 from runs.api.auth import actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_files import keyring_for, placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
-from runs.files import outputs, room, uploads
-from runs.files.encrypted import EncryptedOutput, is_encrypted, plain_name
 from runs.models import Run
 from runs.presenting.runs import sendings_of
+from runs.records.files import outputs, room, uploads
+from runs.records.files.encrypted import EncryptedOutput, is_encrypted, plain_name
+from runs.rights.access import NotFound, Permission, get_run
 from trainyard.at_rest.chunks import CannotDecrypt
 
 router = Router(tags=["files"])

@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 from pydantic import ConfigDict
 
-from runs.access import get_run
 from runs.api.auth import actor
 from runs.api.paging import ListQuery, Page, page
 from runs.models import Attempt, Event, Placement
 from runs.presenting.stamps import stamp
+from runs.rights.access import get_run
 from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import CauseClass
 

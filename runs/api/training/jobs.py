@@ -11,12 +11,12 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_job, named_project, visible_jobs
 from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Job
 from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_job, named_project, visible_jobs
 from trainyard.contract.base import JsonObject
 
 router = Router(tags=["jobs"])

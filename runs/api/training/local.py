@@ -10,11 +10,11 @@ from ninja.errors import HttpError
 from pydantic import AfterValidator, StringConstraints
 
 from runs import actions
-from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.shapes import Body, RunOut
 from runs.ingest.local import Foreign, store_frames, watermarks
 from runs.presenting.runs import single_document
+from runs.rights.access import Permission, get_run
 from trainyard.spec.values.fields import Name
 
 router = Router(tags=["points"])

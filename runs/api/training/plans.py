@@ -9,12 +9,12 @@ from django.utils import timezone
 from ninja import Body as InBody
 from ninja import Field, Query, Router, Schema
 
-from runs.access import get_run
 from runs.actions.estimates import plans_of, shown_run
 from runs.api.auth import actor
 from runs.api.openapi import SPEC, body_of
 from runs.presenting.measured import measured_of
 from runs.presenting.stamps import stamp
+from runs.rights.access import get_run
 from trainyard.contract.base import JsonObject
 
 router = Router(tags=["plans"])

@@ -10,17 +10,17 @@ from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema
 
 from runs import actions
-from runs.access import Permission, get_run
 from runs.api.auth import actor
 from runs.api.shapes import Body, RunOut
-from runs.metrics import progress
+from runs.life.watching.phases import MEASURES, series_of
+from runs.life.watching.scores import Score
+from runs.life.watching.slow_ranks import nodes_by_rank, scores_of
+from runs.life.watching.words import slow_sentence
 from runs.models import Attempt, Run
-from runs.points import read
 from runs.presenting.runs import single_document
-from runs.watching.phases import MEASURES, series_of
-from runs.watching.scores import Score
-from runs.watching.slow_ranks import nodes_by_rank, scores_of
-from runs.watching.words import slow_sentence
+from runs.records.metrics import progress
+from runs.records.points import read
+from runs.rights.access import Permission, get_run
 from trainyard.contract.answers.runs import RunDocument
 
 router = Router(tags=["runs"])

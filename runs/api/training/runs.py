@@ -10,7 +10,6 @@ from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_job, get_run, named_project
 from runs.api.auth import actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
@@ -18,7 +17,8 @@ from runs.api.shapes import Body, RunOut
 from runs.models import Run
 from runs.presenting.listing import find_runs
 from runs.presenting.runs import run_documents, single_document
-from runs.status import Status
+from runs.rights.access import Permission, get_job, get_run, named_project
+from runs.values.status import Status
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError

@@ -11,7 +11,6 @@ from ninja import Body as InBody
 from ninja import Field, Query, Router, Schema
 from ninja import Status as Answer
 
-from runs.access import Permission, get_sweep, named_project
 from runs.api.auth import actor
 from runs.api.openapi import SWEEP, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
@@ -19,6 +18,7 @@ from runs.api.schemas import schema_of
 from runs.api.shapes import Body
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_sweep, named_project
 from runs.sweeps import actions
 from runs.sweeps.checking import preview
 from runs.sweeps.reading import (

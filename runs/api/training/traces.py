@@ -10,10 +10,10 @@ from ninja import Field, Router, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.access import Permission, get_run
 from runs.actions.tracing import MAX_STEPS
 from runs.api.auth import actor
 from runs.api.shapes import Body
+from runs.rights.access import Permission, get_run
 
 router = Router(tags=["runs"])
 

@@ -9,8 +9,8 @@ from ninja import Status as Answer
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
 from runs.api.machines.node_files import placement_of, refusals, sender_of
-from runs.files import uploads
 from runs.models import Placement
+from runs.records.files import uploads
 from trainyard.contract.base import to_builtins
 from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from runs.models import Cluster
-from runs.secrets.key_stores import KeyProblem
-from runs.secrets.sealed import cluster_place, open_text, seal_text
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.sealed import cluster_place, open_text, seal_text
 
 MAX_CHARACTERS = 100_000
 

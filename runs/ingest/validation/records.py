@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from msgspec.structs import asdict
 
-from runs.checkpoints.reports import CheckpointReport
 from runs.ingest.validation import rules
-from runs.media.store import Item
-from runs.metrics.facts import ReportedFact
-from runs.points.store import Lines
-from runs.points.tables import Rows
+from runs.records.checkpoints.reports import CheckpointReport
+from runs.records.media.store import Item
+from runs.records.metrics.facts import ReportedFact
+from runs.records.points.store import Lines
+from runs.records.points.tables import Rows
 from trainyard.contract.records import (
     MAX_SEQUENCE,
     AnyRecord,

@@ -10,11 +10,11 @@ from collections import OrderedDict
 
 import numpy as np
 
-from runs.checkpoints.reports import OFF, CheckpointReport
-from runs.media.store import Item
-from runs.metrics.facts import ReportedFact
-from runs.points.store import Lines
-from runs.points.tables import Rows, SeriesGroup
+from runs.records.checkpoints.reports import OFF, CheckpointReport
+from runs.records.media.store import Item
+from runs.records.metrics.facts import ReportedFact
+from runs.records.points.store import Lines
+from runs.records.points.tables import Rows, SeriesGroup
 from trainyard.contract import records
 from trainyard.contract.base import JsonObject, decode
 from trainyard.contract.records import (

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from runs.audit import chain
 from runs.management.commands.person import SERVERS_USER
+from runs.rights.audit import chain
 
 
 class Command(BaseCommand):

@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from runs.actions import why_not_erased
-from runs.audit.acts import Act
-from runs.audit.recording import OK, record
 from runs.models import Run, User
 from runs.privacy import erasure, exporting
+from runs.rights.audit.acts import Act
+from runs.rights.audit.recording import OK, record
 
 SERVERS_USER = "the server's user"
 

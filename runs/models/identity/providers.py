@@ -6,8 +6,8 @@ from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import Q
 
-from runs.ids import new_id
 from runs.models.people import User
+from runs.values.ids import new_id
 
 
 class Identity(models.Model):

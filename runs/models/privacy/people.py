@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from runs.ids import new_id
 from runs.models.people import User
+from runs.values.ids import new_id
 
 
 class PersonalExport(models.Model):

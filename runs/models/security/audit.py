@@ -15,7 +15,7 @@ class AppendOnly(RuntimeError):
 
 
 class AuditQuerySet(models.QuerySet["AuditEntry"]):
-    """Rows are added by runs.audit.chain alone, and removed by runs.audit.retention alone."""
+    """Rows are added by runs.rights.audit.chain alone, and removed by runs.rights.audit.retention alone."""
 
     def update(self, **_: Any) -> NoReturn:
         raise AppendOnly("rows of the audit are not changed")
@@ -93,7 +93,7 @@ class AuditHead(models.Model):
     sent_sequence = models.BigIntegerField(null=True)  # the last row that the collector of OTLP took
     seal = models.CharField(max_length=64, blank=True)  # of the first four, with the server's secret
 
-    is_forged = False  # no column: runs.audit.chain says of a head that it read that its seal does not fit
+    is_forged = False  # no column: runs.rights.audit.chain says of a head that it read that its seal does not fit
 
     def __str__(self) -> str:
         return f"audit up to {self.sequence}"

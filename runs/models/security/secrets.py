@@ -6,9 +6,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
-from runs.ids import new_id
 from runs.models.attempts import Attempt
 from runs.models.people import Project, User
+from runs.values.ids import new_id
 from trainyard.spec.values.secrets import NAME
 
 

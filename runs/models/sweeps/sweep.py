@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from django.db import models, transaction
 from django.utils import timezone
 
-from runs import broadcast
-from runs.ids import new_id
 from runs.models.clusters import Cluster
 from runs.models.people import Project, User
+from runs.serving import broadcast
+from runs.values.ids import new_id
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 

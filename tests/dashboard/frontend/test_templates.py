@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runs.status import Status
+from runs.values.status import Status
 
 ROOT = Path(__file__).resolve().parents[3]
 LINE_LENGTH = 120

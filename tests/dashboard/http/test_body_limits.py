@@ -17,8 +17,8 @@ from dashboard.http import body_limits as bodies
 from dashboard.http.body_limits import DEFAULT_BYTES, BodyLimit, limit_of
 from runs import actions
 from runs.api.metrics.points import MAX_BODY_BYTES
-from runs.files import outputs
 from runs.models import Node
+from runs.records.files import outputs
 from tests.cast import Cast, make_node
 from trainyard.contract.seals import http_scope, mac
 

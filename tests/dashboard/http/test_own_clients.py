@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from dashboard.http.own_clients import TABLES, why_not
-from runs.access import MACHINE_PREFIX
+from runs.rights.access import MACHINE_PREFIX
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 

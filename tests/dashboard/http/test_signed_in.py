@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.identity.providers import SignInSettings
 from runs.models import Token
+from runs.people.identity.providers import SignInSettings
 from tests.cast import Cast
 from tests.dashboard.pages.account.test_security import make_stale
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from dashboard.pages.sweeps import views
 from runs.models import Run, Sweep, Trial
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_run, make_sweep
 
 pytestmark = pytest.mark.django_db

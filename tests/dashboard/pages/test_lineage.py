@@ -10,7 +10,7 @@ from django.test import Client
 
 from dashboard.pages.sweeps.lineage import LIMIT, Drawing, drawing
 from runs.models import User
-from runs.populations.lineage import Branch, tree
+from runs.sweeps.populations.lineage import Branch, tree
 from tests.cast import Cast, spec
 from tests.dashboard.pages.test_sweeps import make_sweep, make_trial
 

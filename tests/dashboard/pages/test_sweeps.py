@@ -11,10 +11,10 @@ import pytest
 from django.test import Client
 
 from runs.api.sweeping.figures import _kept
-from runs.metrics.models import Telemetry
 from runs.models import Run, Sweep, Trial, User
-from runs.status import Status
-from runs.sweep_analysis.importance import Importance
+from runs.records.metrics.models import Telemetry
+from runs.sweeps.analysis.importance import Importance
+from runs.values.status import Status
 from tests.cast import Cast, make_run, spec
 from trainyard.spec.sweeps import parse_sweep
 

@@ -19,7 +19,7 @@ from dashboard.proxy.application import AppProxy
 from dashboard.sockets import admission as door
 from dashboard.sockets import session_socket
 from runs.models import Cluster, Membership, Node, Run, User
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.dashboard.sockets.test_session_socket import PlayedNode
 from trainyard.contract.base import encode

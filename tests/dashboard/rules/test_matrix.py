@@ -17,8 +17,8 @@ from dashboard.management.walk import RULES, Route, routes, rule_of
 from dashboard.rules.admin import CHANGED_BY_HAND
 from dashboard.rules.callers import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, Outcome, outcome
 from dashboard.rules.kinds import Kind
-from runs import access
 from runs.admin.base import Written
+from runs.rights import access
 from tests.cast import Cast
 from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
 from tests.dashboard.rules.world import World, make_world

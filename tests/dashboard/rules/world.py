@@ -17,9 +17,9 @@ from dashboard.management.walk import Route, rule_of
 from dashboard.pages.launch.spec_form import typed_of
 from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, Outcome
 from runs import actions
-from runs.access import Permission
 from runs.models import ClusterRole, GitKey, Membership, Project, Role, Run, Token, User
-from runs.status import Phase, Status
+from runs.rights.access import Permission
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, make_sweep, make_user, spec
 from tests.dashboard.rules.admin_rows import NO_ROW, is_about_a_row, row_of
 from tests.dashboard.rules.socket_calls import call_socket

@@ -17,8 +17,8 @@ from dashboard.http.credentials import Credential, users_of
 from dashboard.sockets import admission as door
 from dashboard.sockets.admission import NOT_FOUND, UNKNOWN_USER, Admission, Answer, Question, answers
 from runs import actions
-from runs.access import Sight
 from runs.models import Membership, Role, Run, User
+from runs.rights.access import Sight
 from tests.cast import Cast, make_user
 
 # Those that ask no database need it, too: a thread of the pool may look at the connection of an earlier test.

@@ -12,11 +12,12 @@ from dashboard.asgi import application
 from dashboard.sockets import admission as door
 from dashboard.sockets import feeds
 from dashboard.sockets.consumers import MAX_FRAMES, UNAVAILABLE
-from runs import actions, broadcast
+from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
 from runs.ingest.validation.records import incoming
 from runs.models import Membership, Run, User
+from runs.serving import broadcast
 from tests.cast import Cast
 from tests.datasets import make_dataset
 from tests.sockets import Socket

@@ -18,15 +18,15 @@ from dashboard.sockets.admission import UNAVAILABLE
 from dashboard.sockets.feeds import feed_of
 from dashboard.sockets.outbox import Outbox
 from dashboard.sockets.run_feed import RunFeed
-from runs import broadcast
-from runs.access import Sight
-from runs.broadcast import run_group
-from runs.deltas import changes, encoded
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
-from runs.metrics import erase, progress
 from runs.models import Run
+from runs.records.deltas import changes, encoded
+from runs.records.metrics import erase, progress
+from runs.rights.access import Sight
+from runs.serving import broadcast
+from runs.serving.broadcast import run_group
 from tests.cast import Cast
 from tests.servers import Valkey
 from tests.spools import Spool, some_points

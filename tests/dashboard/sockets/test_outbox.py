@@ -11,8 +11,8 @@ import pytest
 
 from dashboard.sockets import outbox as module
 from dashboard.sockets.outbox import AGAIN, MAX_HINTS, MAX_TEXTS, Outbox
-from runs.deltas.delta import Delta
-from runs.deltas.encoded import EncodedDelta, encode
+from runs.records.deltas.delta import Delta
+from runs.records.deltas.encoded import EncodedDelta, encode
 
 
 def a_delta(start: int, *, lines: int = 0) -> EncodedDelta:

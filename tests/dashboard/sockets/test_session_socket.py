@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from dashboard.sockets import admission as door
 from dashboard.sockets import session_link, session_socket
-from runs.access import Forbidden
 from runs.models import Cluster, Event, Membership, Node, Run, User
-from runs.refused import Refused
-from runs.status import Phase, Status
+from runs.rights.access import Forbidden
+from runs.values.refused import Refused
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.dashboard.sockets.test_consumers import ORIGIN, by_token, socket
 from tests.sockets import WAIT_S, Socket

@@ -21,11 +21,11 @@ from dashboard.sockets.consumers import RunWatch
 from dashboard.sockets.feeds import feed_of
 from dashboard.sockets.run_feed import RunFeed
 from runs import actions
-from runs.broadcast import run_group
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
 from runs.ingest.validation.records import incoming
 from runs.models import Run
+from runs.serving.broadcast import run_group
 from tests.cast import Cast
 from tests.spools import Spool
 

@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from dashboard.up import database
 from runs import actions
-from runs.access import token_of_machine, user_of_token
 from runs.models import Node, Token
-from runs.status import Status
+from runs.rights.access import token_of_machine, user_of_token
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 
 

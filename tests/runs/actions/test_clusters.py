@@ -9,9 +9,9 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden
 from runs.actions import Refused
 from runs.models import Cluster, HeldSlot, JoinToken, Node
+from runs.rights.access import Forbidden
 from tests.cast import Cast, make_attempt, make_node, make_run
 from trainyard.contract.base import convert
 from trainyard.contract.machines import Cpu, Inventory

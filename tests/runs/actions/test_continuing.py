@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.access import NotFound
 from runs.actions import Refused
 from runs.models import Cluster, Membership, Project, Role, Run
+from runs.rights.access import NotFound
 from tests.cast import Cast, make_run, make_user, spec
 from tests.checkpoints import saved, tell
 from trainyard.spec import SpecError, parse_spec

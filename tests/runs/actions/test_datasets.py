@@ -8,10 +8,10 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from runs import actions
-from runs.access import Forbidden, NotFound
 from runs.actions import Refused
 from runs.models import Cluster, Dataset, Project, Run
-from runs.status import Status
+from runs.rights.access import Forbidden, NotFound
+from runs.values.status import Status
 from tests.cast import Cast, make_node, make_run, spec
 from tests.datasets import TABLE, asked, make_dataset, ready
 from trainyard.spec import SpecError

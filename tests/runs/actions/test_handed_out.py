@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from runs import actions
-from runs.access import Forbidden, NotFound, get_invitation
 from runs.models import Invitation, JoinToken, Membership, Role, User
+from runs.rights.access import Forbidden, NotFound, get_invitation
 from tests.cast import Cast, make_user
 
 Change = Callable[[Cast], Any]

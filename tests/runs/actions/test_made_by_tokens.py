@@ -12,9 +12,9 @@ from django.test import Client
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden, NotFound, get_invitation, user_of_token
 from runs.actions.people.ways_in import disable
 from runs.models import Invitation, JoinToken, Role, Token, User
+from runs.rights.access import Forbidden, NotFound, get_invitation, user_of_token
 from tests.cast import Cast, make_user
 
 Made = tuple[Token, dict[str, str]]

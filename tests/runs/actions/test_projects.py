@@ -10,10 +10,10 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden, NotFound, can, get_project
 from runs.actions import Refused
-from runs.files.paths import bundle_path
 from runs.models import Invitation, Job, Membership, Role, User
+from runs.records.files.paths import bundle_path
+from runs.rights.access import Forbidden, NotFound, can, get_project
 from tests.cast import Cast, allow_projects, make_user, spec
 from trainyard import bundle
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.access import Forbidden, NotFound
 from runs.actions import Refused
-from runs.files.paths import output_folder
 from runs.models import CodeBundle, Event, Run
 from runs.models.runs import StaleStatus
-from runs.status import FINAL, LIVE, PLACED, Phase, Status, Wanted
+from runs.records.files.paths import output_folder
+from runs.rights.access import Forbidden, NotFound
+from runs.values.status import FINAL, LIVE, PLACED, Phase, Status, Wanted
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.spec import SpecError
 

@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from runs import actions
-from runs.access import NotFound, can, user_of_token
 from runs.actions import Refused
 from runs.models import Cluster, Project, Role, SignInLink, Token, User
+from runs.rights.access import NotFound, can, user_of_token
 from tests.cast import Cast
 
 

@@ -9,11 +9,11 @@ import pytest
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden
 from runs.actions import Refused
-from runs.metrics.models import Telemetry
 from runs.models import Attempt, Run
-from runs.status import Phase, Status
+from runs.records.metrics.models import Telemetry
+from runs.rights.access import Forbidden
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.spec import SpecError
 

@@ -15,14 +15,14 @@ from django.utils import timezone
 
 from runs import actions
 from runs.actions.people.ways_in import WAYS_IN, disable, end_ways_in
-from runs.identity.claims import Claims
-from runs.identity.people import person_of
-from runs.identity.providers import Provider, SignInSettings
-from runs.identity.sessions import begin_session
 from runs.models import BrowserSession, Identity, Invitation, JoinToken, ProvisioningToken, Role, User
-from runs.scim.tokens import create_provisioning_token, provider_of
+from runs.people.identity.claims import Claims
+from runs.people.identity.people import person_of
+from runs.people.identity.providers import Provider, SignInSettings
+from runs.people.identity.sessions import begin_session
+from runs.people.scim.tokens import create_provisioning_token, provider_of
 from tests.cast import Cast, make_user
-from tests.runs.identity.test_claims import provider
+from tests.runs.people.identity.test_claims import provider
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 

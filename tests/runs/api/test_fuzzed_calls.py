@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from runs.api import api
 from runs.api.machines.node_auth import NodeAuth
 from runs.models import Node, Run
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
 from tests.fuzzing import changed, fuzz, mutated
 from tests.servers import Valkey

@@ -14,8 +14,8 @@ from runs import actions
 from runs.api import lasting_rights, streaming
 from runs.api.lasting_rights import RightLost
 from runs.api.metrics import csv_export
-from runs.files import outputs
 from runs.models import Membership, Project, Role, Run, Token, User
+from runs.records.files import outputs
 from tests.cast import Cast, spec
 from tests.runs.api.conftest import Api
 from tests.runs.api.metrics.test_curves import logged

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from runs.files import outputs
-from runs.status import Phase, Status
+from runs.records.files import outputs
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.training.test_transfers import sealed
 

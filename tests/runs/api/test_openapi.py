@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from runs.api import api
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_run, spec
 from tests.runs.api.conftest import Api
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from runs.files import outputs
 from runs.ingest.lock import ShardLock
 from runs.models import Node, Run
+from runs.records.files import outputs
 from runs.serving.transport import redis
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, allow_projects, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runs.causes import PlacementState, cause_of, cause_of_stop, failures_of
-from runs.status import Phase
+from runs.values.status import Phase
 from tests.runs.causes.endings_table import GLOO, HANGING, RANKS, WATCHDOG, Ending, error, killed
 from tests.voices import rank, report_of
 from trainyard.contract.causes import Cause, CauseClass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runs.causes import PlacementState, failures_of
-from runs.status import Phase
+from runs.values.status import Phase
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.reports import AttemptReport, Reason
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from runs import actions, reconcile
+from runs import actions
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, Offer
 from runs.engines.allocations import run_round
@@ -17,6 +17,7 @@ from runs.engines.cluster_settings.guarded import Guarded
 from runs.engines.findings import Finding
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
 from runs.engines.tokens import secret_of
+from runs.life import reconcile
 from runs.models import Allocation, Cluster, Node, Run
 from tests.cast import Cast, spec
 from tests.servers import Valkey

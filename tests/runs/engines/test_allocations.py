@@ -9,14 +9,14 @@ import pytest
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden, visible_nodes
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import Offer
 from runs.engines.machine_system import JobState
 from runs.engines.offers import keep_offers
 from runs.engines.tokens import secret_of
 from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Run
-from runs.status import Phase
+from runs.rights.access import Forbidden, visible_nodes
+from runs.values.status import Phase
 from tests.runs.engines.conftest import Scene
 
 State = Allocation.State

@@ -7,7 +7,7 @@ import pytest
 
 from runs.ingest.consumer import Consumer
 from runs.models import Attempt, Node, Run
-from runs.points import read
+from runs.records.points import read
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 

@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from runs.logs.read import read_logs
-from runs.media.read import content, media_list
-from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Fact, Media, Producer, Telemetry
-from runs.points import read
-from runs.points.charts.series import raw
+from runs.records.logs.read import read_logs
+from runs.records.media.read import content, media_list
+from runs.records.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Fact, Media, Producer, Telemetry
+from runs.records.points import read
+from runs.records.points.charts.series import raw
 
 FILE = Path(__file__).with_suffix(".json")
 TIMES = ("id", "last_record_at", "compacted_cursor")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from runs.checkpoints import store
-from runs.checkpoints.read import candidates
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
-from runs.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Telemetry
 from runs.models import Run
-from runs.points import read
+from runs.records.checkpoints import store
+from runs.records.checkpoints.read import candidates
+from runs.records.metrics.models import Checkpoint, CheckpointUse, DeadLetter, Telemetry
+from runs.records.points import read
 from tests.spools import Spool, some_points
 
 pytestmark = pytest.mark.django_db(databases="__all__")

@@ -14,9 +14,9 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from runs.metrics import progress
 from runs.models import Run
-from runs.points import read
+from runs.records.metrics import progress
+from runs.records.points import read
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey

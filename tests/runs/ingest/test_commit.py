@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runs.ids import new_id
 from runs.ingest import commit as commit_module
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.validation.records import incoming
-from runs.metrics import progress
-from runs.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
-from runs.points import read
-from runs.points.charts.series import raw
-from runs.points.tables import merged
+from runs.records.metrics import progress
+from runs.records.metrics.models import Block, DeadLetter, Producer, Segment, Series, Telemetry
+from runs.records.points import read
+from runs.records.points.charts.series import raw
+from runs.records.points.tables import merged
+from runs.values.ids import new_id
 from tests.spools import Spool, packed, some_points
 from trainyard.spooling import frames as records
 

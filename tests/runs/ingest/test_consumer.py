@@ -9,12 +9,12 @@ from django.db import connections
 
 from runs.ingest import consumer, rounds
 from runs.ingest.consumer import Consumer
-from runs.logs.read import read_logs
-from runs.metrics import progress
-from runs.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
-from runs.points import read, store
-from runs.points.blocks import encode_block
-from runs.points.tables import PointMatrix
+from runs.records.logs.read import read_logs
+from runs.records.metrics import progress
+from runs.records.metrics.models import DeadLetter, NodeSample, Producer, Telemetry
+from runs.records.points import read, store
+from runs.records.points.blocks import encode_block
+from runs.records.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import make_attempt, make_node
 from tests.runs.ingest.conftest import Stage, drain

@@ -13,9 +13,9 @@ from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
 from runs.ingest.validation import rules
 from runs.ingest.validation.records import MAX_DAMAGED, incoming
-from runs.metrics import progress
-from runs.metrics.models import DeadLetter, Producer, Series, Telemetry
-from runs.points.tables import SeriesGroup
+from runs.records.metrics import progress
+from runs.records.metrics.models import DeadLetter, Producer, Series, Telemetry
+from runs.records.points.tables import SeriesGroup
 from tests.spools import Spool, some_points
 from trainyard.contract.records import BadRecord
 from trainyard.spooling import frames as records

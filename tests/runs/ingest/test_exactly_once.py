@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import Gap, report_points
-from runs.metrics import progress
 from runs.models import HeldSlot, Run
-from runs.points.compaction.compactor import compact_run
+from runs.records.metrics import progress
+from runs.records.points.compaction.compactor import compact_run
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.points import Points, difference, gathered, key_of, rows, stored_points

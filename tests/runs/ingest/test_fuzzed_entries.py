@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from runs.metrics.models import NodeSample
+from runs.records.metrics.models import NodeSample
 from runs.serving.transport import redis
 from tests.cast import Cast, make_node
 from tests.fuzzing import changed, fuzz, mutated

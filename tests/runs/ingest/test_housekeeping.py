@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from runs.ingest.consumer import Consumer, Housekeeping
-from runs.metrics import progress
-from runs.metrics.models import Block, Segment
 from runs.models import Run
-from runs.points import read
-from runs.points.compaction import compactor as compact
+from runs.records.metrics import progress
+from runs.records.metrics.models import Block, Segment
+from runs.records.points import read
+from runs.records.points.compaction import compactor as compact
 from tests.cast import Cast, make_attempt, make_node
 from tests.servers import Valkey
 from tests.spools import Spool, send, some_points

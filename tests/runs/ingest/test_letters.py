@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from runs.ingest import dead_letters as letters
 from runs.ingest.dead_letters import Letters
-from runs.metrics.models import DeadLetter
+from runs.records.metrics.models import DeadLetter
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

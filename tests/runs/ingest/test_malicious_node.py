@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from redis.exceptions import ResponseError
 
-from runs import node_troubles
-from runs.logs.read import read_logs
-from runs.metrics.models import DeadLetter, Producer
 from runs.models import Placement, Run
+from runs.records.logs.read import read_logs
+from runs.records.metrics.models import DeadLetter, Producer
+from runs.serving import node_troubles
 from runs.serving.transport import redis
 from tests.cast import make_attempt, make_node
 from tests.runs.ingest.conftest import Stage, drain

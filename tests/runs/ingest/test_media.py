@@ -17,10 +17,10 @@ from runs.ingest import troubles
 from runs.ingest.commit import Committed, Source, commit
 from runs.ingest.memory import Memory
 from runs.ingest.validation.records import incoming
-from runs.media.read import content
-from runs.metrics import erase, progress
-from runs.metrics.models import DeadLetter, Media, Telemetry
-from runs.points import read
+from runs.records.media.read import content
+from runs.records.metrics import erase, progress
+from runs.records.metrics.models import DeadLetter, Media, Telemetry
+from runs.records.points import read
 from tests.media import PIXEL, histogram, image, table, text
 from tests.spools import Spool, some_points
 from trainyard.formats.pictures import png

@@ -7,8 +7,8 @@ from django.db import DataError, OperationalError
 
 from runs.ingest import commit as commit_module
 from runs.ingest import rounds
-from runs.logs.read import read_logs
-from runs.metrics.models import DeadLetter, NodeSample
+from runs.records.logs.read import read_logs
+from runs.records.metrics.models import DeadLetter, NodeSample
 from runs.serving.transport import redis
 from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, send, send_health

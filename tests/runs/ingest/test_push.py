@@ -11,12 +11,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 
-from runs.broadcast import OVERVIEW_GROUP, run_group
-from runs.deltas.delta import MAX_POINTS
 from runs.ingest.commit import Committed
 from runs.ingest.push import EVERY_REFETCH_S, Push, push_now
-from runs.metrics.codec import Columns
-from runs.points.store import Lines, Piece
+from runs.records.deltas.delta import MAX_POINTS
+from runs.records.metrics.codec import Columns
+from runs.records.points.store import Lines, Piece
+from runs.serving.broadcast import OVERVIEW_GROUP, run_group
 
 pytestmark = pytest.mark.usefixtures("valkey")
 

@@ -13,12 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from runs.ingest import commit as commit_module
 from runs.ingest.consumer import Consumer
 from runs.ingest.report import report_points
-from runs.metrics import progress
-from runs.metrics.models import Series, Telemetry
 from runs.models import Attempt, Node, Run
-from runs.points import read, store
-from runs.points.blocks import encode_block
-from runs.points.tables import PointMatrix
+from runs.records.metrics import progress
+from runs.records.metrics.models import Series, Telemetry
+from runs.records.points import read, store
+from runs.records.points.blocks import encode_block
+from runs.records.points.tables import PointMatrix
 from runs.serving.transport import redis
 from tests.cast import Cast, make_attempt, make_node
 from tests.runs.ingest.conftest import drain

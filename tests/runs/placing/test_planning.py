@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from runs.actions import submit_run
-from runs.metrics.models import Fact
 from runs.models import Dataset, HeldSlot, Run
 from runs.placing import planning
 from runs.placing.planning import (
@@ -20,7 +19,8 @@ from runs.placing.planning import (
     likely_nodes,
     node_facts,
 )
-from runs.status import Status
+from runs.records.metrics.models import Fact
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.planner import Estimate, default_rates
 from trainyard.spec import RecipeSpec, parse_spec

@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs.models import Node, Run
 from runs.placing.spares import standby_of
 from runs.presenting.spares import num_ready, spare_sentence
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_node
 from tests.cast import make_run as make
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runs.presenting import groups
-from runs.status import Status
+from runs.values.status import Status
 from tests.voices import report_of
 
 SCRIPT = {"task": {"script": "train.py"}}

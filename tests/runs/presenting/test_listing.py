@@ -12,12 +12,12 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from runs.access import visible_jobs
 from runs.api.paging import page
 from runs.models import Job, Membership, Project, Role, Run
-from runs.ordered import first_rows, is_none, one_of
+from runs.models.ordered import first_rows, is_none, one_of
 from runs.presenting.listing import SORTS, find_runs, last_runs
-from runs.status import FINAL, LIVE, Status
+from runs.rights.access import visible_jobs
+from runs.values.status import FINAL, LIVE, Status
 from tests.cast import Cast, spec
 
 MakeRun = Callable[..., Run]

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from runs.metrics.models import Telemetry
 from runs.models import Run
 from runs.presenting.newest import Newest
 from runs.presenting.runs import Facts, facts_of, lamps, run_document, share_done
-from runs.status import Phase, Status
+from runs.records.metrics.models import Telemetry
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
 RUNNING = {"status": Status.RUNNING, "num_nodes": 2, "num_training": 2}

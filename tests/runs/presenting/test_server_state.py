@@ -20,7 +20,7 @@ from runs.presenting.runs import run_document
 from runs.presenting.server_state import DISK_FULL, INGEST_STILL, VALKEY_AWAY, ServerState, look
 from runs.recovery.control_clock import TICK_KEY
 from runs.serving.transport import redis
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
 from tests.disks import disk_of_1_mb, fill
 from tests.servers import Valkey

@@ -11,10 +11,10 @@ import pytest
 from django.test import Client
 
 from runs.models import Run
-from runs.points import read
 from runs.presenting.runs import run_documents
 from runs.presenting.throughput import Throughput, throughputs
-from runs.status import Status
+from runs.records.points import read
+from runs.values.status import Status
 from tests.cast import Cast, spec
 from tests.dashboard.pages.run.test_plan import measured, tell
 from tests.dashboard.pages.shared.test_estimate import estimate

@@ -12,12 +12,12 @@ import pytest
 from django.utils import timezone
 
 from runs import actions
-from runs.files.paths import bundle_path
 from runs.models import CodeBundle, Job, Project, RunCode
 from runs.privacy import quota, storage
 from runs.privacy.clock import tend
 from runs.privacy.kinds import Kind
-from runs.refused import Refused
+from runs.records.files.paths import bundle_path
+from runs.values.refused import Refused
 from tests.cast import Cast, make_run, make_sweep, spec
 from trainyard import bundle
 

@@ -13,15 +13,15 @@ from django.test import Client
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden
-from runs.audit import chain
-from runs.audit.acts import Act
-from runs.audit.pseudonyms import shown
 from runs.models import AuditEntry, ErasedPerson, Event, Invitation, Membership, Role, Run, RunCode, Token, User
 from runs.presenting.audit_rows import AuditFilters, filtered, json_lines
 from runs.privacy import erasure, tombstones
-from runs.refused import Refused
-from runs.status import Status
+from runs.rights.access import Forbidden
+from runs.rights.audit import chain
+from runs.rights.audit.acts import Act
+from runs.rights.audit.pseudonyms import shown
+from runs.values.refused import Refused
+from runs.values.status import Status
 from tests.cast import Cast, make_run, make_user
 
 NOW = timezone.now()

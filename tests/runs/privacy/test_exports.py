@@ -12,10 +12,10 @@ from django.test import Client
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden, NotFound
 from runs.models import PersonalExport, Run
 from runs.privacy import clock, exporting
-from runs.refused import Refused
+from runs.rights.access import Forbidden, NotFound
+from runs.values.refused import Refused
 from tests.cast import Cast, make_run, make_user
 
 NOW = timezone.now()

@@ -11,16 +11,16 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from runs import actions
-from runs.access import Forbidden
-from runs.files.paths import output_folder
-from runs.metrics.models import Checkpoint
+from runs.life.reconcile.placing import schedule
 from runs.models import GoneRun, Project, RemovedData, Run, StoredData
-from runs.points import read
 from runs.privacy import quota, retention, storage
 from runs.privacy.kinds import Kind
-from runs.reconcile.placing import schedule
-from runs.refused import Refused
-from runs.status import Status
+from runs.records.files.paths import output_folder
+from runs.records.metrics.models import Checkpoint
+from runs.records.points import read
+from runs.rights.access import Forbidden
+from runs.values.refused import Refused
+from runs.values.status import Status
 from tests.cast import Cast, make_node, make_run, make_user, spec
 from tests.series import write_series
 from trainyard.spec import SpecError

@@ -8,7 +8,7 @@ import pytest
 
 from runs.models import Attempt
 from tests.cast import make_node, spec
-from tests.runs.reconcile.conftest import Yard, yard
+from tests.runs.life.reconcile.conftest import Yard, yard
 from tests.voices import Voice
 
 __all__ = ["yard"]

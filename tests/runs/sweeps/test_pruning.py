@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from runs.points.read import Curve
+from runs.records.points.read import Curve
 from runs.sweeps.observing import seconds_trained
 from runs.sweeps.pruning import Report, bracket_of, judge, rungs_of
 from trainyard.spec.sweeps import Objective, Pruner

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs.access import NotFound
-from runs.metrics.models import Telemetry
+from runs.life.reconcile import schedule
 from runs.models import Membership, Run, Sweep, Trial, TrialReport
-from runs.reconcile import schedule
-from runs.refused import Refused
-from runs.status import Status
+from runs.records.metrics.models import Telemetry
+from runs.rights.access import NotFound
 from runs.sweeps import actions, ending, launching, observing, stepping
 from runs.sweeps.checking import preview
 from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
 from runs.sweeps.stepping import Stepper
+from runs.values.refused import Refused
+from runs.values.status import Status
 from tests.cast import Cast, make_node, spec
 from tests.series import write_series
 from trainyard.contract.statuses import SweepStatus, TrialState

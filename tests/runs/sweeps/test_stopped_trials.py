@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from django.utils import timezone
 
-from runs import stopping
+from runs.life import stopping
 from runs.models import Run, Sweep, Trial, TrialReport
-from runs.status import Status
-from runs.sweep_analysis.importance import importance
-from runs.sweep_analysis.trials import fields_of
 from runs.sweeps import actions
+from runs.sweeps.analysis.importance import importance
+from runs.sweeps.analysis.trials import fields_of
 from runs.sweeps.reading import compared_points
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt
 from tests.runs.sweeps.test_stepping import document, end, report, step, trial
 from tests.series import write_series

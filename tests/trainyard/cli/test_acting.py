@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from runs import actions
-from runs.metrics.models import Telemetry
 from runs.models import Run
-from runs.status import Phase, Status
+from runs.records.metrics.models import Telemetry
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.trainyard.command import Trainyard
 

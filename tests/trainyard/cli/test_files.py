@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from runs.files import paths as places
 from runs.models import Run
-from runs.status import Phase, Status
+from runs.records.files import paths as places
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
 from tests.trainyard.command import Trainyard
 from trainyard.cli import files as commands

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runs.models import Run, RunCode
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_node
 from tests.trainyard.command import Trainyard
 

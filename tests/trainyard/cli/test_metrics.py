@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from runs.models import Run
-from runs.status import Status
+from runs.values.status import Status
 from tests.spools import Spool, store
 from tests.trainyard.command import Trainyard
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from runs.models import Run
-from runs.models.recoveries import LeftOutNode, Recovery
-from runs.status import Status
+from runs.values.recoveries import LeftOutNode, Recovery
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.spools import Spool, store
 from tests.trainyard.command import Trainyard

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runs.media import read
-from runs.metrics.models import Media
+from runs.records.media import read
+from runs.records.metrics.models import Media
 from tests.trainyard.command import Trainyard
 from trainyard import Image, Text, init
 

@@ -16,9 +16,9 @@ import pytest
 from django.utils import timezone
 
 import trainyard as package
-from runs.metrics.models import Producer, Telemetry
+from runs.life.reconcile import tick
 from runs.models import Membership, Project, Role, Run
-from runs.reconcile import tick
+from runs.records.metrics.models import Producer, Telemetry
 from tests.cast import Cast
 from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT, wait_until

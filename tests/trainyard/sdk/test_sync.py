@@ -15,8 +15,8 @@ import pytest
 
 from runs import actions
 from runs.api.training import local as api
-from runs.metrics.models import Producer, Telemetry
 from runs.models import Project, Run
+from runs.records.metrics.models import Producer, Telemetry
 from tests.cast import Cast
 from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT

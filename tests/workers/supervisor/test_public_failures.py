@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from runs.causes import PlacementState, cause_of, failures_of
-from runs.status import Phase
+from runs.values.status import Phase
 from tests.workers.control import ControlledNode
 from trainyard.contract.base import convert
 from trainyard.contract.causes import Cause

@@ -12,8 +12,8 @@ import redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
 from dashboard.up.valkey import version_of
-from runs import valkey_users
 from runs.models import Node
+from runs.rights import valkey_users
 from tests.servers import Valkey, short_folder
 from tests.workers.control import ControlledNode, until
 from trainyard.contract.keys import new_key, stream_key, up_key

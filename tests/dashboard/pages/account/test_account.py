@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.access import user_of_token
 from runs.actions import create_token
 from runs.models import Token, User
+from runs.rights.access import user_of_token
 from tests.cast import Cast
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]

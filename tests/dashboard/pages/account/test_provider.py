@@ -14,9 +14,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.identity.checking import check_due
-from runs.identity.providers import SignInSettings, read_settings
 from runs.models import BrowserSession, Identity, ProviderSession, User
+from runs.people.identity.checking import check_due
+from runs.people.identity.providers import SignInSettings, read_settings
 from tests.cast import Cast
 from tests.dashboard.pages.account.test_security import set_up
 from tests.identity_providers import CLIENT_SECRET, IdentityProvider, identity_provider

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.identity.providers import GroupRoleSetting, Provider, SignInSettings
 from runs.models import AuditEntry, Identity, Membership, ProviderSession, User
+from runs.people.identity.providers import GroupRoleSetting, Provider, SignInSettings
 from tests.cast import Cast
 from tests.dashboard.pages.account.test_security import AsUser, is_in
 from tests.saml_answers import assertion, response, saml_provider, sent, signed

@@ -13,15 +13,15 @@ from django.test import Client
 
 from dashboard.pages.account import factors
 from runs.actions import make_sign_in_link
-from runs.identity.factor_seeds import read_seed, seal_seed
-from runs.identity.provider_calls import ProviderTokens, lock_tokens, open_tokens
-from runs.identity.providers import Provider, SignInSettings
-from runs.secrets import store
-from runs.secrets.key_stores import KeyProblem
+from runs.people.identity.factor_seeds import read_seed, seal_seed
+from runs.people.identity.provider_calls import ProviderTokens, lock_tokens, open_tokens
+from runs.people.identity.providers import Provider, SignInSettings
+from runs.rights.secrets import store
+from runs.rights.secrets.key_stores import KeyProblem
 from tests.cast import Cast
 from tests.dashboard.pages.account.test_security import AsUser, code_of, come, set_up
-from tests.runs.identity.test_checking import session_of
-from tests.runs.identity.test_claims import provider
+from tests.runs.people.identity.test_checking import session_of
+from tests.runs.people.identity.test_claims import provider
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
 TOKENS = ProviderTokens("an-access-token", "a-refresh-token", 7.0)

@@ -16,9 +16,9 @@ from limits import parse_many
 
 from dashboard.http.credentials import Credential, users_of
 from runs.actions import create_token, make_sign_in_link
-from runs.identity.providers import SignInSettings
-from runs.identity.sessions import end_sessions
 from runs.models import AuditEntry, BrowserSession, Project, User
+from runs.people.identity.providers import SignInSettings
+from runs.people.identity.sessions import end_sessions
 from runs.serving import login_limits
 from tests.cast import Cast
 

@@ -10,10 +10,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.metrics.models import NodeSample
 from runs.models import Cluster, JoinToken, Node, Project, Run, User
 from runs.models.access import digest_of
-from runs.status import Phase, Status
+from runs.records.metrics.models import NodeSample
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
 pytestmark = pytest.mark.django_db

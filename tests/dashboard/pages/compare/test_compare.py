@@ -15,7 +15,7 @@ from dashboard.pages.clusters.boxes import boxes_of
 from dashboard.pages.compare import views as compare
 from dashboard.pages.shared.run_colours import colour_of, colours_apart, colours_for
 from runs.models import Project, Run, User, Workspace
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
 

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from runs.models import Membership, Node, Project, Role, Run, User
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_node
 from tests.series import write_series
 
@@ -84,7 +84,7 @@ def test_what_needs_a_person_stands_first_with_its_reason(cast: Cast, as_user: A
 
 
 def test_a_run_that_stands_still_needs_a_person(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    from runs.metrics.models import Telemetry
+    from runs.records.metrics.models import Telemetry
 
     run = make_run(name="stuck", status=Status.RUNNING)
     write_series(run, "train/loss", [5.0, 2.5])

@@ -9,9 +9,9 @@ from django.test import Client
 
 from dashboard.pages.launch import cost as launch_cost
 from dashboard.pages.launch.spec_form import typed_of
-from runs.metrics.models import Fact
 from runs.models import Membership, Project, Role, Run, User
-from runs.status import Status
+from runs.records.metrics.models import Fact
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from trainyard.planner import default_rates
 from trainyard.spec import parse_spec

@@ -9,7 +9,7 @@ from django.test import Client
 
 from dashboard.pages.launch.spec_form import typed_of
 from runs.models import CodeBundle, Membership, Project, Role, Run, User
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_node, spec
 from trainyard.spec import parse_spec
 

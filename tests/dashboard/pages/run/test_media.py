@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 from dashboard.pages.run.views import MEDIA_EXAMPLE
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast
 from tests.dashboard.pages.run.test_run_page import AsUser, MakeRun, text_of
 

@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 
 from dashboard.pages.run.plan import PlanTab, Row, plan_tab
-from runs.metrics.models import Fact
 from runs.models import Run, User
-from runs.status import Status
+from runs.records.metrics.models import Fact
+from runs.values.status import Status
 from tests.cast import Cast, spec
 from tests.dashboard.pages.shared.test_estimate import MIB, estimate
 from trainyard.planner import default_rates

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.metrics.facts import ReportedFact, write_facts
 from runs.models import Attempt, Run, User
-from runs.models.findings import SlowRank
-from runs.status import Phase, Status
+from runs.records.metrics.facts import ReportedFact, write_facts
+from runs.values.findings import SlowRank
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
 from trainyard.contract.base import to_builtins

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from runs.models import HeldSlot, Run, User
 from runs.models.runs import size_of
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
 

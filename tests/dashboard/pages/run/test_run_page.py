@@ -9,11 +9,11 @@ from django.test import Client
 from django.urls import reverse
 
 from dashboard.pages.run.evidence import CAUSE_WORDS
-from runs.files import paths as places
-from runs.metrics.models import Telemetry
 from runs.models import Run, User
-from runs.models.recoveries import LeftOutNode, Recovery
-from runs.status import Phase, Status
+from runs.records.files import paths as places
+from runs.records.metrics.models import Telemetry
+from runs.values.recoveries import LeftOutNode, Recovery
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
 from trainyard.contract.base import to_builtins

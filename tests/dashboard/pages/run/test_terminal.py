@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from runs.models import Cluster, Run, User
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
 
 pytestmark = pytest.mark.django_db

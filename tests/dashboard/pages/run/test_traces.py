@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from runs.files import paths as places
-from runs.metrics.models import Telemetry
 from runs.models import Run, User
-from runs.status import Phase, Status
+from runs.records.files import paths as places
+from runs.records.metrics.models import Telemetry
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
 pytestmark = pytest.mark.django_db

@@ -16,7 +16,7 @@ from dashboard.pages.runs import views as runs_table
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Project, Run, TrialRun, User, Workspace
 from runs.presenting.runs import run_document
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, make_sweep, spec
 from tests.series import write_series
 

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from runs.models import Run, User
-from runs.status import Status
+from runs.values.status import Status
 from tests.cast import Cast, spec
 from trainyard.spec import parse_spec
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from dashboard.pages.shared import chart_runs as chart_runs_module
 from dashboard.pages.shared.chart_runs import MAX_CHARS, MAX_FIELDS, chart_runs, charts_context, fields_of
-from runs.metrics.models import Series
 from runs.models import Attempt, Run, Workspace
-from runs.status import Status
+from runs.records.metrics.models import Series
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
 pytestmark = pytest.mark.django_db

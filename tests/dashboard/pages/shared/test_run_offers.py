@@ -6,7 +6,7 @@ import pytest
 
 from dashboard.pages.shared.run_offers import Offers, offers_of
 from runs.models import Run
-from runs.status import Status, Wanted
+from runs.values.status import Status, Wanted
 
 pytestmark = pytest.mark.django_db
 MakeRun = Callable[..., Run]

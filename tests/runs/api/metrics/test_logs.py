@@ -7,8 +7,8 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.logs import search as log_search
 from runs.models import Run
+from runs.records.logs import search as log_search
 from tests.runs.api.conftest import Api
 from tests.spools import Spool
 

@@ -10,8 +10,8 @@ import pytest
 
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.media import read
 from runs.models import Run
+from runs.records.media import read
 from tests.cast import Cast, make_run
 from tests.media import PIXEL, histogram, image, table, text
 from tests.runs.api.conftest import Api

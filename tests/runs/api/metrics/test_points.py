@@ -12,10 +12,10 @@ from runs import actions
 from runs.api.metrics import points
 from runs.ingest.commit import Source, commit
 from runs.ingest.validation.records import incoming
-from runs.metrics import progress
-from runs.metrics.models import Producer
 from runs.models import Run, User
-from runs.points import read
+from runs.records.metrics import progress
+from runs.records.metrics.models import Producer
+from runs.records.points import read
 from tests.cast import Cast
 from tests.runs.api.conftest import Api
 from tests.spools import Spool, some_points

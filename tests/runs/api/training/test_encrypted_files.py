@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from runs.files import outputs
-from runs.files.encrypted import PREFIX, append_part, bytes_here, context_of
-from runs.files.paths import output_folder
 from runs.models import Attempt
 from runs.privacy.kinds import Kind
 from runs.privacy.storage import of_runs
-from runs.secrets.key_stores import FileKeys
-from runs.secrets.storage_keys import destroy_storage_keys
+from runs.records.files import outputs
+from runs.records.files.encrypted import PREFIX, append_part, bytes_here, context_of
+from runs.records.files.paths import output_folder
+from runs.rights.secrets.key_stores import FileKeys
+from runs.rights.secrets.storage_keys import destroy_storage_keys
 from tests.cast import Cast
 from tests.runs.api.conftest import Api
 from tests.runs.api.training.test_uploads import KEY, Sender, attempt, senders

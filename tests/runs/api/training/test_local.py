@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from runs.metrics.models import DeadLetter, Telemetry
+from runs.life.reconcile import tick
 from runs.models import Cluster, Project, Run
-from runs.reconcile import tick
-from runs.status import Status
+from runs.records.metrics.models import DeadLetter, Telemetry
+from runs.values.status import Status
 from tests.cast import Cast, make_run, make_user
 from tests.runs.api.conftest import Api
 from tests.spools import Spool, some_points

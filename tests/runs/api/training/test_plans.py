@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runs.metrics.models import Fact
 from runs.models import Membership, Node, Project, Role, Run
-from runs.status import Status
+from runs.records.metrics.models import Fact
+from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
 from trainyard.planner import default_rates

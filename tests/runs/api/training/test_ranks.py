@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
+from runs.life.watching.slow_ranks import SlowRankWatch
 from runs.models import Attempt
-from runs.status import Status
-from runs.watching.slow_ranks import SlowRankWatch
+from runs.values.status import Status
 from tests.cast import Cast, make_node, make_run
 from tests.runs.api.conftest import Api
-from tests.runs.watching.test_slow_ranks import log, two_nodes
+from tests.runs.life.watching.test_slow_ranks import log, two_nodes
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

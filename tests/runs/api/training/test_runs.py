@@ -9,7 +9,7 @@ import pytest
 
 from runs import actions
 from runs.models import IdempotencyKey, Run, User
-from runs.status import Phase, Status
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
 from trainyard.contract.causes import Cause, CauseClass, Consequence

@@ -13,9 +13,9 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncClient
 from django.utils import timezone
 
-from runs.files import outputs
 from runs.models import Attempt, Node, Placement
-from runs.status import Phase, Status
+from runs.records.files import outputs
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from runs import actions
-from runs.files import outputs, room
 from runs.models import Attempt, Node, Placement
-from runs.status import Phase, Status
+from runs.records.files import outputs, room
+from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, make_run
 from tests.runs.api.conftest import Api
 from trainyard.contract.seals import http_scope, mac

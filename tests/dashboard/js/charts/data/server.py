@@ -12,7 +12,7 @@ import numpy as np
 from playwright.sync_api import Page, Route
 
 from runs.api.metrics.columns import CONTENT_TYPE, as_columns
-from runs.points.charts.series import Curve
+from runs.records.points.charts.series import Curve
 
 ORIGIN = 30.0  # when each run started
 Data = dict[str, list[float]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runs.api.metrics.columns import as_columns
-from runs.points.charts.series import Curve
+from runs.records.points.charts.series import Curve
 from tests.dashboard.js.conftest import Ask
 
 pytestmark = pytest.mark.browser

@@ -1,0 +1,1 @@
+"""What a run begins with: code from repositories, and datasets."""

@@ -1,0 +1,140 @@
+"""What people read of a hang."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trainyard.contract.causes import RankStack
+from trainyard.formats.words import listed
+from trainyard.spec.values.durations import words_of
+
+if TYPE_CHECKING:
+    from runs.life.hangs.compare import RankView
+
+MAX_NAMED = 4
+
+
+def stopped(ranks: Sequence[RankView], waiting: Sequence[RankView]) -> str:
+    first = ranks[0]
+    verb = "is" if len(ranks) == 1 else "are"
+    sentence = f"{_who(ranks)} {verb} stopped (SIGSTOP){_at_step(first)}"
+    it = "it" if len(ranks) == 1 else "them"
+    return f"{sentence}{_awaited(waiting, it)}."
+
+
+def not_entered(late: Sequence[RankView], waiting: Sequence[RankView]) -> str:
+    operation = waiting[0].collective.operation if waiting[0].collective is not None else "a collective"
+    verb = "has" if len(late) == 1 else "have"
+    waits = f"in which {_ranks(waiting)} {_wait(waiting)}{_place(waiting[0])}"
+    return f"{_who(late)} {verb} not entered {operation}, {waits}, for more than {_limit(late[0])}{_where(late[0])}."
+
+
+def no_step(late: RankView) -> str:
+    what = "made no step" if late.stall is not None and late.stall.step is not None else "made no progress"
+    return f"{_who([late])} has {what} for more than {_limit(late)}{_where(late)}."
+
+
+def mismatch(behind: RankView, others: Sequence[RankView]) -> str:
+    first = others[0]
+    return (
+        f"{_who([behind])} waits in {_operation(behind)}{_place(behind)}, while {_ranks(others)} "
+        f"{_wait(others)} in {_operation(first)}{_place(first)}: they wait for each other."
+    )
+
+
+def nothing_arrives(ranks: Sequence[RankView]) -> str:
+    nodes = sorted({view.node for view in ranks})
+    operation = _operation(ranks[0])
+    where = f"Every rank waits in {operation}{_place(ranks[0])}, and for more than {_limit(ranks[0])} nothing arrives"
+    if len(nodes) == 1:
+        return f"{where}, though none is missing."
+    return f"{where}: the network between {listed(nodes[:MAX_NAMED])} carries none of the ranks' data."
+
+
+def lost_nodes(silent: Sequence[str], waiting: RankView) -> str:
+    nodes = f"{'Node' if len(silent) == 1 else 'Nodes'} {listed(silent, at_most=MAX_NAMED)}"
+    is_are = "is" if len(silent) == 1 else "are"
+    far = waiting.stall.unacknowledged if waiting.stall is not None else []
+    who = f"rank {waiting.rank} on {waiting.node}"
+    what = f"{who} has waited in {_operation(waiting)} for more than {_limit(waiting)}"
+    if far:
+        what = f"nobody acknowledges what {who} sends to {listed(far, at_most=2)}"
+    return f"{nodes} {is_are} out of contact, and {what}."
+
+
+def cut(ranks: Sequence[RankView], stuck: RankView) -> str:
+    nodes = listed(sorted({view.node for view in ranks}), at_most=MAX_NAMED)
+    far = listed(stuck.stall.unacknowledged, at_most=2) if stuck.stall is not None else "the others"
+    where = f"Every rank waits in a collective, rank {stuck.rank} on {stuck.node} in {_operation(stuck)}"
+    return (
+        f"{where}{_place(stuck)}, and nobody acknowledges what it sends to {far}: the network between {nodes} is cut."
+    )
+
+
+def state(view: RankView) -> str:
+    """Return in a few words what the rank does."""
+    stall = view.stall
+    if stall is None:
+        return "makes progress"
+    if stall.is_stopped:
+        return "is stopped by a signal, so that it cannot say where it is"
+    if stall.collective is not None:
+        return f"waits in {stall.collective.operation}{f' at {stall.line}' if stall.line else ''}"
+    return f"is at {stall.line}" if stall.line else "shows neither output nor use of the processor"
+
+
+def stacks_text(stacks: Sequence[RankStack]) -> str:
+    """Return where each rank stands, the most recent call first."""
+    parts = [f"Rank {one.rank} on {one.node} {one.state}.\n{one.stack}".rstrip() for one in stacks]
+    return "\n\n".join(parts)
+
+
+def _who(ranks: Sequence[RankView]) -> str:
+    if len(ranks) == 1:
+        return f"Rank {ranks[0].rank} on {ranks[0].node}"
+    nodes = sorted({view.node for view in ranks})
+    return f"{_ranks(ranks).capitalize()} on {listed(nodes[:MAX_NAMED])}"
+
+
+def _ranks(ranks: Sequence[RankView]) -> str:
+    numbers = [str(view.rank) for view in ranks]
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    return f"ranks {listed(numbers, at_most=MAX_NAMED)}"
+
+
+def _wait(ranks: Sequence[RankView]) -> str:
+    return "waits" if len(ranks) == 1 else "wait"
+
+
+def _awaited(waiting: Sequence[RankView], it: str) -> str:
+    if not waiting:
+        return ""
+    return f"; {_ranks(waiting)} {_wait(waiting)} for {it} in {_operation(waiting[0])}{_place(waiting[0])}"
+
+
+def _operation(view: RankView) -> str:
+    return view.collective.operation if view.collective is not None else "a collective"
+
+
+def _place(view: RankView) -> str:
+    return f" ({view.stall.line})" if view.stall is not None and view.stall.line else ""
+
+
+def _at_step(view: RankView) -> str:
+    return f" at step {view.stall.step:,}" if view.stall is not None and view.stall.step is not None else ""
+
+
+def _limit(view: RankView) -> str:
+    return words_of(view.stall.limit_s) if view.stall is not None else "some time"
+
+
+def _where(view: RankView) -> str:
+    stall = view.stall
+    if stall is None:
+        return ""
+    phase = f" ({stall.phase})" if stall.phase else ""
+    step = f" in step {stall.step:,}{phase}" if stall.step is not None else ""
+    place = f" at {stall.line}" if stall.line else ""
+    return f": it is{step}{',' if step and place else ''}{place}" if step or place else ""

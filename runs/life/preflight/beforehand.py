@@ -1,0 +1,99 @@
+"""Runs with ``preflight: always`` begin on nodes alone that have just passed a check made for that.
+
+Each second's round of placing asks again: where a placement is not covered by a fresh check, one is asked for, and the
+run keeps its room until it has ended. A node that fails it is left out until the check is old, and then checked anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Max
+
+from runs.life.preflight.nodes import CheckedNode
+from runs.models import Cluster, HeldSlot, Node, Preflight, Run
+from runs.placing.scheduling import Placed, Waiting
+from runs.serving import broadcast
+from runs.values.checks import Check, CheckState
+from trainyard.formats.words import listed
+
+FRESH_S = 60.0  # so old a check may be when the run is placed
+MAX_COLLECTIVE = 64  # nodes of one collective
+# What only a check on demand finds. The others stand in what a node reports all the time.
+ON_DEMAND = ("collective", "contact")
+
+
+class Beforehand:
+    """What the newest checks of a cluster say about placements of runs that want one each time."""
+
+    def __init__(self, run_ids: Sequence[str], nodes: Mapping[str, CheckedNode], now: datetime) -> None:
+        self._nodes = nodes
+        self._since = _waiting_since(run_ids)
+        fresh = Preflight.objects.filter(why=Preflight.Why.ASKED, ended_at__gt=now - timedelta(seconds=FRESH_S))
+        clusters = Run.objects.filter(pk__in=run_ids).values("cluster")
+        self._fresh = list(fresh.filter(cluster__in=clusters).order_by("-created_at"))
+
+    def problems_of(self, placed: Placed) -> dict[str, str]:
+        """Return by id which of the nodes failed the newest fresh check that they were part of, with the sentence."""
+        found: dict[str, str] = {}
+        for node in self._reachable(placed):
+            newest = next((one for one in self._fresh if node.id in one.nodes), None)
+            checks = newest.checks if newest is not None else []
+            failed = [one for one in checks if one.node == node.name and _is_on_demand(one)]
+            if failed:
+                found[node.id] = failed[0].sentence
+        return found
+
+    def is_covered(self, placed: Placed) -> bool:
+        """Whether one check of all the nodes together was begun since the run waits. Nodes that join for the run alone
+        are not there yet: nobody can check them before."""
+        ids = {node.id for node in self._reachable(placed)}
+        since = self._since[placed.run]
+        return not ids or any(ids <= set(one.nodes) and one.created_at >= since for one in self._fresh)
+
+    def waiting(self, placed: Placed) -> Waiting:
+        names = listed([node.name for node in self._reachable(placed)])
+        return Waiting(placed.run, f"{names} check themselves before it starts (preflight: always).", has_claim=True)
+
+    def _reachable(self, placed: Placed) -> list[CheckedNode]:
+        found = (self._nodes.get(part.node) for part in placed.parts)
+        return [node for node in found if node is not None and node.is_in_contact and node.own is not None]
+
+
+def _is_on_demand(check: Check) -> bool:
+    """Whether it says that the node did not answer, or failed in a collective."""
+    return check.name in ON_DEMAND and check.state != CheckState.OK
+
+
+def _waiting_since(run_ids: Sequence[str]) -> dict[str, datetime]:
+    """Return since when each run waits for its next attempt: what was checked before its last one says nothing."""
+    rows = Run.objects.filter(pk__in=run_ids).annotate(last=Max("attempts__ended_at"))
+    return {pk: last or created for pk, last, created in rows.values_list("pk", "last", "created_at")}
+
+
+def check_beforehand(cluster: Cluster, node_ids: Iterable[str], now: datetime) -> None:
+    """Have these nodes check themselves now, unless some of the cluster just do."""
+    with transaction.atomic():
+        Cluster.objects.select_for_update().get(pk=cluster.pk)
+        if cluster.preflights.filter(ended_at=None).exists():
+            return
+        nodes = list(Node.objects.present().filter(pk__in=list(node_ids)))
+        Preflight.objects.create(
+            cluster=cluster,
+            why=Preflight.Why.ASKED,
+            nodes=sorted(node.pk for node in nodes),
+            collective=idle_nodes(nodes, now),
+            created_at=now,
+        )
+        transaction.on_commit(broadcast.nodes_changed)
+
+
+def idle_nodes(nodes: Sequence[Node], now: datetime) -> list[str]:
+    """Return the ids of the nodes that train nothing, over which a collective disturbs nobody; none where it would be
+    one alone."""
+    busy = set(HeldSlot.objects.filter(node__in=nodes).values_list("node_id", flat=True))
+    able = [one for one in nodes if one.pk not in busy and one.is_in_contact(now) and one.machine.torch]
+    found = [one.pk for one in sorted(able, key=lambda one: one.name)][:MAX_COLLECTIVE]
+    return found if len(found) > 1 else []

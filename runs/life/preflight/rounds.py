@@ -1,0 +1,193 @@
+"""What control does each second: it keeps what nodes report of their checks, names to each node the others that it is
+to try, and ends the preflights that somebody waits for."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef, QuerySet
+from msgspec.structs import replace
+
+from runs.life.preflight.needs import Needs
+from runs.life.preflight.nodes import CheckedNode, checked_nodes
+from runs.life.preflight.pairs import collective_checks
+from runs.life.preflight.vetting import checks_of_placement, checks_together
+from runs.models import Attempt, Node, Placement, Preflight
+from runs.serving import broadcast
+from runs.serving.transport import redis
+from runs.values.checks import Check, CheckState
+from trainyard.contract.base import to_builtins
+from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
+from trainyard.contract.machines import MAX_PEERS, SelfCheck
+from trainyard.contract.node_status import NodeStatus
+
+# By how much the server's clock is ahead of Valkey's, which may be another machine's.
+
+MEASURED_EVERY_S = 30.0
+
+
+@dataclass
+class ServerClock:
+    """The difference of the two clocks, in seconds, measured again when it is older than MEASURED_EVERY_S."""
+
+    _ahead_s: float = 0.0
+    _expires_at: float = float("-inf")  # by the monotonic clock
+
+    def ahead_s(self) -> float:
+        """Return the difference. Raises redis.RedisError while Valkey is away."""
+        if time.monotonic() > self._expires_at:
+            before = time.time()
+            seconds, micros = redis().time()
+            self._ahead_s = (before + time.time()) / 2 - (seconds + micros / 1e6)
+            self._expires_at = time.monotonic() + MEASURED_EVERY_S
+        return self._ahead_s
+
+
+PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps the last
+ASKED_LIMIT_S = 15.0  # so long a node may take to answer a preflight
+COLLECTIVE_LIMIT_S = 75.0  # …with a collective, for which it imports torch
+KEPT = 50  # preflights of a cluster that somebody asked for
+
+Statuses = Mapping[str, NodeStatus]
+_server_clock = ServerClock()
+
+
+def column_of(status: NodeStatus) -> SelfCheck | None:
+    """Return a node's own checks as its row keeps them: its clock is held against the server's."""
+    own = status.self_check
+    if own is None or own.clock_ahead_s is None:
+        return own
+    return replace(own, clock_ahead_s=round(own.clock_ahead_s - _server_clock.ahead_s(), 3))
+
+
+def troubles_of(own: object) -> list[object]:
+    """Return what changes a verdict in a row's checks: a change of it is written at once."""
+    if not isinstance(own, dict):
+        return []
+    folders = [(own.get(name) or {}).get("problem") for name in ("home", "checkpoints")]
+    peers = sorted(peer for peer, result in (own.get("peers") or {}).items() if result.get("problem"))
+    return [*folders, *peers, own.get("answers"), own.get("port")]
+
+
+def with_asked(nodes: QuerySet[Node]) -> QuerySet[Node]:
+    """Add to each node whether somebody waits for a preflight of its cluster: most ticks read no preflight then."""
+    asked = Preflight.objects.filter(cluster=OuterRef("cluster"), ended_at=None)
+    return nodes.annotate(is_asked=Exists(asked))
+
+
+def _open_ones(nodes: Sequence[Node]) -> list[Preflight]:
+    is_any = any(getattr(node, "is_asked", False) for node in nodes)
+    return list(Preflight.objects.filter(ended_at=None)) if is_any else []
+
+
+def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict[str, ProbeRequest]:
+    """Return by id for which nodes a list of peers is due, and what stands in it. Cheap for most nodes in most
+    ticks."""
+    asked = {node: one for one in _open_ones(nodes) for node in one.nodes}
+    present = {node.pk: node for node in nodes}
+    by_cluster: dict[str, list[Node]] = defaultdict(list)
+    for node in sorted(nodes, key=lambda one: one.name):
+        if node.pk in statuses and node.is_in_contact(now):
+            by_cluster[node.cluster_id].append(node)
+    found: dict[str, ProbeRequest] = {}
+    for members in by_cluster.values():
+        for place, node in enumerate(members):
+            if node.pk in asked or (int(now.timestamp()) + place) % PEERS_EVERY == 0:
+                around = (members[place + 1 :] + members[:place])[:MAX_PEERS]
+                peers = [_peer(one, statuses[one.pk]) for one in around]
+                known = [one for one in peers if one is not None]
+                found[node.pk] = ProbeRequest(known)
+                if preflight := asked.get(node.pk):
+                    plan = _plan(preflight, node, present, statuses)
+                    found[node.pk] = ProbeRequest(known, preflight.pk, plan)
+    return found
+
+
+def _plan(preflight: Preflight, node: Node, present: Mapping[str, Node], statuses: Statuses) -> CollectivePlan | None:
+    """Return the node's part of the preflight's collective: the nodes meet at the first of them."""
+    if node.pk not in preflight.collective or any(one not in statuses for one in preflight.collective):
+        return None
+    first = preflight.collective[0]
+    own = statuses[first].self_check
+    if first not in present or own is None or own.meeting_port is None:
+        return None
+    rank, world_size = preflight.collective.index(node.pk), len(preflight.collective)
+    return CollectivePlan(rank, world_size, statuses[first].address, own.meeting_port)
+
+
+def _peer(node: Node, status: NodeStatus) -> Peer | None:
+    port = status.self_check.port if status.self_check else None
+    return None if port is None else Peer(node.pk, node.name, status.address, port)
+
+
+def follow_preflights(nodes: Sequence[Node], now: datetime) -> None:
+    """End the preflights whose nodes have all answered, or had the time to."""
+    for preflight in _open_ones(nodes):
+        members = [node for node in nodes if node.pk in preflight.nodes]
+        waiting = [node for node in members if not _has_answered(node, preflight, now)]
+        limit_s = COLLECTIVE_LIMIT_S if preflight.collective else ASKED_LIMIT_S
+        if waiting and (now - preflight.created_at).total_seconds() <= limit_s:
+            continue
+        checked = checked_nodes(members, now)
+        silent = {one.pk for one in waiting}
+        late = [_late(node, limit_s) for node in checked if node.id in silent and node.is_in_contact]
+        part = [node for node in checked if node.id in preflight.collective and node.id not in silent]
+        preflight.results = to_builtins([*late, *checks_together(checked), *collective_checks(part)])
+        preflight.ended_at = now
+        preflight.save(update_fields=["results", "ended_at"])
+        _forget_old(preflight)
+        broadcast.nodes_changed()
+
+
+def _has_answered(node: Node, preflight: Preflight, now: datetime) -> bool:
+    """One that is out of contact will not answer: nobody waits for it."""
+    own = node.own_checks
+    return not node.is_in_contact(now) or (own is not None and own.answers == preflight.pk)
+
+
+def _late(node: CheckedNode, limit_s: float) -> Check:
+    sentence = f"{node.name} did not check itself within {limit_s:g} s; what it reported before is shown."
+    return Check(name="contact", state=CheckState.WARN, sentence=sentence, node=node.name)
+
+
+def _forget_old(preflight: Preflight) -> None:
+    asked = Preflight.objects.filter(cluster=preflight.cluster_id, why=Preflight.Why.ASKED)
+    old = list(asked.values_list("pk", flat=True)[KEPT:])
+    if old:
+        Preflight.objects.filter(pk__in=old).delete()
+
+
+def record_placed(placements: Iterable[Placement], now: datetime) -> None:
+    """Keep with each attempt what was known of its nodes when it was placed on them."""
+    by_attempt: dict[str, list[Placement]] = defaultdict(list)
+    for placement in placements:
+        by_attempt[placement.attempt_id].append(placement)
+    made = [_of_attempt(parts[0].attempt, parts, now) for parts in by_attempt.values()]
+    Preflight.objects.bulk_create([one for one in made if one is not None])
+
+
+def _of_attempt(attempt: Attempt, parts: Sequence[Placement], now: datetime) -> Preflight | None:
+    if attempt.run.cluster_id is None:
+        return None
+    nodes = {node.id: node for node in checked_nodes([part.node for part in parts], now)}
+    placed = [
+        (nodes[part.node_id], range(part.first_rank, part.first_rank + part.num_ranks))
+        for part in parts
+        if nodes[part.node_id].own is not None
+    ]
+    if not placed:
+        return None  # of versions that do not check themselves
+    needs = Needs.of(attempt.run.spec, attempt.run.estimate)
+    return Preflight(
+        cluster_id=attempt.run.cluster_id,
+        attempt=attempt,
+        why=Preflight.Why.PLACED,
+        nodes=[part.node_id for part in parts],
+        results=to_builtins(checks_of_placement(placed, needs)),
+        created_at=now,
+        ended_at=now,
+    )

@@ -1,0 +1,284 @@
+"""What is wanted of each node, as one document, rewritten from the rows: a lost message costs a tick, never a run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
+
+from django.conf import settings
+from django.utils.crypto import salted_hmac
+from msgspec.structs import replace
+
+from runs.models import Attempt, CodeBundle, GoneRun, Node, Placement, Run, bundle_of
+from runs.models.log_rules import log_rules_of
+from runs.placing.spares import standby_of
+from runs.records.metrics.models import Producer
+from runs.rights.secrets.delivery import takes_storage_keys
+from runs.serving.transport import redis
+from runs.values.status import FINAL, Phase, Status, Wanted
+from trainyard.contract import keys
+from trainyard.contract.base import SpecDocument, convert
+from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, StandbyRun, TraceRequest
+from trainyard.contract.locks import lock
+from trainyard.contract.node_status import ListedAttempt, NodeStatus
+from trainyard.contract.orders import CodeReference, Locked, Order
+from trainyard.contract.seals import order_scope, seal
+from trainyard.contract.statuses import WantedPhase
+from trainyard.spec.sections.environment import has_container
+from trainyard.spec.sections.restarts import RestartRules
+
+SETTLING_GRACE_S = 5.0
+Watermarks = Mapping[tuple[str, int], list[Producer]]  # by run and fence
+NO_WATERMARKS: Watermarks = MappingProxyType({})
+Entries = dict[str, DesiredAttempt]  # by attempt
+NO_PROBES: Mapping[str, ProbeRequest] = MappingProxyType({})
+
+
+def write_desired(
+    nodes: Iterable[Node],
+    statuses: Mapping[str, NodeStatus],
+    now: datetime,
+    probes: Mapping[str, ProbeRequest] = NO_PROBES,
+) -> None:
+    """Write the nodes' documents. ``statuses`` are theirs, by id: attempts in them that we ended must stop. ``probes``
+    are for nodes that get another list of peers; the others keep theirs."""
+    nodes = list(nodes)
+    if not nodes:
+        return
+    live = _live_placements(nodes)
+    ended = _ended_attempts(statuses, {placement.attempt_id for placement in live})
+    runs = {placement.attempt.run_id for placement in live} | {run for one in ended.values() for run in one.runs}
+    watermarks = _watermarks(runs)
+    entries: dict[str, Entries] = {node.pk: {} for node in nodes}
+    for placement in live:
+        entries[placement.node_id][placement.attempt_id] = wanted_of_placement(placement, watermarks)
+    for node in nodes:
+        if node.pk in ended:
+            entries[node.pk] |= ended[node.pk].entries(watermarks)
+    extras = NodeExtras(probes, _free_memory(statuses), standby_of(nodes, now))
+    _write(nodes, entries, extras, now)
+
+
+class NodeExtras(NamedTuple):
+    """What is wanted of nodes beside their attempts, by node id."""
+
+    probes: Mapping[str, ProbeRequest]
+    free_memory: Mapping[str, list[str]]
+    standby: Mapping[str, list[StandbyRun]]
+
+
+class EndedAttempts:
+    """A node's attempts that are not live: they stop, and get the watermarks of their records."""
+
+    def __init__(
+        self, attempts: Mapping[str, ListedAttempt], gone_runs: set[str], decisions: Mapping[str, str]
+    ) -> None:
+        self._attempts = attempts
+        self._gone_runs = gone_runs
+        self._decisions = decisions  # by attempt: upload or discard unsent output
+
+    @property
+    def runs(self) -> set[str]:
+        return {one.run for one in self._attempts.values()}
+
+    def entries(self, watermarks: Watermarks) -> Entries:
+        return {
+            attempt: replace(
+                _entry(one.run, one.fence, WantedPhase.STOP, watermarks),
+                is_gone=one.run in self._gone_runs,
+                leftovers=cast("Literal['', 'upload', 'discard']", self._decisions.get(attempt, "")),
+            )
+            for attempt, one in self._attempts.items()
+        }
+
+
+def _ended_attempts(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[str, EndedAttempts]:
+    listed = {attempt for status in statuses.values() for attempt in status.attempts} - live
+    if not listed:
+        return {}
+    # An attempt that was placed a moment ago on another thread is live too.
+    ended = listed - set(Attempt.objects.filter(pk__in=listed, ended_at=None).values_list("pk", flat=True))
+    held = set(
+        Placement.objects.filter(attempt__in=ended).exclude(held_slots=None).values_list("attempt_id", flat=True)
+    )
+    runs = {one.run for status in statuses.values() for one in status.attempts.values()}
+    decisions: dict[str, dict[str, str]] = defaultdict(dict)
+    decided = Placement.objects.filter(attempt__in=ended).exclude(leftovers="")
+    for node, attempt, word in decided.values_list("node_id", "attempt_id", "leftovers"):
+        decisions[node][attempt] = word
+    gone_runs = set(GoneRun.objects.filter(pk__in=runs).values_list("pk", flat=True))
+    return {
+        node: EndedAttempts(
+            {
+                attempt: one
+                for attempt, one in status.attempts.items()
+                if attempt in ended and (attempt in held or not one.is_done)
+            },
+            gone_runs,
+            decisions[node],
+        )
+        for node, status in statuses.items()
+    }
+
+
+def _live_placements(nodes: list[Node]) -> list[Placement]:
+    placements = Placement.objects.filter(node__in=nodes, attempt__ended_at=None)
+    return list(placements.select_related("attempt__run", "node"))
+
+
+def wanted_of_placement(placement: Placement, watermarks: Watermarks = NO_WATERMARKS) -> DesiredAttempt:
+    """Return what is wanted of the placement's node."""
+    attempt = placement.attempt
+    return replace(
+        _entry(attempt.run_id, attempt.fence, wanted_of(attempt), watermarks),
+        order=locked_order(placement) if placement.phase == Phase.PREPARING else None,
+        go=attempt.meeting,
+        trace=None if attempt.trace is None else convert(attempt.trace, TraceRequest),
+        may_replace=RestartRules.of(attempt.run.spec).replaces_lost_nodes,
+        grace_s=grace_of(attempt),
+        hang=hang if (hang := attempt.known_hang) is not None and hang.acts else None,
+    )
+
+
+def grace_of(attempt: Attempt) -> float | None:
+    """Return what its ranks have to end: none where somebody asked twice, what the spec says where somebody asked, and
+    little where the outcome is known, since the others cannot step and somebody waits for their slots."""
+    if attempt.stop is not None:
+        return 0.0 if attempt.stop["at_once"] else None
+    return None if attempt.run.wanted != Wanted.RUN else SETTLING_GRACE_S
+
+
+def wanted_of(attempt: Attempt) -> WantedPhase:
+    """``stop`` when a person wants an end or a pause, or the outcome is known; ``run`` after go; else ``prepare``."""
+    if attempt.run.wanted != Wanted.RUN or attempt.settling_at is not None or attempt.ended_at is not None:
+        return WantedPhase.STOP
+    return WantedPhase.RUN if attempt.go else WantedPhase.PREPARE
+
+
+def _entry(run: str, fence: int, wanted: WantedPhase, watermarks: Watermarks) -> DesiredAttempt:
+    producers = watermarks.get((run, fence), [])
+    return DesiredAttempt(
+        run=run,
+        fence=fence,
+        wanted=wanted,
+        grace_s=SETTLING_GRACE_S,
+        watermarks={producer.producer: producer.watermark for producer in producers},
+        resend=[producer.producer for producer in producers if producer.has_gap],
+    )
+
+
+def _watermarks(runs: set[str]) -> Watermarks:
+    found: dict[tuple[str, int], list[Producer]] = defaultdict(list)
+    if runs:
+        for producer in Producer.objects.filter(run_id__in=runs):
+            found[producer.run_id, producer.attempt].append(producer)
+    return found
+
+
+def _free_memory(statuses: Mapping[str, NodeStatus]) -> dict[str, list[str]]:
+    """Return by node the runs of whose states in its memory nobody goes on: they have ended, were paused or deleted."""
+    held = {node: set(status.memory.runs) for node, status in statuses.items() if status.memory and status.memory.runs}
+    if not held:
+        return {}
+    runs = Run.objects.filter(pk__in=set().union(*held.values())).exclude(status__in=[*FINAL, Status.PAUSED])
+    kept = set(runs.values_list("pk", flat=True))
+    return {node: sorted(here - kept) for node, here in held.items()}
+
+
+def _write(nodes: list[Node], entries: Mapping[str, Entries], extras: NodeExtras, now: datetime) -> None:
+    pipe: Any = redis().pipeline(transaction=False)
+    epoch = _epoch()
+    for node in nodes:
+        key = keys.down_key(node.pk)
+        desired = Desired(
+            at=now.timestamp(),
+            node=node.pk,
+            epoch=epoch,
+            server=settings.PUBLIC_URL,
+            attempts=entries[node.pk],
+            probe=extras.probes.get(node.pk),
+            free_memory=extras.free_memory.get(node.pk, []),
+            standby=extras.standby.get(node.pk, []),
+        )
+        pipe.set(key, seal(node.key, key, desired))
+    pipe.execute()
+
+
+def _epoch() -> str:
+    """Return the stream's epoch, which lives as long as Valkey's data: another one means that the data was lost."""
+    epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
+    if epoch is None:
+        redis().set(keys.EPOCH_KEY, keys.new_key()[:16], nx=True)
+        epoch = cast("bytes | None", redis().get(keys.EPOCH_KEY))
+    return (epoch or b"").decode()
+
+
+# What a node must know to prepare its part of an attempt.
+
+
+def locked_order(placement: Placement) -> Locked:
+    """Return the order as it travels."""
+    node = placement.node
+    return lock(node.key, order_scope(node.pk), order_for(placement))
+
+
+def order_for(placement: Placement) -> Order:
+    attempt, node = placement.attempt, placement.node
+    run = attempt.run
+    return Order(
+        attempt=attempt.pk,
+        run=run.pk,
+        fence=attempt.fence,
+        node=node.pk,
+        node_name=node.name,
+        node_rank=placement.node_rank,
+        num_nodes=attempt.placements.count(),
+        first_rank=placement.first_rank,
+        num_ranks=placement.num_ranks,
+        world_size=attempt.world_size,
+        slots=list(placement.held_slots.values_list("index", flat=True)),
+        shard=run.shard,
+        name=run.name,
+        spec=run.spec,
+        accelerator=node.accelerator,
+        code=_code_of(run),
+        restart=run.attempts.filter(fence__lt=attempt.fence, go__isnull=False).count(),
+        lease_s=attempt.lease_s,
+        replica_key=replica_key(attempt.pk) if keeps_in_memory(run.spec) else "",
+        image_digest=image_digest(run),
+        isolation_minimum=node.cluster.isolation_minimum,
+        has_storage_keys=takes_storage_keys(run),
+        log_rules=log_rules_of(run),
+    )
+
+
+def keeps_in_memory(spec: SpecDocument) -> bool:
+    """Whether ranks of a run of this spec keep states in the memory of their nodes."""
+    checkpoint = spec.get("checkpoint") or {}
+    return bool(checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps"))
+
+
+def image_digest(run: Run) -> str:
+    """Return the digest to which the first attempt resolved the tag of the run's image; empty until it has, and where
+    the ranks run in no image of a registry."""
+    if not has_container(run.spec):
+        return ""
+    for placement in Placement.objects.filter(attempt__run=run).order_by("attempt__fence", "node_rank"):
+        _, _, digest = placement.image.partition("@")
+        if digest:
+            return digest
+    return ""
+
+
+def replica_key(attempt: str) -> str:
+    """Return the key with which nodes of the attempt seal what they send each other: no other attempt has it."""
+    return salted_hmac("runs.replicas", attempt, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
+
+
+def _code_of(run: Run) -> CodeReference | None:
+    sha256 = bundle_of(run)
+    bundle = CodeBundle.objects.filter(project_id=run.project_id, sha256=sha256).first() if sha256 else None
+    return CodeReference(bundle.sha256, bundle.size_bytes) if bundle else None

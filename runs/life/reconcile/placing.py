@@ -1,0 +1,218 @@
+"""Placing the queue of a cluster, under a lock on the cluster's row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+
+import structlog
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from runs.engines import engine_of
+from runs.life.preflight.beforehand import check_beforehand
+from runs.life.preflight.rounds import record_placed
+from runs.life.preflight.vetting import Vetted, place_vetted
+from runs.life.reconcile.desired import wanted_of_placement, write_desired
+from runs.life.reconcile.listening import Listener
+from runs.life.resizing.words import range_words
+from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Project, Run
+from runs.models.runs import StaleStatus
+from runs.placing.ahead import held_back
+from runs.placing.queue import request_of, requests_of, waiting_runs
+from runs.placing.recovering import Recovering, recovering_runs
+from runs.placing.scheduling import Placed, Waiting, could_ever_fit, has_room, place
+from runs.recovery.failing import Elsewhere
+from runs.rights.access import users_who_may_run_on
+from runs.serving import broadcast
+from runs.values.status import Status
+from trainyard.formats.words import listed
+from trainyard.spec.sections.restarts import RestartRules
+
+log = structlog.get_logger(__name__)
+
+RUNS_AT_ONCE = 500  # of which a reason is written: SQLite's transactions are short, for others write too
+
+
+def schedule(cluster_id: str, now: datetime) -> None:
+    """Place what can be placed of the cluster's queue, and write down why the rest waits."""
+    cluster = Cluster.objects.filter(pk=cluster_id).first()
+    if cluster is None:
+        return
+    placed: list[Placement] = []
+    vetted = _answers(cluster, now)  # outside the lock: most rounds place nothing
+    if any(isinstance(answer, Placed) for answer in vetted.answers):
+        with transaction.atomic():
+            Cluster.objects.select_for_update().get(pk=cluster_id)
+            vetted = _answers(cluster, now)
+            for answer in vetted.answers:
+                if isinstance(answer, Placed):
+                    placed += _write(answer, vetted.sentence_for(answer.run))
+        _start(cluster, placed, now)
+    if vetted.to_check:
+        check_beforehand(cluster, vetted.to_check, now)
+    _write_reasons(cluster, [answer for answer in vetted.answers if isinstance(answer, Waiting)])
+
+
+def elsewhere(attempt: Attempt, placements: Sequence[Placement], excluded: frozenset[str], now: datetime) -> Elsewhere:
+    """Return whether the nodes of the attempt's cluster could hold its run again without some (ids)."""
+    cluster = attempt.run.cluster
+    if cluster is None:
+        return Elsewhere(ever=True, now=True)
+    rooms = [room for room in engine_of(cluster).capacity(cluster, now) if room.node not in excluded]
+    request = request_of(attempt.run_id, attempt.run.spec)
+    own = {one.node_id: one.num_ranks for one in placements}
+    return Elsewhere(ever=could_ever_fit(request, rooms), now=has_room(request, rooms, own))
+
+
+def claimant(cluster: Cluster, now: datetime) -> str | None:
+    """Return the run that waits for room first; None where nobody does."""
+    waiting = (answer for answer in _answers(cluster, now).answers if isinstance(answer, Waiting) and answer.has_claim)
+    return next((answer.run for answer in waiting), None)
+
+
+def is_claimed(cluster: Cluster, now: datetime) -> bool:
+    """Whether somebody waits for free slots of the cluster, or is about to get some."""
+    return any(isinstance(answer, Placed) or answer.has_claim for answer in _answers(cluster, now).answers)
+
+
+def _answers(cluster: Cluster, now: datetime) -> Vetted:
+    may_run = Q(project__in=list(cluster.projects.values_list("pk", flat=True)))
+    if people := list(users_who_may_run_on(cluster).values_list("pk", flat=True)):
+        may_run |= Q(created_by__in=people)
+    early = held_back(cluster)
+    waiting = waiting_runs(cluster).exclude(pk__in=[one.run for one in early])
+    sentence = f"Its project may not use cluster {cluster.name} any more."
+    shut_out: list[Placed | Waiting] = [*early]
+    shut_out += [
+        Waiting(run_id, sentence)
+        for runs in (recovering_runs(cluster), waiting)
+        for run_id in runs.exclude(may_run).values_list("pk", flat=True)
+    ]
+    elsewhere, words = _pinned_elsewhere(cluster)
+    shut_out += [
+        Waiting(run_id, words[project])
+        for runs in (recovering_runs(cluster), waiting)
+        for run_id, project in runs.filter(may_run & elsewhere).values_list("pk", "project_id")
+    ]
+    may_run &= ~elsewhere
+    recovering = Recovering(recovering_runs(cluster).filter(may_run), now)
+    requests = [*recovering.requests, *requests_of(waiting.filter(may_run))]
+    if not requests:
+        return Vetted(shut_out)
+    rooms = engine_of(cluster).capacity(cluster, now)
+    vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
+    return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
+
+
+def _pinned_elsewhere(cluster: Cluster) -> tuple[Q, dict[str, str]]:
+    """Return which runs are of projects that are pinned to other regions, and by project why these wait."""
+    words = {
+        project.pk: f"{sentence} It waits."
+        for project in Project.objects.exclude(regions="")
+        if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
+    }
+    return Q(project__in=list(words)), words
+
+
+def _write(placed: Placed, left_out: str = "") -> list[Placement]:
+    """Make the attempt with its placements and slots. Another process may take the run or its slots first.
+    ``left_out``: sentences about nodes that a check keeps it from."""
+    try:
+        with transaction.atomic():
+            run = Run.objects.get(pk=placed.run)
+            attempt, placements = _make_attempt(run, placed)
+            names = listed([placement.node.name for placement in placements])
+            of_range = range_words(run.node_counts, len(placements))
+            sentence = f"Placed on {names}.{of_range}{_without_folder(run, attempt, placements)}"
+            sentence = f"{sentence} Left out: {left_out}" if left_out else sentence
+            run.move_to(Status.SCHEDULED, code="placed", sentence=sentence, attempt=attempt)
+    except (StaleStatus, IntegrityError, ValueError, Run.DoesNotExist) as error:
+        log.info("place.overtaken", run=placed.run, error=str(error))
+        return []
+    return placements
+
+
+def _without_folder(run: Run, attempt: Attempt, placements: Sequence[Placement]) -> str:
+    """Say of a script that is restarted on which nodes it does not find its working folder again."""
+    if attempt.number == 1 or "script" not in run.spec.get("task", {}):
+        return ""
+    before = set(Placement.objects.filter(attempt__run=run).exclude(attempt=attempt).values_list("node_id", flat=True))
+    new = [placement.node.name for placement in placements if placement.node_id not in before]
+    if not new:
+        return ""
+    return (
+        f" No attempt of it ran on {listed(new)} before: there its working folder begins with the code alone, without "
+        "what the script saved. Snapshots in the folder that TRAINYARD_CHECKPOINTS names are found by every attempt."
+    )
+
+
+def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
+    nodes = {node.pk: node for node in Node.objects.filter(pk__in=[part.node for part in placed.parts])}
+    attempt = Attempt.objects.create(
+        run=run,
+        number=run.attempts.count() + 1,
+        fence=run.next_fence(),
+        world_size=sum(len(part.slots) for part in placed.parts),
+        lease_s=RestartRules.of(run.spec).lease_s,
+    )
+    placements = []
+    first_rank = 0
+    for node_rank, part in enumerate(placed.parts):
+        placement = Placement.objects.create(
+            attempt=attempt,
+            node=nodes[part.node],
+            node_rank=node_rank,
+            first_rank=first_rank,
+            num_ranks=len(part.slots),
+        )
+        HeldSlot.objects.bulk_create(
+            HeldSlot(
+                node=nodes[part.node],
+                index=index,
+                share=part.share,
+                num_shares=part.num_shares,
+                placement=placement,
+            )
+            for index in part.slots
+        )
+        first_rank += len(part.slots)
+        placements.append(placement)
+    return attempt, placements
+
+
+def _start(cluster: Cluster, placements: Sequence[Placement], now: datetime) -> None:
+    """Write what is wanted of the nodes, and have them begin. Whatever fails here, the next tick does again."""
+    if not placements:
+        return
+    # The nodes prepare it while their documents are written: a tenth of the time from a request to the first step.
+    engine_of(cluster).start(placements, {placement.pk: wanted_of_placement(placement) for placement in placements})
+    joined = [placement.node for placement in placements if placement.node.kind != Node.Kind.OFFERED]
+    nodes = {node.pk: node for node in joined}
+    listener = Listener(now, now.timestamp())
+    listener.read_statuses(nodes.values())
+    write_desired(nodes.values(), listener.statuses, now)
+    record_placed(placements, now)  # nobody waits for it
+
+
+def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
+    """Write the reasons that are others than before. It is no event: it would fill the runs' history."""
+    known = {}
+    if answers:
+        known = dict(waiting_runs(cluster).values_list("pk", "reason_sentence"))
+        known |= dict(recovering_runs(cluster).values_list("pk", "reason_sentence"))
+    changed: dict[str, list[str]] = defaultdict(list)
+    for answer in filter(lambda one: one.sentence, answers):
+        if known.get(answer.run, answer.sentence) != answer.sentence:
+            changed[answer.sentence].append(answer.run)
+    for sentence, run_ids in changed.items():
+        for start in range(0, len(run_ids), RUNS_AT_ONCE):
+            rows = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE])
+            again = (Status.RECOVERING, Status.RESIZING)
+            waiting = rows.filter(Q(status=Status.QUEUED) | Q(status__in=again, recover_at__isnull=False))
+            waiting.update(reason_code="waiting", reason_sentence=sentence)
+    if changed:
+        broadcast.runs_changed(chain.from_iterable(changed.values()))

@@ -1,0 +1,131 @@
+"""One look at the elastic runs of a cluster that train: which of them begin to be resized now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+from django.conf import settings
+
+from runs.engines import brings_nodes, engine_of
+from runs.life import stopping
+from runs.life.resizing.words import change_sentence
+from runs.models import Attempt, Cluster, Run, User
+from runs.models.runs import StaleStatus
+from runs.placing.changing import Change, Training, change_of
+from runs.placing.scheduling import Room
+from runs.records.metrics.models import Telemetry
+from runs.values.status import Status, TransitionError, Wanted
+from trainyard.spec.sections.environment import has_container
+
+log = structlog.get_logger(__name__)
+
+AGAIN_S = 300.0  # nodes that a run grew onto in vain are tried again so much later
+NO_STEPS_S = 30.0  # a run that logs no steps is not asked to grow sooner after its start
+
+
+def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool]) -> list[Attempt]:
+    """Begin to resize the runs of the cluster whose nodes are to change. Return their attempts.
+
+    A node that has become free is taken when it has been free for a while, by one run at a time, and only while nobody
+    else waits for it (``is_claimed``). A node that is drained is left at once.
+    """
+    attempts = _training_attempts(cluster)
+    if not attempts or brings_nodes(cluster):  # whose machines are there for their attempt alone
+        return []
+    rooms = engine_of(cluster).capacity(cluster, now)
+    is_busy = Run.objects.filter(cluster=cluster, status=Status.RESIZING).exists()
+    may_grow = not is_busy and not is_claimed()
+    changed: list[Attempt] = []
+    for attempt in attempts:
+        change = change_of(training_of(attempt, rooms, now), rooms, may_grow=may_grow)
+        if not _is_due(attempt, change, now):
+            continue
+        assert change is not None
+        try:
+            begin_change(attempt, change, now)
+        except (StaleStatus, TransitionError) as error:  # somebody was faster
+            log.info("resize.overtaken", run=attempt.run_id, error=str(error))
+            continue
+        changed.append(attempt)
+        may_grow = False  # what it takes is not there for the next one
+    return changed
+
+
+def training_of(attempt: Attempt, rooms: list[Room], now: datetime) -> Training:
+    run, nodes = attempt.run, tuple(one.node_id for one in attempt.placements.all())
+    kinds = {room.node: room.accelerator for room in rooms}
+    return Training(
+        run=run.pk,
+        nodes=nodes,
+        node_counts=run.allowed_counts,
+        slots_per_node=run.slots_per_node or 1,
+        accelerator=next((kinds[node] for node in nodes if node in kinds), ""),
+        left_out=frozenset(one.node for one in run.restarts.left_out_at(now.timestamp())),
+        in_container=has_container(run.spec),
+    )
+
+
+def change_asked_for(attempt: Attempt, now: datetime, is_claimed: Callable[[], bool]) -> Change | None:
+    """Return how the run can come nearer to what a person has asked for; None where it cannot now."""
+    assert attempt.run.cluster is not None, "it has an attempt"
+    rooms = engine_of(attempt.run.cluster).capacity(attempt.run.cluster, now)
+    return change_of(training_of(attempt, rooms, now), rooms, may_grow=not is_claimed())
+
+
+def begin_change(
+    attempt: Attempt, change: Change, now: datetime, *, actor: User | None = None, before: str = ""
+) -> None:
+    """Have the ranks save and end. ``before`` stands before the sentence. Raises what ``stopping.begin`` raises."""
+    run, num_before = attempt.run, len(attempt.placements.all())
+    words = f"{before}{change_sentence(change, num_before)}. {ranks_do_sentence(run, attempt)}"
+    stopping.begin(run, attempt, why=stopping.RESIZE, code="resizing", sentence=words, now=now, actor=actor)
+
+
+def ranks_do_sentence(run: Run, attempt: Attempt) -> str:
+    """Say what the ranks do before they end."""
+    words = stopping.what_ranks_do(run, attempt)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def _training_attempts(cluster: Cluster) -> list[Attempt]:
+    found = Attempt.objects.filter(
+        ended_at=None, settling_at=None, stop__isnull=True, contact_lost_at=None, go__isnull=False
+    )
+    found = found.filter(run__cluster=cluster, run__status=Status.RUNNING, run__wanted=Wanted.RUN)
+    found = found.filter(run__node_counts__isnull=False).select_related("run__cluster")
+    return list(found.prefetch_related("placements__node").order_by("run__created_at", "run"))
+
+
+def _is_due(attempt: Attempt, change: Change | None, now: datetime) -> bool:
+    """Whether there is a change to make now: a growth waits until the room has been there for a while, and its ranks
+    step."""
+    if change is None or not change.is_growth:
+        if attempt.growth is not None:
+            attempt.growth = None
+            Attempt.objects.filter(pk=attempt.pk).update(growth=None)
+        return change is not None
+    room = f"{change.num_nodes}:{','.join(change.joining)}"
+    if attempt.growth is None or attempt.growth["room"] != room:
+        attempt.growth = {"room": room, "since": now.timestamp()}
+        Attempt.objects.filter(pk=attempt.pk).update(growth=attempt.growth)
+    waited_s = now.timestamp() - attempt.growth["since"]
+    return waited_s >= settings.RESIZE_SETTLE_S and _steps(attempt, now) and not _was_in_vain(attempt, room, now)
+
+
+def _was_in_vain(attempt: Attempt, room: str, now: datetime) -> bool:
+    """Whether the attempt before was ended to grow onto the same nodes a while ago, and they were not had: a check may
+    have kept the run off them."""
+    before = attempt.run.attempts.filter(number__lt=attempt.number).order_by("-number").first()
+    if before is None or before.ended_at is None or before.growth is None or before.growth["room"] != room:
+        return False
+    return now - before.ended_at < timedelta(seconds=AGAIN_S)
+
+
+def _steps(attempt: Attempt, now: datetime) -> bool:
+    """Whether the attempt has got so far that a change costs it nothing that it has just begun."""
+    if attempt.go_at is None:
+        return False
+    telemetry = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).exclude(step=None)
+    return telemetry.exists() or now - attempt.go_at > timedelta(seconds=NO_STEPS_S)

@@ -1,0 +1,180 @@
+"""Finding the stragglers of live attempts: from the stored series to the attempt's row and the run's history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+from django.db import transaction
+
+from runs.life.watching.phases import OWN, WAITING, series_of
+from runs.life.watching.scores import WARM_UP, Measured, Score, Slow, scores, slow_ranks
+from runs.life.watching.words import over_sentence, slow_sentences
+from runs.models import Attempt, Placement
+from runs.records.metrics.models import Series, Telemetry
+from runs.records.points import read
+from runs.serving import broadcast
+from runs.values.findings import SlowRank
+from trainyard.contract.base import SpecDocument, to_builtins
+from trainyard.spec.sections.stragglers import StragglerRules
+
+FOUND, OVER = "straggler", "straggler-over"
+LEAST_S = 3.0  # a rank that was slow for less has met a hiccup of its machine
+MOST_COLUMNS = 3_000
+WINDOWS = 3  # how many are read: the past is compared with the last
+WRITE_EVERY_S = 2.0
+NAMES = tuple(series_of(phase) for phase in (*OWN, WAITING))
+
+
+class Look(NamedTuple):
+    """What an attempt's ranks measured lately, and the columns of the window that is judged."""
+
+    measured: Measured
+    over: int
+
+
+def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Look | None:
+    """Return what the ranks of the attempt measured; None where nobody could be blamed by it."""
+    if attempt.world_size < 2 or telemetry.attempt != attempt.fence or telemetry.step is None:
+        return None
+    over = max(rules.over, math.ceil(LEAST_S / max(telemetry.median_step_s or LEAST_S, 1e-4)))
+    over = min(over, MOST_COLUMNS // WINDOWS)
+    first = _first_step(attempt)
+    if first is None:
+        return None
+    low = max(first + WARM_UP, telemetry.step - WINDOWS * over + 1)
+    if telemetry.step - low + 1 < over:
+        return None
+    grid = read.grid(attempt.run_id, NAMES, (low, telemetry.step), columns=WINDOWS * over)
+    if len(grid.ranks) < 2:
+        return None
+    phases = dict(zip((*OWN, WAITING), grid.values, strict=True))
+    steps = grid.first_step + grid.width * np.arange(grid.num_columns, dtype=np.int64)
+    measured = _complete(Measured(grid.ranks, steps, phases))
+    return Look(measured, max(1, over // grid.width))
+
+
+def _complete(measured: Measured) -> Measured:
+    """Leave out the newest steps, of which not all ranks' points have arrived yet."""
+    num_seen = np.isfinite(measured.own).sum(axis=0)
+    whole = np.flatnonzero(num_seen == num_seen.max()) if num_seen.size else num_seen
+    end = int(whole[-1]) + 1 if whole.size else 0
+    phases = {name: values[:, :end] for name, values in measured.phases.items()}
+    return Measured(measured.ranks, measured.steps[:end], phases)
+
+
+def _first_step(attempt: Attempt) -> int | None:
+    rows = Series.objects.filter(run_id=attempt.run_id, name=NAMES[0])
+    firsts = [row.firsts[str(attempt.fence)] for row in rows if str(attempt.fence) in row.firsts]
+    return max(firsts, default=None)
+
+
+def may_blame(spec: SpecDocument) -> bool:
+    """Whether its ranks have the same work. Stages of a pipeline have other work each, and wait by plan."""
+    parallel = spec.get("parallel") or {}
+    stages: int = int((parallel.get("pipeline") or {}).get("stages") or 1)
+    return stages == 1
+
+
+def waits_in_each_step(spec: SpecDocument) -> bool:
+    """Whether each step has a collective of all ranks, in which the quick ones wait for the slow."""
+    kind = ((spec.get("parallel") or {}).get("synchronization") or {}).get("kind", "every-step")
+    return bool(kind == "every-step")
+
+
+def scores_of(attempt: Attempt, telemetry: Telemetry) -> list[Score]:
+    """Return the scores of the attempt's ranks now; nothing where they cannot be compared."""
+    if not may_blame(attempt.run.spec):
+        return []
+    look = look_at(attempt, telemetry, StragglerRules.of(attempt.run.spec))
+    return [] if look is None else scores(look.measured, look.over)
+
+
+class SlowRankWatch:
+    """Judges live attempts, as often as it is called."""
+
+    def __init__(self) -> None:
+        self._written_at: dict[str, float] = {}  # by attempt
+
+    def judge(self, attempt: Attempt, telemetry: Telemetry, now: datetime) -> list[SlowRank]:
+        """Write which ranks are slow now. Returns those that were not before."""
+        rules = StragglerRules.of(attempt.run.spec)
+        if not may_blame(attempt.run.spec):
+            return []
+        look = look_at(attempt, telemetry, rules)
+        if look is None:
+            return []
+        before = {one.rank: one for one in attempt.stragglers}
+        found = slow_ranks(
+            look.measured,
+            factor=rules.factor,
+            over=look.over,
+            known={rank: one.since_step for rank, one in before.items()},
+            waits=waits_in_each_step(attempt.run.spec),
+        )
+        current = _slow_ranks(attempt, found, before, now)
+        started = [one for one in current if one.rank not in before]
+        ended = [one for rank, one in before.items() if rank not in {now_slow.rank for now_slow in current}]
+        if started or ended or (current and self._is_due(attempt, now)):
+            self._write(attempt, current, started, ended)
+            self._written_at[attempt.pk] = now.timestamp()
+        return started
+
+    def forget(self, live: Iterable[str]) -> None:
+        """Drop what is known of attempts that are not live any more."""
+        kept = set(live)
+        self._written_at = {pk: at for pk, at in self._written_at.items() if pk in kept}
+
+    def _is_due(self, attempt: Attempt, now: datetime) -> bool:
+        return now.timestamp() - self._written_at.get(attempt.pk, 0.0) >= WRITE_EVERY_S
+
+    def _write(self, attempt: Attempt, current: list[SlowRank], started: list[SlowRank], ended: list[SlowRank]) -> None:
+        rows = to_builtins(current)
+        with transaction.atomic():
+            live = Attempt.objects.filter(pk=attempt.pk, ended_at=None, slow_ranks=attempt.slow_ranks)
+            if not live.update(slow_ranks=rows):
+                return  # it has ended, or another process was faster
+            num_ranks = attempt.world_size
+            for sentence in slow_sentences(started, num_ranks=num_ranks):
+                attempt.run.record(FOUND, sentence, data={"ranks": to_builtins(started)}, attempt=attempt)
+            if ended:
+                sentence = over_sentence(ended, num_ranks=num_ranks)
+                attempt.run.record(OVER, sentence, data={"ranks": [one.rank for one in ended]}, attempt=attempt)
+        attempt.slow_ranks = rows
+        if started or ended:
+            broadcast.nodes_changed()
+
+
+def _slow_ranks(
+    attempt: Attempt, found: Sequence[Slow], before: Mapping[int, SlowRank], now: datetime
+) -> list[SlowRank]:
+    nodes = nodes_by_rank(attempt.placements.all())
+    current = []
+    for one in found:
+        name, node_id = nodes.get(one.rank, ("", ""))
+        known = before.get(one.rank)
+        current.append(
+            SlowRank(
+                rank=one.rank,
+                node=name,
+                node_id=node_id,
+                times=round(one.times, 3),
+                phase=one.phase,
+                excess_s=round(one.excess_s, 6),
+                since_step=one.since_step,
+                last_step=one.last_step,
+                at=known.at if known else now.timestamp(),
+                was_excluded=known.was_excluded if known else False,
+            )
+        )
+    return current
+
+
+def nodes_by_rank(placements: Iterable[Placement]) -> dict[int, tuple[str, str]]:
+    """Return the name and the id of the node of each rank."""
+    return {
+        one.first_rank + local: (one.node.name, one.node_id) for one in placements for local in range(one.num_ranks)
+    }

@@ -1,9 +1,0 @@
-from __future__ import annotations
-
-from django.apps import AppConfig
-
-
-class MetricsConfig(AppConfig):
-    name = "runs.metrics"
-    label = "metrics"
-    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,1 @@
+"""People as the outside knows them: sign-in by identity providers, and SCIM."""

@@ -1,0 +1,86 @@
+"""Who needs a second factor and has none. Such a person is led to set one up before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import structlog
+from allauth.mfa.models import Authenticator
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import Q
+
+from runs.models import GroupRole, Membership, Project, Role, User
+from runs.rights.access import Permission, require
+from runs.values.refused import Refused
+
+log = structlog.get_logger(__name__)
+
+SENTENCE = "You need a second factor. Set one up on your account's Security page first."
+KNOWN_FOR_S = 5  # for so long a process remembers which projects ask for one
+CACHED = "second-factor-projects"
+
+
+def is_missing(user: User) -> bool:
+    """Whether the person needs a second factor and has none."""
+    return user.pk in missing([user])
+
+
+def missing(users: Collection[User]) -> set[int]:
+    """Return the ids of those who need a second factor and have none: for many people in few queries."""
+    people = {user.pk: user for user in users if user.is_active and not user.is_service}
+    needing = {user.pk for user in people.values() if _site_asks(user)}
+    asking = projects_asking()
+    if asking:
+        needing |= _asked_by_projects(people.keys() - needing, asking)
+    if not needing:
+        return set()
+    return needing - set(Authenticator.objects.filter(user__in=needing).values_list("user_id", flat=True))
+
+
+def projects_asking() -> dict[str, str]:
+    """Return the weakest role from which on each asking project needs one of its members."""
+    found: dict[str, str] | None = cache.get(CACHED)
+    if found is None:
+        asking = Project.objects.filter(second_factor_from__in=Role.values)
+        found = dict(asking.values_list("pk", "second_factor_from"))
+        cache.set(CACHED, found, KNOWN_FOR_S)
+    return found
+
+
+def ask_from(*, actor: User, project: Project, role: str) -> None:
+    """Let members with that role or a stronger one need a second factor; "" for nobody. For owners."""
+    require(actor, project, Permission.OWNERS_MANAGE)
+    if role not in ("", *Role.values):
+        raise Refused("bad-role", f"There is no role {role!r}.")
+    project.second_factor_from = role
+    project.save(update_fields=["second_factor_from"])
+    cache.delete(CACHED)
+
+
+def remove_all(user: User) -> None:
+    """Forget every second factor of somebody who lost theirs."""
+    Authenticator.objects.filter(user=user).delete()
+    log.info("second_factor.all_removed", user=user.pk)
+
+
+def _site_asks(user: User) -> bool:
+    asked = settings.SIGN_IN.second_factor
+    return asked == "everybody" or (asked == "staff" and (user.is_staff or user.is_superuser))
+
+
+def _asked_by_projects(user_ids: Collection[int], asking: dict[str, str]) -> set[int]:
+    own = Membership.objects.filter(user__in=user_ids, project__in=asking).values_list("user_id", "project_id", "role")
+    groups = GroupRole.objects.filter(Q(project__in=asking) | Q(project=None), group__user__in=user_ids)
+    by_group = groups.values_list("group__user", "project_id", "role")
+    return {
+        user_id
+        for user_id, project_id, role in [*own, *by_group]
+        if any(is_as_strong(role, asking[one]) for one in ([project_id] if project_id else asking))
+    }
+
+
+def is_as_strong(role: str, other: str) -> bool:
+    """Whether a role is that other one or a stronger one."""
+    order = Role.values  # the strongest first
+    return order.index(role) <= order.index(other)

@@ -1,0 +1,200 @@
+"""People, as a provider's SCIM client makes, changes and disables them. A client sees those of its provider alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from runs.actions.people.ways_in import disable, end_ways_in
+from runs.models import Identity, ProvidedGroup, User
+from runs.people.identity.claims import Claims
+from runs.people.identity.people import NotAdmitted, linkable, make_person
+from runs.people.identity.providers import Provider
+from runs.people.scim.documents import Email, GroupRef, Meta, Operation, PersonName, ScimError, UserIn, UserOut
+from runs.people.scim.filters import Comparison
+from runs.people.scim.patching import patched_user
+from runs.presenting.stamps import stamp
+from runs.values.refused import Refused
+from trainyard.formats.names import without_hidden
+
+log = structlog.get_logger(__name__)
+
+FILTERS = frozenset({"username", "externalid", "id"})
+
+
+def people_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Identity]:
+    """Return the provider's people that the filter asks for."""
+    found = Identity.objects.filter(provider=provider.id).select_related("user").order_by("pk")
+    if wanted is None:
+        return found
+    if wanted.attribute == "username":
+        named = Q(username__iexact=wanted.value) | Q(username="", user__username__iexact=wanted.value)
+        return found.filter(named)
+    if wanted.attribute == "externalid":
+        return found.filter(external_id=wanted.value) if wanted.value else found.none()
+    return found.filter(pk=int(wanted.value)) if wanted.value.isascii() and wanted.value.isdigit() else found.none()
+
+
+def get_person(provider: Provider, key: str) -> Identity:
+    found = people_of(provider, Comparison("id", key)).first() if len(key) < 19 else None
+    if found is None:
+        raise ScimError(404, f"There is no user {key[:60]!r}.")
+    return found
+
+
+def create_person(provider: Provider, wanted: UserIn) -> Identity:
+    """Make the person; one who is here already, and whom the provider may link, becomes its own."""
+    if people_of(provider, Comparison("username", wanted.user_name)).exists():
+        raise ScimError(409, f"There is already a user {wanted.user_name!r}.", "uniqueness")
+    email = _checked_email(wanted.email)
+    with transaction.atomic():
+        known = Identity.objects.filter(provider=provider.id, subject=wanted.external_id).exclude(subject="").first()
+        if known is not None:
+            raise ScimError(409, f"The person with externalId {wanted.external_id!r} is here already.", "uniqueness")
+        user = linkable(provider, email) if provider.link_by_email and email else None
+        if user is not None:
+            end_ways_in(user, is_handed_over=True)
+        else:
+            user = _new_user(wanted, email)
+        identity = Identity.objects.create(
+            provider=provider.id,
+            user=user,
+            username=wanted.user_name,
+            external_id=wanted.external_id,
+            is_provisioned=True,
+            keeps_person=True,
+        )
+        _apply(identity, wanted, email)
+    log.info("scim.created", provider=provider.id, user=user.pk)
+    return identity
+
+
+def replace_person(provider: Provider, identity: Identity, wanted: UserIn) -> Identity:
+    """Let the person be as the document says."""
+    email = _checked_email(wanted.email)
+    same_name = people_of(provider, Comparison("username", wanted.user_name)).exclude(pk=identity.pk)
+    if same_name.exists():
+        raise ScimError(409, f"There is already a user {wanted.user_name!r}.", "uniqueness")
+    with transaction.atomic():
+        identity.username, identity.external_id = wanted.user_name, wanted.external_id
+        identity.save(update_fields=["username", "external_id"])
+        _apply(identity, wanted, email)
+    return identity
+
+
+def patch_person(provider: Provider, identity: Identity, operations: list[Operation]) -> Identity:
+    return replace_person(provider, identity, patched_user(_as_written(identity), operations))
+
+
+def delete_person(provider: Provider, identity: Identity) -> None:
+    """Disable the person and forget the identity. What they launched stays theirs."""
+    with transaction.atomic():
+        _deactivate(identity)
+        identity.user.groups.remove(*identity.user.groups.filter(provided__provider=provider.id))
+        identity.delete()
+    log.info("scim.deleted", provider=provider.id, user=identity.user_id)
+
+
+def _deactivate(identity: Identity) -> None:
+    try:
+        disable(identity.user)
+    except Refused as error:
+        sentence = "The last administrator of this site is not disabled from outside."
+        raise ScimError(409, sentence, "mutability") from error
+    identity.is_disabled_by_provider = True
+    identity.save(update_fields=["is_disabled_by_provider"])
+    log.info("scim.deactivated", user=identity.user_id)
+
+
+def _activate(identity: Identity) -> None:
+    """Enable the person, if it was the provider that disabled them. What they had before opens nothing."""
+    if not identity.is_disabled_by_provider:
+        log.info("scim.not_activated", user=identity.user_id)
+        return
+    identity.user.is_active, identity.is_disabled_by_provider = True, False
+    identity.user.save(update_fields=["is_active"])
+    identity.save(update_fields=["is_disabled_by_provider"])
+    end_ways_in(identity.user)
+    log.info("scim.activated", user=identity.user_id)
+
+
+def as_document(identity: Identity, location: str) -> UserOut:
+    user = identity.user
+    groups = ProvidedGroup.objects.filter(provider=identity.provider, group__user=user).order_by("pk")
+    return UserOut(
+        id=str(identity.pk),
+        user_name=identity.username or user.username,
+        external_id=identity.external_id,
+        name=PersonName(user.first_name, user.last_name),
+        display_name=str(user),
+        emails=[Email(user.email, primary=True, type="work")] if user.email else [],
+        active=user.is_active,
+        groups=[GroupRef(str(one.pk), one.name) for one in groups],
+        meta=Meta("User", str(stamp(identity.created_at)), f"{location}/Users/{identity.pk}"),
+    )
+
+
+def users_of(provider: Provider, keys: Iterable[str]) -> list[User]:
+    """Return the people with these ids. Raises ScimError for an id that there is not."""
+    wanted = set(keys)
+    numbers = {int(key) for key in wanted if key.isascii() and key.isdigit() and len(key) < 19}
+    found = Identity.objects.filter(provider=provider.id, pk__in=numbers).select_related("user")
+    if len(numbers) < len(wanted) or len(found) < len(numbers):
+        missing = sorted(wanted - {str(one.pk) for one in found})
+        raise ScimError(400, f"There is no user {missing[0][:60]!r}.", "invalidValue")
+    return [one.user for one in found]
+
+
+def _apply(identity: Identity, wanted: UserIn, email: str) -> None:
+    user = identity.user
+    if identity.is_provisioned and not user.is_superuser:  # whoever connected an account by hand keeps their own names
+        user.first_name, user.last_name = (
+            without_hidden(wanted.name.given_name),
+            without_hidden(wanted.name.family_name),
+        )
+        user.email = email
+        user.save(update_fields=["first_name", "last_name", "email"])
+    if user.is_active and wanted.active is False:
+        _deactivate(identity)
+    elif wanted.active and not user.is_active:
+        _activate(identity)
+
+
+def _as_written(identity: Identity) -> UserIn:
+    user = identity.user
+    return UserIn(
+        user_name=identity.username or user.username,
+        external_id=identity.external_id,
+        name=PersonName(user.first_name, user.last_name),
+        emails=[Email(user.email, primary=True)] if user.email else [],
+        active=user.is_active,
+    )
+
+
+def _new_user(wanted: UserIn, email: str) -> User:
+    claims = Claims(
+        subject=wanted.external_id,
+        email=email,
+        is_email_verified=bool(email),
+        username=wanted.user_name,
+        first_name=wanted.name.given_name,
+        last_name=wanted.name.family_name,
+    )
+    try:
+        return make_person(claims)
+    except NotAdmitted as error:
+        raise ScimError(400, error.sentence, "invalidValue") from error
+
+
+def _checked_email(email: str) -> str:
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError as error:
+        raise ScimError(400, f"{email[:60]!r} is no e-mail address.", "invalidValue") from error
+    return email

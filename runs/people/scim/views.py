@@ -1,0 +1,157 @@
+"""``/scim/v2/``: the one view behind all of it. A bearer token of SCIM's own kind is the only way in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import structlog
+from django.conf import settings
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from runs.people.identity.providers import Provider
+from runs.people.scim import groups, people, service
+from runs.people.scim.documents import GroupIn, ListOut, PatchIn, ScimError, UserIn
+from runs.people.scim.filters import Comparison, parse_filter
+from runs.people.scim.tokens import provider_of
+from trainyard.contract.base import BadDocument, decode, encode
+
+log = structlog.get_logger(__name__)
+
+KIND = "application/scim+json"
+MAX_PAGE = 200
+
+T = TypeVar("T")
+Row = Any  # an Identity or a ProvidedGroup: each resource's functions take their own
+
+
+class Resource(NamedTuple):
+    """What may be done with one kind of resource."""
+
+    filters: frozenset[str]
+    document: Any
+    find: Callable[[Provider, Comparison | None], QuerySet[Any]]
+    get: Callable[[Provider, str], Row]
+    create: Callable[[Provider, Any], Row]
+    replace: Callable[[Provider, Row, Any], Row]
+    patch: Callable[[Provider, Row, Any], Row]
+    delete: Callable[[Provider, Row], None]
+    as_document: Callable[[Row, str], object]
+
+
+RESOURCES = {
+    "Users": Resource(
+        people.FILTERS,
+        UserIn,
+        people.people_of,
+        people.get_person,
+        people.create_person,
+        people.replace_person,
+        people.patch_person,
+        people.delete_person,
+        people.as_document,
+    ),
+    "Groups": Resource(
+        groups.FILTERS,
+        GroupIn,
+        groups.groups_of,
+        groups.get_group,
+        groups.create_group,
+        groups.replace_group,
+        groups.patch_group,
+        groups.delete_group,
+        groups.as_document,
+    ),
+}
+
+
+@csrf_exempt  # no cookie opens it
+def scim(request: HttpRequest, rest: str) -> HttpResponse:
+    try:
+        return _answer(request, _provider(request), rest.strip("/"))
+    except ScimError as error:
+        return _respond(error.document(), error.status)
+
+
+scim.methods = ("GET", "POST", "PUT", "PATCH", "DELETE")  # type: ignore[attr-defined]  # for the table of routes
+
+
+def _provider(request: HttpRequest) -> Provider:
+    """Return whose client asks. Raises ScimError."""
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    known = provider_of(secret.strip(), request.META.get("REMOTE_ADDR", "")) if scheme.lower() == "bearer" else None
+    provider: Provider | None = settings.SIGN_IN.provider(known) if known is not None else None
+    if provider is None:
+        raise ScimError(401, "Send a SCIM token that is valid, as `Authorization: Bearer <token>`.")
+    return provider
+
+
+def _answer(request: HttpRequest, provider: Provider, path: str) -> HttpResponse:
+    kind, _, key = path.partition("/")
+    location = f"{settings.PUBLIC_URL}/scim/v2"
+    if (about := service.about(path, location)) is not None and request.method == "GET":
+        return _respond(about)
+    resource = RESOURCES.get(kind)
+    if resource is None or "/" in key:
+        raise ScimError(404, "There is nothing at this address.")
+    if not key:
+        return _collection(request, provider, resource, location)
+    row = resource.get(provider, key)
+    match request.method:
+        case "GET":
+            return _respond(resource.as_document(row, location))
+        case "PUT":
+            row = resource.replace(provider, row, _body(request, resource.document))
+        case "PATCH":
+            row = resource.patch(provider, row, _body(request, PatchIn).operations)
+        case "DELETE":
+            resource.delete(provider, row)
+            return HttpResponse(status=204)
+        case _:
+            raise ScimError(405, f"{request.method} is not for one {kind[:-1]}.")
+    return _respond(resource.as_document(row, location))
+
+
+def _collection(request: HttpRequest, provider: Provider, resource: Resource, location: str) -> HttpResponse:
+    if request.method == "POST":
+        row = resource.create(provider, _body(request, resource.document))
+        return _respond(resource.as_document(row, location), 201)
+    if request.method != "GET":
+        raise ScimError(405, f"{request.method} is not for a list.")
+    found = resource.find(provider, parse_filter(request.GET.get("filter", ""), resource.filters))
+    start, count = max(1, _number(request, "startIndex", 1)), min(MAX_PAGE, max(0, _number(request, "count", MAX_PAGE)))
+    rows: list[Model] = list(found[start - 1 : start - 1 + count])
+    return _respond(
+        ListOut(
+            total_results=found.count(),
+            start_index=start,
+            items_per_page=len(rows),
+            resources=[resource.as_document(row, location) for row in rows],
+        )
+    )
+
+
+def _number(request: HttpRequest, name: str, otherwise: int) -> int:
+    text = request.GET.get(name, "").removeprefix("-")
+    if not text:
+        return otherwise
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ScimError(400, f"{name} is a whole number.", "invalidValue")
+    return 0 if request.GET[name].startswith("-") else int(text)
+
+
+def _body(request: HttpRequest, kind: type[T]) -> T:
+    try:
+        return decode(request.body, kind)
+    except BadDocument as error:
+        raise ScimError(400, f"{error}.", "invalidSyntax") from error
+
+
+def _respond(document: object, status: int = 200) -> HttpResponse:
+    response = HttpResponse(encode(document), status=status, content_type=KIND)
+    response["Cache-Control"] = "no-store"
+    if status == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    return response

@@ -1,0 +1,125 @@
+"""Putting small chunks of a stream together, beside runs.records.points.compaction.compactor.
+
+Lines keep their numbers, their placed times and the batches that they came with, so nobody who reads notices: a cursor
+of before means the same lines after. A chunk takes in those behind it that are together as long as it: each line is
+written again about log2(2,048 / lines of a batch) times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Count, Exists, OuterRef
+
+from runs.records.logs.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, Columns, decode_columns, decode_texts, placed
+from runs.records.logs.writing import FIELDS, rows_of
+from runs.records.metrics import bulk
+from runs.records.metrics.models import LogChunk
+from runs.records.metrics.rows import IDS_PER_QUERY, RunGone, delete_rows
+
+SMALL = {"num_lines__lt": LINES_PER_CHUNK // 2, "size__lt": BYTES_PER_CHUNK // 2}  # as the index log_small has it
+FEW = 16  # so many wait before they are put together while more come
+BYTES_PER_STEP = 2 * 1024 * 1024
+ROWS_PER_STEP = 2_000
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A small chunk without its lines."""
+
+    pk: int
+    stream_id: int
+    first_line: int
+    num_lines: int
+    size: int
+    first_time: float
+
+
+def fold_lines(run_id: str, bound: int, *, is_quiet: bool) -> bool:
+    """Put some of the run's small chunks up to cursor ``bound`` together. ``is_quiet``: nothing more is coming soon.
+    Returns whether it did anything. Raises RunGone."""
+    groups, num_bytes, num_rows = [], 0, 0
+    for group in _groups(run_id, bound, is_quiet=is_quiet):
+        groups.append(group)
+        num_bytes += sum(chunk.size for chunk in group)
+        num_rows += len(group)
+        if num_bytes >= BYTES_PER_STEP or num_rows >= ROWS_PER_STEP:
+            break
+    if not groups:
+        return False
+    rows = [row for group in groups for row in _together(run_id, group)]
+    old = [chunk.pk for group in groups for chunk in group]
+    with transaction.atomic(using=settings.METRICS_DATABASE):
+        if delete_rows(LogChunk, old) != len(old):
+            raise RunGone(run_id)
+        bulk.insert(LogChunk, FIELDS, rows)
+    return True
+
+
+def waiting() -> list[str]:
+    """Return the runs that have small chunks right behind each other: two such fit into one."""
+    small = LogChunk.objects.filter(**SMALL)
+    several = small.values("stream").annotate(number=Count("pk")).filter(number__gt=1).values("stream")
+    behind = small.filter(stream=OuterRef("stream"), first_line=OuterRef("first_line") + OuterRef("num_lines"))
+    found = small.filter(stream__in=several).filter(Exists(behind))
+    return list(found.order_by("run_id").values_list("run_id", flat=True).distinct())
+
+
+def _groups(run_id: str, bound: int, *, is_quiet: bool) -> Iterator[list[_Chunk]]:
+    """Yield lists of neighbours that are to become one chunk each."""
+    small = LogChunk.objects.filter(run_id=run_id, **SMALL)
+    for place in small.values("stream").annotate(number=Count("pk")).filter(number__gt=1).order_by("stream"):
+        rows = small.filter(stream=place["stream"], cursor__lte=bound).order_by("first_line")
+        names = ("pk", "stream_id", "first_line", "num_lines", "size", "first_time")
+        start, is_more = 0, True
+        while is_more:  # those in front may stand alone for ever
+            some = rows.filter(first_line__gte=start).values_list(*names)[:ROWS_PER_STEP]
+            *full, last = _joined(_Chunk(*row) for row in some)
+            yield from (group for group in [*full, last if is_quiet else _worth_it(last)] if len(group) > 1)
+            is_more = len(some) == ROWS_PER_STEP
+            start = last[-1].first_line + (len(last) > 1) if is_more else 0  # a last one alone belongs to what follows
+
+
+def _joined(chunks: Iterable[_Chunk]) -> list[list[_Chunk]]:
+    """Return the chunks of one stream as lists that follow each other and fit into one chunk; the last may grow."""
+    groups: list[list[_Chunk]] = [[]]
+    num_bytes = 0
+    for chunk in chunks:
+        group = groups[-1]
+        if group and not (
+            group[-1].first_line + group[-1].num_lines == chunk.first_line
+            and chunk.first_line + chunk.num_lines - group[0].first_line <= LINES_PER_CHUNK
+            and num_bytes + chunk.size <= BYTES_PER_CHUNK
+        ):
+            groups.append([])
+            num_bytes = 0
+        groups[-1].append(chunk)
+        num_bytes += chunk.size + 1
+    return groups
+
+
+def _worth_it(group: list[_Chunk]) -> list[_Chunk]:
+    """Return the newest of a group that still grows: without those that are longer than all behind them together."""
+    while group and group[0].num_lines > sum(chunk.num_lines for chunk in group[1:]):
+        group = group[1:]
+    return group if len(group) >= FEW else []
+
+
+def _together(run_id: str, group: Sequence[_Chunk]) -> list[bulk.Row]:
+    parts: list[Columns] = []
+    texts: list[bytes] = []
+    ids = [chunk.pk for chunk in group]
+    for start in range(0, len(ids), IDS_PER_QUERY):
+        rows = LogChunk.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY]).order_by("first_line")
+        for data, text in rows.values_list("columns", "text"):
+            parts.append(decode_columns(bytes(data)))
+            texts += decode_texts(bytes(text)).data.split(b"\n")
+    columns = Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    if len(texts) != sum(chunk.num_lines for chunk in group):
+        raise RunGone(run_id)
+    order = placed(columns.times, group[0].first_time)
+    return rows_of(run_id, group[0].stream_id, group[0].first_line, order, columns, texts)

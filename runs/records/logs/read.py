@@ -1,0 +1,243 @@
+"""Reading logs from one end to the other: the lines of all ranks, merged by time.
+
+Lines arrive late: a rank's buffer, or a node that was out of contact, may bring lines that are older than what was
+read already. So a page cursor holds, beside the place in time, which batches it is about: first everything committed
+up to ``high`` by time, then, from the cursor at its end, what was committed since, by time again. Whoever follows
+such cursors reads every line once.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice, takewhile
+from typing import TypedDict
+
+import numpy as np
+
+from runs.records.logs.chunks import Columns, Texts, decode_columns, decode_texts, placed
+from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
+from runs.records.logs.patterns import literal
+from runs.records.metrics.codec import Floats
+from runs.records.metrics.models import LogChunk, LogStream
+from runs.records.metrics.progress import cursor_of
+from runs.records.metrics.snapshot import snapshot
+
+Line = tuple[Key, LineDocument]
+Find = Callable[[Texts, int], Iterator[int]]  # the numbers of lines that are wanted, from one on
+NAMES = ("pk", "stream_id", "first_line", "num_lines", "first_time", "last_time")
+EVERYTHING = Filters()
+
+
+class BadCursor(ValueError):
+    """A cursor that read_logs() did not make."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """After line ``key`` of what was committed after ``low`` and up to ``high`` (None: up to now)."""
+
+    low: int = 0
+    high: int | None = None
+    key: Key | None = None
+
+    def text(self) -> str:
+        return base64.urlsafe_b64encode(json.dumps([self.low, self.high, self.key]).encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> Place:
+    """Return the place that a cursor names. Raises BadCursor."""
+    try:
+        low, high, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        place = Place(int(low), None if high is None else int(high))
+        if key is None:
+            return place
+        at, *numbers = key
+        attempt, rank, stream, line = (int(number) for number in numbers)
+        return Place(place.low, place.high, Key(float(at), attempt, rank, stream, line))
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
+
+
+class Lines(TypedDict):
+    items: list[LineDocument]
+    next: str | None
+    cursor: str
+
+
+def read_logs(
+    run_id: str,
+    rank: int | None = None,
+    after: str | None = None,
+    q: str | None = None,
+    limit: int = 500,
+    tail: bool = False,
+) -> Lines:
+    """Return a page of lines: ``items``, ``next`` (None at the end of what there is) and ``cursor`` (never None:
+    pass it as ``after`` to read on later). ``q`` keeps lines that contain it in any case; ``tail`` gives the last
+    ``limit`` lines instead of the next ones. Raises BadCursor."""
+    place = place_of(after) if after else Place()
+    filters = EVERYTHING if rank is None else Filters(ranks={rank})
+    find = literal(q, is_case=False).lines if q else None
+    with snapshot():
+        now = cursor_of(run_id)
+        high = now if place.high is None else place.high
+        at_end = Place(low=high).text()
+        span = Span(place.low, high, place.key)
+        if tail:
+            last = list(islice(backward(run_id, filters, Span(place.low, high), find), limit))[::-1]
+            return {"items": [item for _, item in last], "next": None, "cursor": at_end}
+        found = list(islice(forward(run_id, filters, span, find), limit + 1))
+    if len(found) > limit:
+        cursor = Place(place.low, high, found[limit - 1][0]).text()
+        return {"items": [item for _, item in found[:limit]], "next": cursor, "cursor": cursor}
+    # The end of this snapshot; more may have been committed since it was taken.
+    return {"items": [item for _, item in found], "next": at_end if high < now else None, "cursor": at_end}
+
+
+def read_log_text(run_id: str, filters: Filters = EVERYTHING) -> Iterator[str]:
+    """Yield the whole log as lines of text: time, rank, stream, text."""
+    for _, line in forward(run_id, filters, Span()):
+        yield f"{_moment(line['time'])} rank {line['rank']} {line['stream']}: {line['text']}\n"
+
+
+def _moment(at: float) -> str:
+    """Return Unix seconds as a date and time, and as they are where no calendar has them: ranks have odd clocks."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(at)
+
+
+# The lines of all streams of a run as one, by time, opened chunk by chunk.
+#
+# Which chunks there are is read once. Compaction may replace some while one reads on for long: then what is left is
+# looked up again from the last line that was given.
+
+
+class _Moved(Exception):
+    """A chunk is not there any more."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Of which lines: those committed after ``low`` and up to ``high`` (None: all), behind ``after``."""
+
+    low: int = 0
+    high: int | None = None
+    after: Key | None = None
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    pk: int
+    stream: LogStream
+    first_line: int
+    num_lines: int
+    first_time: float
+    last_time: float
+
+    @property
+    def first(self) -> Key:
+        return key_of(self.stream, self.first_time, self.first_line)
+
+    @property
+    def last(self) -> Key:
+        return key_of(self.stream, self.last_time, self.first_line + self.num_lines - 1)
+
+    def open(self) -> tuple[Columns, Floats, Texts]:
+        row = LogChunk.objects.filter(pk=self.pk).values_list("columns", "text").first()
+        if row is None:
+            raise _Moved
+        columns = decode_columns(bytes(row[0]))
+        return columns, placed(columns.times, self.first_time), decode_texts(bytes(row[1]))
+
+
+def forward(run_id: str, filters: Filters, span: Span, find: Find | None = None) -> Iterator[Line]:
+    """Yield the lines oldest first."""
+    while True:
+        try:
+            for key, line in _forward(_chunks(run_id, filters, span), filters, span, find):
+                span = Span(span.low, span.high, key)
+                yield key, line
+            return
+        except _Moved:
+            continue
+
+
+def backward(run_id: str, filters: Filters, span: Span, find: Find | None = None) -> Iterator[Line]:
+    """Yield the lines newest first; within a snapshot, since it does not look again."""
+    chunks = [(_turned(chunk.last), chunk) for chunk in _chunks(run_id, filters, span)]
+    yield from _merged(chunks, lambda chunk: _lines(chunk, filters, span, find, is_backward=True), _turned)
+
+
+def _turned(key: Key) -> tuple[float, ...]:
+    return tuple(-part for part in key)
+
+
+def _forward(chunks: list[_Chunk], filters: Filters, span: Span, find: Find | None) -> Iterator[Line]:
+    """A chunk is opened when its first line is due, and closed when its last one was."""
+    found = [(chunk.first, chunk) for chunk in chunks]
+    yield from _merged(found, lambda chunk: _lines(chunk, filters, span, find), lambda key: key)
+
+
+def _merged(
+    chunks: Iterable[tuple[tuple[float, ...], _Chunk]],
+    lines_of: Callable[[_Chunk], Iterator[Line]],
+    place_of: Callable[[Key], tuple[float, ...]],
+) -> Iterator[Line]:
+    """Yield the lines of chunks in the order of their places; each chunk comes with that of the first line to come."""
+    heap: list[tuple[tuple[float, ...], int, _Chunk, Iterator[Line] | None, Line | None]] = [
+        (place, number, chunk, None, None) for number, (place, chunk) in enumerate(chunks)
+    ]
+    heapq.heapify(heap)
+    while heap:
+        _, number, chunk, lines, line = heapq.heappop(heap)
+        if line is not None:
+            yield line
+        if lines is None:
+            lines = lines_of(chunk)
+        if (following := next(lines, None)) is not None:
+            heapq.heappush(heap, (place_of(following[0]), number, chunk, lines, following))
+
+
+def _lines(
+    chunk: _Chunk, filters: Filters, span: Span, find: Find | None, *, is_backward: bool = False
+) -> Iterator[Line]:
+    columns, order, texts = chunk.open()
+    start = int(np.searchsorted(columns.batches, span.low, "right"))
+    end = columns.size if span.high is None else int(np.searchsorted(columns.batches, span.high, "right"))
+    if span.after is not None:
+        start = max(start, line_behind(chunk.stream, chunk.first_line, order, span.after))
+    wanted: Iterable[int] = range(start, end)
+    if find is not None:
+        wanted = takewhile(lambda number: number < end, find(texts, start))
+    for number in reversed(list(wanted)) if is_backward else wanted:
+        level = int(columns.levels[number])
+        if not filters.levels or level in filters.levels:
+            line = chunk.first_line + number
+            time = float(columns.times[number])
+            yield (
+                key_of(chunk.stream, float(order[number]), line),
+                document(chunk.stream, line, time, level, texts.text(number)),
+            )
+
+
+def _chunks(run_id: str, filters: Filters, span: Span) -> list[_Chunk]:
+    streams = {row.pk: row for row in LogStream.objects.filter(run_id=run_id) if filters.fits(row)}
+    rows = LogChunk.objects.filter(run_id=run_id)
+    if len(streams) == 1:
+        rows = LogChunk.objects.filter(stream__in=streams)
+    if span.low:
+        rows = rows.filter(cursor__gt=span.low)
+    if span.after is not None:
+        rows = rows.filter(last_time__gte=span.after.time)
+    return [
+        _Chunk(pk, streams[stream_id], *numbers)
+        for pk, stream_id, *numbers in rows.values_list(*NAMES)
+        if stream_id in streams
+    ]

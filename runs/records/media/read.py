@@ -1,0 +1,266 @@
+"""Reading media for the Media page and REST.
+
+As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+import numpy as np
+import zstandard
+from django.db.models import Count, Max, Min
+
+from runs.records.media.store import HISTOGRAM, IMAGE, TABLE, TEXT
+from runs.records.metrics.codec import Floats
+from runs.records.metrics.json_numbers import numbers, word_of
+from runs.records.metrics.models import Media
+from runs.records.metrics.rows import IDS_PER_QUERY
+from runs.records.points.tables import labels_key
+from trainyard.contract.base import JsonObject
+from trainyard.contract.records import Rows, decode_part
+
+MAX_COMMON_BINS = 128
+MAX_STEPS = 2_000  # of one name and labels, in an answer
+MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
+MAX_DATA_BYTES = 4 * 1024 * 1024  # what one item may unpack to; a frame has 1 MiB
+
+
+class MediaName(TypedDict):
+    """A name with its labels and kind: how many items it has, and in which steps."""
+
+    labels: dict[str, str]
+    name: str
+    kind: str
+    count: int
+    first_step: int
+    last_step: int
+
+
+class MediaItem(TypedDict):
+    """An item without its data."""
+
+    id: int
+    step: int
+    attempt: int
+    rank: int
+    superseded: bool
+    time: float
+    kind: str
+    meta: dict[str, Any]
+    size: int
+
+
+class TableDocument(TypedDict):
+    columns: list[str]
+    rows: list[list[Any]]
+
+
+class HistogramDocument(TypedDict):
+    edges: list[float]
+    counts: list[float]
+
+
+class Content(TypedDict):
+    """The data of an item: one of these, none for an image."""
+
+    text: NotRequired[str]
+    table: NotRequired[TableDocument]
+    histogram: NotRequired[HistogramDocument]
+
+
+class HistogramsOverTime(TypedDict):
+    """Histograms of several steps on common edges."""
+
+    edges: list[float]
+    steps: list[int]
+    times: list[float]
+    counts: list[list[float | str]]
+    thinned: bool
+
+
+class Place(NamedTuple):
+    """Where an item stands."""
+
+    pk: int
+    step: int
+    attempt: int
+    rank: int
+    superseded: bool
+
+
+def media_list(run_id: str) -> list[MediaName]:
+    """Return each name with its labels and kind: how many items, the first and the last step."""
+    names = ("name", "labels_key", "kind")
+    rows = Media.objects.filter(run_id=run_id).values(*names, "attempt")
+    figures = {"count": Count("pk"), "first_step": Min("step"), "last_step": Max("step")}
+    ordered = list(rows.annotate(some=Min("pk"), **figures).order_by(*names, "attempt"))
+    labels: dict[int, dict[str, str]] = {}
+    for start in range(0, len(ordered), IDS_PER_QUERY):
+        some = [row["some"] for row in ordered[start : start + IDS_PER_QUERY]]
+        labels.update(Media.objects.filter(pk__in=some).values_list("pk", "labels"))
+    found: dict[tuple[str, ...], MediaName] = {}
+    firsts: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for row in ordered:
+        firsts[row["name"], row["labels_key"]].append((row["attempt"], row["first_step"]))
+    for row in ordered:
+        newer = [first for attempt, first in firsts[row["name"], row["labels_key"]] if attempt > row["attempt"]]
+        place = {name: row[name] for name in (*names, "attempt")}
+        if min(newer, default=row["last_step"] + 1) <= row["last_step"]:  # some are hidden
+            row |= Media.objects.filter(run_id=run_id, step__lt=min(newer), **place).aggregate(**figures)
+        if not row["count"]:
+            continue
+        key = tuple(row[name] for name in names)
+        own = found.setdefault(key, {
+            "labels": labels[row["some"]], "name": row["name"], "kind": row["kind"], "count": 0,
+            "first_step": row["first_step"], "last_step": row["last_step"],
+        })  # fmt: skip
+        own["count"] += row["count"]
+        own["last_step"] = row["last_step"]
+    return list(found.values())
+
+
+def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = False) -> tuple[list[MediaItem], bool]:
+    """Return the items of a name and labels without their data, by step and rank, and whether steps were left out:
+    of more than MAX_STEPS an even choice is returned. ``is_all``: with those that a newer attempt hides."""
+    places = [place for place in _places(run_id, name, labels) if is_all or not place.superseded]
+    places, is_thinned = _thinned(places, MAX_STEPS)
+    rows: dict[int, tuple[float, str, JsonObject, int]] = {}
+    for start in range(0, len(places), IDS_PER_QUERY):
+        ids = [place.pk for place in places[start : start + IDS_PER_QUERY]]
+        for row in Media.objects.filter(pk__in=ids).only("time", "kind", "meta", "size"):
+            rows[row.pk] = (row.time, row.kind, row.meta, row.size)
+    found = [_item(place, *rows[place.pk]) for place in places if place.pk in rows]
+    return found, is_thinned
+
+
+def _item(place: Place, time: float, kind: str, meta: JsonObject, size: int) -> MediaItem:
+    return {
+        "id": place.pk,
+        "step": place.step,
+        "attempt": place.attempt,
+        "rank": place.rank,
+        "superseded": place.superseded,
+        "time": time,
+        "kind": kind,
+        "meta": meta,
+        "size": size,
+    }
+
+
+def find(run_id: str, media_id: int) -> Media | None:
+    if not 0 < media_id < 2**63:  # what no database has
+        return None
+    return Media.objects.filter(run_id=run_id, pk=media_id).first()
+
+
+def content(row: Media) -> Content:
+    """Return the data of an item, as JSON has it; nothing for an image, which is a file."""
+    if row.kind == IMAGE:
+        return {}
+    data = _unpacked(row.data)
+    if row.kind == TEXT:
+        return {"text": data.decode()}
+    if row.kind == TABLE:
+        rows = [[_cell(cell) for cell in cells] for cells in decode_part(data, Rows, "data")]
+        return {"table": {"columns": row.meta["columns"], "rows": rows}}
+    histogram = _histogram(data)
+    return {"histogram": {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist()}}
+
+
+def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> HistogramsOverTime:
+    """Return the histograms of at most so many steps on common edges; those of several ranks at a step are added, and
+    of very many ranks fewer steps are read."""
+    places = [one for one in _places(run_id, name, labels, HISTOGRAM) if not one.superseded]
+    num_ranks = max(Counter(step for step, _ in {(one.step, one.rank) for one in places}).values(), default=1)
+    chosen, is_thinned = _thinned(places, max(1, min(at_most, MAX_HISTOGRAMS // num_ranks)))
+    newest = {(place.step, place.rank): place.pk for place in chosen}  # of two at one step the one that came later
+    found: dict[int, tuple[float, Histogram]] = {}
+    ids = sorted(newest.values())
+    for start in range(0, len(ids), IDS_PER_QUERY):
+        rows = Media.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY]).values_list("pk", "time", "data")
+        found.update((pk, (time, _histogram(_unpacked(data)))) for pk, time, data in rows.iterator())
+    kept = [(step, *found[pk]) for (step, _), pk in sorted(newest.items()) if pk in found]
+    edges, columns = rebinned([histogram for _, _, histogram in kept])
+    steps: dict[int, tuple[float, Any]] = {}
+    for (step, time, _), counts in zip(kept, columns, strict=True):
+        before = steps.get(step)
+        steps[step] = (time, counts) if before is None else (max(time, before[0]), before[1] + counts)
+    return {
+        "edges": edges.tolist(),
+        "steps": list(steps),
+        "times": [time for time, _ in steps.values()],
+        "counts": [numbers(np.round(counts, 6)) for _, counts in steps.values()],
+        "thinned": is_thinned,
+    }
+
+
+def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> list[Place]:
+    """Return where the items stand, by step, rank and arrival."""
+    rows = Media.objects.filter(run_id=run_id, name=name, labels_key=labels_key(labels))
+    if kind:
+        rows = rows.filter(kind=kind)
+    known = list(rows.order_by("step", "rank", "pk").values_list("pk", "step", "attempt", "rank"))
+    firsts: dict[int, int] = {}
+    for _, step, attempt, _ in known:
+        firsts[attempt] = min(step, firsts.get(attempt, step))
+    return [
+        Place(pk, step, attempt, rank, any(newer > attempt and first <= step for newer, first in firsts.items()))
+        for pk, step, attempt, rank in known
+    ]
+
+
+def _thinned(places: list[Place], at_most: int) -> tuple[list[Place], bool]:
+    """Return the items of at most so many steps, evenly chosen, with the first and the last; whether any went."""
+    steps = list(dict.fromkeys(place.step for place in places))
+    if len(steps) <= at_most:
+        return places, False
+    kept = {steps[index] for index in np.linspace(0, len(steps) - 1, at_most).round().astype(int)}
+    return [place for place in places if place.step in kept], True
+
+
+def _histogram(data: bytes) -> Histogram:
+    values = np.frombuffer(data, "<f8")
+    half = values.size // 2 + 1
+    return Histogram(values[:half], values[half:])
+
+
+def _unpacked(data: bytes | memoryview) -> bytes:
+    return zstandard.decompress(bytes(data), MAX_DATA_BYTES)
+
+
+def _cell(cell: Any) -> Any:
+    return word_of(cell) or cell if isinstance(cell, float) else cell
+
+
+# Histograms with edges of their own, laid over each other on common ones. Pure.
+
+
+class Histogram(NamedTuple):
+    """n + 1 edges that grow, and n counts."""
+
+    edges: Floats
+    counts: Floats
+
+
+def rebinned(histograms: Sequence[Histogram]) -> tuple[Floats, list[Floats]]:
+    """Return common edges of equal bins over all of them, and the counts of each on these.
+
+    A count is taken to be spread evenly over its bin, so the sum of each histogram's counts stays what it was.
+    """
+    if not histograms:
+        return np.empty(0), []
+    telling = [one for one in histograms if one.counts.any()] or histograms  # where all was NaN the edges mean nothing
+    low = min(float(one.edges[0]) for one in telling)
+    high = max(float(one.edges[-1]) for one in telling)
+    bins = min(MAX_COMMON_BINS, max(one.counts.size for one in histograms))
+    edges = np.linspace(low, high, bins + 1)
+    return edges, [_on(edges, one) for one in histograms]
+
+
+def _on(edges: Floats, histogram: Histogram) -> Floats:
+    below = np.concatenate(([0.0], np.cumsum(histogram.counts)))
+    counts: Floats = np.diff(np.interp(edges, histogram.edges, below))
+    return np.maximum(counts, 0.0)  # a sum of many counts rounds

@@ -1,0 +1,71 @@
+"""Storing media: what was logged at a step and is no number. Called inside the transaction of a batch.
+
+Images are kept as they came, everything else compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+from django.db.models import Count, Sum
+
+from runs.records.metrics.models import Media
+
+HISTOGRAM, IMAGE, TEXT, TABLE = KINDS = ("histogram", "image", "text", "table")
+LEVEL = 3  # of zstandard
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a rank logged; ``data`` as runs.ingest.validation.media checked it."""
+
+    name: str
+    labels: dict[str, str]
+    labels_key: str
+    kind: str
+    step: int
+    time: float
+    meta: Document
+    data: bytes
+
+
+@dataclass(slots=True)
+class Totals:
+    """How much media a run has."""
+
+    num_items: int = 0
+    num_bytes: int = 0
+
+
+def totals_of(run_id: str) -> Totals:
+    found = Media.objects.filter(run_id=run_id).aggregate(number=Count("pk"), size=Sum("size"))
+    return Totals(found["number"], found["size"] or 0)
+
+
+def write_media(
+    run_id: str, *, attempt: int, cursor: int, items: Iterable[tuple[int, Item]], totals: Totals, at_most: Totals
+) -> tuple[int, int]:
+    """Store items, each with its rank, and count them in ``totals``. Returns how many were stored, and how many were
+    not since the run has ``at_most``."""
+    rows, num_lost = [], 0
+    for rank, item in items:
+        size = len(item.data)
+        if totals.num_items >= at_most.num_items or totals.num_bytes + size > at_most.num_bytes:
+            num_lost += 1
+            continue
+        totals.num_items += 1
+        totals.num_bytes += size
+        rows.append(
+            Media(
+                run_id=run_id, name=item.name, labels=item.labels, labels_key=item.labels_key, kind=item.kind,
+                step=item.step, time=item.time, attempt=attempt, rank=rank, cursor=cursor, meta=item.meta, size=size,
+                data=item.data if item.kind == IMAGE else zstandard.compress(item.data, LEVEL),
+            )
+        )  # fmt: skip
+    Media.objects.bulk_create(rows)
+    return len(rows), num_lost

@@ -1,0 +1,1 @@
+"""Who may do what, what is secret, and the audit of what was done."""

@@ -1,0 +1,180 @@
+"""Loaders of what is in projects. Pages, the API and consumers get their things here alone.
+
+What a person may not see does not exist for them (NotFound); what they may see but not do is Forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from django.db.models import Model, QuerySet
+
+from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
+from runs.models.jobs import JobQuerySet
+from runs.models.ordered import one_of
+from runs.rights.access.clusters import require_use
+from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
+from runs.rights.access.refusals import Forbidden, NotFound
+from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
+
+M = TypeVar("M", bound=Model)
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+
+
+# What lists of runs do not show, and what takes long to read: documents, and times of people.
+UNREAD = (
+    "estimate",  # a row for each rank
+    "found_by",
+    "cluster__settings",
+    "cluster__secrets",
+    "cluster__labels",
+    "cluster__log_rules",
+    "created_by__last_login",
+    "created_by__date_joined",
+)
+
+
+def visible_runs(user: Someone) -> QuerySet[Run]:
+    require_scope(user, Permission.RUNS_READ)
+    return _runs(user)
+
+
+def visible_jobs(user: Someone) -> JobQuerySet:
+    require_scope(user, Permission.JOBS_READ)
+    return _jobs(user)
+
+
+def visible_datasets(user: Someone) -> QuerySet[Dataset]:
+    require_scope(user, Permission.DATASETS_READ)
+    return _datasets(user)
+
+
+def visible_sweeps(user: Someone) -> QuerySet[Sweep]:
+    require_scope(user, Permission.SWEEPS_READ)
+    return _sweeps(user)
+
+
+def _runs(user: Someone) -> QuerySet[Run]:
+    return _within(user, Run.objects.select_related("project", "cluster", "created_by").defer(*UNREAD))
+
+
+def _jobs(user: Someone) -> JobQuerySet:
+    return _within(user, Job.objects.select_related("project"))
+
+
+def _sweeps(user: Someone) -> QuerySet[Sweep]:
+    return _within(user, Sweep.objects.select_related("project", "cluster", "created_by"))
+
+
+def _datasets(user: Someone) -> QuerySet[Dataset]:
+    return _within(user, Dataset.objects.select_related("project", "cluster", "checked_by", "created_by"))
+
+
+def _within(user: Someone, rows: Rows) -> Rows:
+    """Those of the rows that are in a project that the person sees. The projects are asked for first: by a subquery
+    every list of rows would be found project by project, and then sorted."""
+    if not isinstance(user, User) or not user.is_active:
+        return rows.none()
+    ids = visible_project_ids(user)
+    return rows if ids is None else rows.filter(one_of("project_id", ids))
+
+
+def get_project(user: Someone, project_id: str, wanted: Wanted = Permission.PROJECTS_READ) -> Project:
+    """Return the project with that id or name. Raises NotFound or Forbidden."""
+    project = named_project(user, project_id)
+    return _allowed(user, project, project, wanted)
+
+
+def named_project(user: Someone, project_id: str) -> Project:
+    """Return the project with that id or name, for a list of what lies in it: whoever reads that needs no right to read
+    the project. Raises NotFound."""
+    seen = visible_projects(user)
+    project = seen.filter(pk=project_id).first() or seen.filter(name=project_id).first()
+    if project is None:
+        raise NotFound(f"There is no project {project_id!r} that you can see.")
+    return project
+
+
+def get_run(user: Someone, run_id: str, wanted: Wanted = Permission.RUNS_READ) -> Run:
+    run = _runs(user).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound(f"There is no run {run_id!r} that you can see.")
+    return _allowed(user, run, run.project, wanted)
+
+
+def get_run_to_enter(user: Someone, run_id: str) -> Run:
+    """Return the run if the person may run commands beside its ranks: those who may have it run any script there, on a
+    cluster whose managers allow it. Raises NotFound and Forbidden."""
+    run = get_run(user, run_id, Permission.RUNS_ENTER)
+    if run.cluster is None:
+        raise Forbidden(f"Run {run.name} was logged outside of Trainyard: nothing can be started beside its ranks.")
+    require_use(run.project, run.cluster, user)
+    if not run.cluster.interactive:
+        raise Forbidden(
+            f"Cluster {run.cluster.name} allows no interactive sessions. Staff allow them where the cluster is edited."
+        )
+    return run
+
+
+def why_not_enter(user: Someone, run_id: str) -> str:
+    """Return why the person may not run commands beside the run's ranks, empty where they may."""
+    try:
+        get_run_to_enter(user, run_id)
+    except (NotFound, Forbidden) as refusal:
+        return str(refusal)
+    return ""
+
+
+def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
+    """Return these runs in the order in which they are named, each once, with their times alone: for whoever reads
+    what they reported. Raises NotFound, without saying for which."""
+    require_scope(user, Permission.RUNS_READ)
+    wanted = list(dict.fromkeys(run_ids))
+    found = _within(user, Run.objects.only("pk", "created_at", "started_at")).in_bulk(wanted)
+    if len(found) < len(wanted):
+        if len(wanted) == 1:
+            raise NotFound(f"There is no run {wanted[0]!r} that you can see.")
+        raise NotFound("Not all of these are runs that you can see.")
+    return [found[run_id] for run_id in wanted]
+
+
+def get_job(user: Someone, job_id: str, wanted: Wanted = Permission.JOBS_READ) -> Job:
+    job = _jobs(user).filter(pk=job_id).first()
+    if job is None:
+        raise NotFound(f"There is no job {job_id!r} that you can see.")
+    return _allowed(user, job, job.project, wanted)
+
+
+def get_sweep(user: Someone, sweep_id: str, wanted: Wanted = Permission.SWEEPS_READ) -> Sweep:
+    sweep = _sweeps(user).filter(pk=sweep_id).first()
+    if sweep is None:
+        raise NotFound(f"There is no sweep {sweep_id!r} that you can see.")
+    return _allowed(user, sweep, sweep.project, wanted)
+
+
+def get_dataset(user: Someone, dataset_id: str, wanted: Wanted = Permission.DATASETS_READ) -> Dataset:
+    dataset = _datasets(user).filter(pk=dataset_id).first()
+    if dataset is None:
+        raise NotFound(f"There is no dataset {dataset_id!r} that you can see.")
+    return _allowed(user, dataset, dataset.project, wanted)
+
+
+def can_create_projects(user: Someone) -> bool:
+    """Administrators, and people with Django's permission to add projects. No role in a project includes it."""
+    return isinstance(user, User) and user.has_perm("runs.add_project") and has_scope(user, Permission.PROJECTS_CREATE)
+
+
+def require_project_maker(user: Someone) -> None:
+    if not can_create_projects(user):
+        require_scope(user, Permission.PROJECTS_CREATE)
+        raise Forbidden("You may not make projects. Ask an administrator to make it, or to let you make projects.")
+
+
+def _allowed(user: Someone, thing: M, project: Project, wanted: Wanted) -> M:
+    """Return the thing, which the person sees, if they may do this with it."""
+    if needed(wanted) <= PERMISSIONS_OF[Role.VIEWER]:  # whoever sees a project may do what a viewer may
+        require_scope(user, wanted, project.pk)
+    else:
+        require(user, project, wanted)
+    return thing

@@ -1,0 +1,67 @@
+"""Rights that change while a request is being answered: asked for again, or held still.
+
+A request checks its rights when it begins. What takes long asks again before it writes (``require_still``) or while it
+sends (``as_of_now``); what gives others a right checks and writes in one transaction, into which no change of anybody's
+rights falls (``with_rights_held``).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from runs.models import Project, Token, User
+from runs.rights.access.permissions import Wanted
+from runs.rights.access.refusals import Forbidden
+from runs.rights.access.roles import require
+
+RIGHTS_LOCK = 0x7269676874  # PostgreSQL's advisory locks have numbers
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def as_of_now(user: User) -> User:
+    """Return the person, and the token that they act by, as the database has them now. Raises Forbidden where one of
+    the two opens nothing any more."""
+    found = User.objects.filter(pk=user.pk, is_active=True).first()
+    if found is None:
+        raise Forbidden(f"The account {user} was disabled.")
+    if user.token is not None:
+        token = Token.objects.filter(pk=user.token.pk, revoked_at=None).first()
+        if token is None or (token.expires_at is not None and token.expires_at <= timezone.now()):
+            raise Forbidden(f"The token {user.token.name} was revoked, or is too old.")
+        found.token = token
+    found.proved_at = user.proved_at
+    return found
+
+
+def require_still(user: User, project: Project, wanted: Wanted) -> None:
+    """Raise NotFound or Forbidden for who has lost this right since the request began."""
+    require(as_of_now(user), project, wanted)
+
+
+def with_rights_held(act: Callable[P, R]) -> Callable[P, R]:
+    """Have the action check and write in one transaction. No other change of rights falls into it, and its ``actor`` is
+    read anew. So nobody hands out a right while it is being taken from them."""
+
+    @functools.wraps(act)
+    def held(*args: P.args, **kwargs: P.kwargs) -> R:
+        with transaction.atomic():
+            hold_rights()
+            if isinstance(actor := kwargs.get("actor"), User):
+                kwargs["actor"] = as_of_now(actor)
+            return act(*args, **kwargs)
+
+    return held
+
+
+def hold_rights() -> None:
+    """Wait for other transactions that do this. SQLite's have one writer at a time from their beginning on."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [RIGHTS_LOCK])

@@ -1,0 +1,249 @@
+"""What a person may do in a project: their roles there, cut down by the token that they act by."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AnonymousUser
+from django.db.models import Q, QuerySet
+
+from runs.models import ClusterRole, GroupRole, Membership, Project, Role, Token, User
+from runs.rights.access.permissions import (
+    EVERYTHING,
+    IN_PROJECTS,
+    OUTSIDE_PROJECTS,
+    PERMISSIONS_OF,
+    Area,
+    Permission,
+    Wanted,
+    known_scopes,
+    least_role,
+    needed,
+)
+from runs.rights.access.refusals import Forbidden, NotFound
+
+Someone = User | AnonymousUser
+
+
+@dataclass(frozen=True)
+class HeldRole:
+    """A role that a person has, themselves or by a group. ``project``: its id; None: every project."""
+
+    project: str | None
+    permissions: frozenset[Permission]
+
+
+def permissions_of(role: str, custom: Sequence[str] | None = None) -> frozenset[Permission]:
+    """Return what a built-in role may do, and a custom one that is added to it. What the table no longer has is
+    passed over: a row must not open what nobody can name."""
+    return PERMISSIONS_OF[Role(role)] | (_named(custom or ()) & IN_PROJECTS)
+
+
+def _named(values: Iterable[str]) -> frozenset[Permission]:
+    return frozenset(Permission(value) for value in values if value in Permission.values)
+
+
+def held_roles(user: User) -> list[HeldRole]:
+    """Return every role of the person, in one query."""
+    columns = ("project_id", "role", "custom_role__permissions")
+    own = Membership.objects.filter(user=user).values_list(*columns)
+    by_group = GroupRole.objects.filter(group__user=user).values_list(*columns)
+    return [HeldRole(project, permissions_of(role, custom)) for project, role, custom in own.union(by_group, all=True)]
+
+
+def digest_of_rights(user: User) -> str:
+    """Return a digest that changes with what the person may do, and with the token that they act by."""
+    held = sorted(f"{one.project} {sorted(one.permissions)}" for one in held_roles(user))
+    on_clusters = ClusterRole.objects.filter(group__user=user).values_list("cluster_id", "role")
+    by = "" if user.token is None else f"{user.token.scopes} {user.token.project_ids}"
+    text = f"{user.is_staff} {user.is_superuser} {held} {sorted(map(str, on_clusters))} {by}"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def by_token(user: User, held: frozenset[Permission], project_id: str | None = None) -> frozenset[Permission]:
+    """Return what is left of these permissions for the token that the person acts by."""
+    if user.token is None:
+        return held
+    return held & token_permissions(user.token, project_id)
+
+
+def token_permissions(token: Token, project_id: str | None = None) -> frozenset[Permission]:
+    """Return the most that a token may do: in that project, or outside of all."""
+    found = scope_permissions(token.scopes)
+    if token.project_ids is None:
+        return found
+    if project_id is not None and project_id not in token.project_ids:
+        return frozenset()
+    return found - OUTSIDE_PROJECTS | (found & {Permission.ACCOUNT_READ})
+
+
+def scope_permissions(names: Sequence[str] | None) -> frozenset[Permission]:
+    """Return what scopes stand for; None: everything. A name that the table no longer has stands for nothing."""
+    known = known_scopes()
+    if names is None:
+        return EVERYTHING
+    return frozenset[Permission]().union(*(known.get(name, frozenset()) for name in names))
+
+
+def permissions_in(user: Someone, project: Project) -> frozenset[Permission]:
+    """Return all that the person may do in the project now, by the token that they act by."""
+    return by_token(user, _held_in(user, project), project.pk) if isinstance(user, User) else frozenset()
+
+
+def _held_in(user: Someone, project: Project) -> frozenset[Permission]:
+    """What the person's roles in the project hold, whatever the token: nothing where the project is not for them."""
+    if not isinstance(user, User) or not user.is_active:
+        return frozenset()
+    if user.token is not None and user.token.project_ids is not None and project.pk not in user.token.project_ids:
+        return frozenset()
+    if user.is_superuser:
+        return IN_PROJECTS
+    roles = held_roles(user)
+    return frozenset[Permission]().union(*(one.permissions for one in roles if one.project in (None, project.pk)))
+
+
+def can(user: Someone, project: Project, wanted: Wanted) -> bool:
+    """Whether the person may do this in the project; of a role: all that the role may."""
+    return needed(wanted) <= permissions_in(user, project)
+
+
+def require(user: Someone, project: Project, wanted: Wanted) -> None:
+    """Raise NotFound for who cannot see the project, Forbidden for who may not do this in it."""
+    held = _held_in(user, project)
+    if not held:
+        raise NotFound(f"There is no project {project.name!r} that you can see.")
+    if not needed(wanted) <= held:
+        raise Forbidden(f"You need to be {least_role(wanted).label.lower()} of project {project.name} to do this.")
+    require_scope(user, wanted, project.pk)
+
+
+def require_scope(user: Someone, wanted: Wanted, project_id: str | None = None) -> None:
+    """Raise Forbidden where the token that the person acts by has no scope for this."""
+    if not isinstance(user, User) or user.token is None:
+        return
+    if missing := needed(wanted) - token_permissions(user.token, project_id):
+        names = " and ".join(sorted(missing))
+        raise Forbidden(f"The token {user.token.name} may not do this: it has no scope {names}.")
+
+
+def has_scope(user: Someone, wanted: Wanted, project_id: str | None = None) -> bool:
+    """Whether the token that the person acts by, if any, has a scope for this."""
+    return not isinstance(user, User) or needed(wanted) <= by_token(user, EVERYTHING, project_id)
+
+
+def require_account(user: User, wanted: Permission) -> None:
+    """Raise Forbidden where the token has no scope for what is the person's own."""
+    assert wanted.area == Area.ACCOUNT
+    require_scope(user, wanted)
+
+
+def visible_projects(user: Someone) -> QuerySet[Project]:
+    """Those in which the person has any role, and that the token they act by is for."""
+    ids = visible_project_ids(user)
+    return Project.objects.all() if ids is None else Project.objects.filter(pk__in=ids)
+
+
+def visible_project_ids(user: Someone) -> list[str] | None:
+    """Return the ids of visible_projects(), asked for at once. None: every project there is."""
+    if not isinstance(user, User) or not user.is_active:
+        return []
+    of_token = None if user.token is None else user.token.project_ids
+    if user.is_superuser:
+        return of_token
+    own = Membership.objects.filter(user=user).values_list("project_id")
+    by_group = GroupRole.objects.filter(group__user=user).values_list("project_id")
+    ids = {project_id for (project_id,) in own.union(by_group)}
+    if None in ids:  # a group's role in every project
+        return of_token
+    return sorted(ids if of_token is None else ids & set(of_token))
+
+
+def projects_with(user: Someone, wanted: Wanted) -> QuerySet[Project]:
+    """The projects in which the person may do this."""
+    projects = visible_projects(user)
+    if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
+        return projects.none()
+    if user.is_superuser:
+        return projects
+    ids = _ids_with(user, wanted)
+    return projects if ids is None else projects.filter(pk__in=ids)
+
+
+def can_somewhere(user: Someone, wanted: Wanted) -> bool:
+    """Whether there is a project in which the person may do this, or they may do it in every one: one query."""
+    if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
+        return False
+    if user.token is not None and user.token.project_ids is not None:
+        return projects_with(user, wanted).exists()
+    if user.is_superuser:
+        return True
+    ids = _ids_with(user, wanted)
+    return ids is None or bool(ids)
+
+
+def _ids_with(user: User, wanted: Wanted) -> list[str] | None:
+    """Return the projects in which a role of the person holds this; None: it is held in every project."""
+    held: dict[str | None, frozenset[Permission]] = {}
+    for role in held_roles(user):
+        held[role.project] = held.get(role.project, frozenset()) | role.permissions
+    everywhere = held.pop(None, frozenset())
+    if needed(wanted) <= everywhere:
+        return None
+    return [pk for pk, own in held.items() if pk is not None and needed(wanted) <= own | everywhere]
+
+
+def can_everywhere(user: Someone, wanted: Wanted) -> bool:
+    """Whether the person may do this in every project, those to come included, and with what is in none."""
+    if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
+        return False
+    if user.token is not None and user.token.project_ids is not None:
+        return False
+    roles = [] if user.is_superuser else [one.permissions for one in held_roles(user) if one.project is None]
+    return user.is_superuser or needed(wanted) <= frozenset[Permission]().union(*roles)
+
+
+def may_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> bool:
+    """Whether the person may give others this role, or take it from them: nobody gives more than they have."""
+    held = permissions_in(user, project)
+    return Permission.MEMBERS_MANAGE in held and permissions_of(role, custom) <= held
+
+
+def require_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> None:
+    require(user, project, Permission.MEMBERS_MANAGE)
+    if not may_grant(user, project, role, custom):
+        raise Forbidden(_why_not_grant(project, role, custom))
+
+
+def _why_not_grant(project: Project, role: str, custom: Sequence[str] | None) -> str:
+    if custom:
+        return f"You may give nobody more in project {project.name} than you may do there yourself."
+    return f"You need to be {Role(role).label.lower()} of project {project.name} to do this."
+
+
+def strongest_roles(held: Iterable[tuple[str | None, str]]) -> Callable[[str], Role]:
+    """Return what names the strongest built-in role in a project, of (project or None for every one, role)."""
+    rows = list(held)
+
+    def strongest(project_id: str) -> Role:
+        return min((Role(role) for project, role in rows if project in (None, project_id)), key=list(Role).index)
+
+    return strongest
+
+
+def describe_roles(user: User, project: Project) -> str:
+    """Return in words which roles the person has in the project, and by which groups."""
+    words = ["Administrator"] if user.is_superuser else []
+    for one in Membership.objects.filter(user=user, project=project).select_related("custom_role"):
+        words.append(Role(one.role).label + (f" and {one.custom_role.name}" if one.custom_role else ""))
+    groups = GroupRole.objects.filter(Q(project=project) | Q(project=None), group__user=user)
+    for role in groups.select_related("group", "custom_role"):
+        added = f" and {role.custom_role.name}" if role.custom_role else ""
+        words.append(f"{Role(role.role).label}{added} by group {role.group.name}")
+    return ", ".join(words)
+
+
+def includes(role: Role, other: Role) -> bool:
+    """Whether the one role may do all that the other may."""
+    return PERMISSIONS_OF[other] <= PERMISSIONS_OF[role]

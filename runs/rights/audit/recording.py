@@ -1,0 +1,220 @@
+"""Which requests are acts, what they are called, and that they are recorded: for pages, REST and the admin alike."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.db import DatabaseError
+from django.db.models import Model
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from runs.models import Cluster, Dataset, Job, Node, Project, Run, Token, User
+from runs.models.access import digest_of
+from runs.rights.audit.acts import Act, current_act
+from runs.rights.audit.chain import append
+from runs.rights.audit.changes import difference, row_name, values_of
+
+log = structlog.get_logger(__name__)
+
+OK = "ok"
+SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
+# What comes with a POST, and changes nothing that a person decides about: data of training, questions, how one looks at
+# charts. What nodes send has their seal and is recorded with the attempt.
+NO_ACTS = re.compile(
+    r"api/v1/(node/.*|nodes/join|plans|bundles|runs/<run_id>/(points|frames)|projects/<project_id>/workspace"
+    r"|.*/(preview|data|batch))|launch/(preview|code)/|jump/|.*/preview/?|scim/v2/\.search"
+)
+READS = re.compile(r"api/v1/runs/<run_id>/logs/(text|file|download)|api/v1/audit/export.*|audit/export.*")
+MODELS: dict[str, type[Model]] = {
+    "run_id": Run, "project_id": Project, "cluster_id": Cluster, "node_id": Node, "job_id": Job,
+    "dataset_id": Dataset, "token_id": Token, "user_id": User,
+}  # fmt: skip
+PARAMETER = re.compile(r"<(?:\w+:)?\w+>")
+VERBS = {"PUT": "set", "PATCH": "edit", "DELETE": "delete"}
+REFUSED_EVERY_S = 60.0  # tries that are refused alike are one row in this time
+REFUSED_KEYS = 5_000
+REFUSED_A_MINUTE = 120  # rows of refused tries from all together
+
+
+class Subject:
+    """A row that the address names, as it was before the act."""
+
+    def __init__(self, row: Any) -> None:
+        self.row, self.before = row, values_of(row)
+
+    def compare(self, act: Act) -> None:
+        now = type(self.row)._base_manager.filter(pk=self.row.pk).first()
+        if now is None:
+            act.changed(row_name(self.row), self.before, {})
+            return
+        changed = difference(self.before, values_of(now))
+        if any(changed):
+            act.changed(row_name(self.row), *changed)
+
+
+def is_act(method: str, route: str) -> bool:
+    """Whether the request is recorded whatever comes of it."""
+    if method in SAFE:
+        return method == "GET" and READS.fullmatch(route) is not None
+    return NO_ACTS.fullmatch(route) is None
+
+
+def action_name(method: str, route: str) -> str:
+    """Return what the act is called, after its address: ``runs.stop``, ``projects.secrets.set``."""
+    path = route.removeprefix("api/v1/").strip("/^$")
+    words = [word for word in PARAMETER.sub("", path).split("/") if word]
+    ends_in_parameter = path.endswith(">")
+    if method in VERBS:
+        words.append(VERBS[method])
+    elif method == "POST" and len(words) == 1 and not ends_in_parameter and route.startswith("api/"):
+        words.append("create")
+    elif method == "GET":
+        words.append("read")
+    return ".".join(words) or "home"
+
+
+def object_name(kwargs: Mapping[str, str | int]) -> str:
+    """Return what the address names, without secrets that stand in some addresses."""
+    shown = {name: value for name, value in kwargs.items() if "secret" not in name}
+    return ", ".join(f"{name.removesuffix('_id').removesuffix('_name')} {value}" for name, value in shown.items())
+
+
+def subjects_of(kwargs: Mapping[str, str | int]) -> list[Subject]:
+    """Return the rows that the address names, as they are now; nothing for what is not there."""
+    found = []
+    for name, value in kwargs.items():
+        model = MODELS.get(name)
+        row = None if model is None else _row(model, str(value))
+        if row is not None:
+            found.append(Subject(row))
+    return found
+
+
+def _row(model: Any, key: str) -> Any:
+    rows = model._base_manager
+    try:
+        row = rows.filter(pk=key).first()
+    except (ValueError, TypeError):
+        return None
+    return row or (rows.filter(name=key).first() if model in (Project, Cluster, Node) else None)
+
+
+def project_of(subjects: list[Subject]) -> str:
+    for subject in subjects:
+        row = subject.row
+        project = row if isinstance(row, Project) else getattr(row, "project", None)
+        if isinstance(project, Project):
+            return project.name
+    return ""
+
+
+def identify(act: Act, request: HttpRequest) -> None:
+    """Write into the act who asks, with what, and from where."""
+    user = getattr(request, "user", None)
+    act.address = act.address or request.META.get("REMOTE_ADDR", "") or ""
+    if isinstance(user, User) and not act.actor:
+        act.actor, act.actor_number = user.username, user.pk
+    act.token = act.token or _token_of(request, user)
+
+
+def _token_of(request: HttpRequest, user: Any) -> str:
+    known = getattr(user, "token", None)
+    if isinstance(known, Token):
+        return f"{known.pk} {known.name}"
+    if isinstance(user, User) and not request.path.startswith("/api/"):
+        return ""  # a page takes the session, whatever comes beside it
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret:
+        return ""
+    token = Token.objects.filter(digest=digest_of(secret.strip())).only("pk", "name").first()
+    return f"{token.pk} {token.name}" if token else "unknown"
+
+
+def finish(act: Act, request: HttpRequest, response: HttpResponseBase, subjects: list[Subject]) -> None:
+    """Record the act with what came of it. Refused tries alike are one row a minute."""
+    identify(act, request)
+    for subject in subjects:
+        subject.compare(act)
+    act.project = act.project or project_of(subjects)
+    act.result = act.result or result_of(response.status_code)
+    if act.result != OK:
+        act.before, act.after = {}, {}
+        act.repeats = refusals.count((act.actor, act.address, act.action, act.result))
+    if act.repeats:
+        record(act)
+
+
+def result_of(status: int) -> str:
+    return OK if status < 400 else f"refused: {status}" if status < 500 else f"failed: {status}"
+
+
+def record(act: Act) -> None:
+    """Add the act to the chain. Where the database does not take it the server's log has it whole."""
+    try:
+        append(act)
+    except DatabaseError as error:
+        log.critical("audit.not_written", error=str(error), act=vars(act))
+
+
+class Refusals:
+    """Counts refused tries: the first of a kind is recorded at once, the rest of the minute with the next one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._minute, self._num_rows = 0.0, 0
+
+    def count(self, kind: tuple[str, ...], now: float | None = None) -> int:
+        """Return for how many tries a row is to be written; 0: none now."""
+        now = time.monotonic() if now is None else now
+        with self._lock:
+            if now - self._minute >= REFUSED_EVERY_S:
+                self._minute, self._num_rows = now, 0
+            since, waiting = self._since.get(kind, (-REFUSED_EVERY_S, 0))
+            if now - since < REFUSED_EVERY_S or self._num_rows >= REFUSED_A_MINUTE:
+                self._keep(kind, since, waiting + 1)
+                return 0
+            self._num_rows += 1
+            self._keep(kind, now, 0)
+            return waiting + 1
+
+    def _keep(self, kind: tuple[str, ...], since: float, waiting: int) -> None:
+        self._since.pop(kind, None)
+        self._since[kind] = (since, waiting)
+        if len(self._since) > REFUSED_KEYS:
+            self._since.pop(next(iter(self._since)))
+
+
+refusals = Refusals()
+
+
+def act_of(user: User, action: str, *, object: str = "", project: str = "", address: str = "") -> Act:
+    """Return an act of a person that comes by no request, as over a socket."""
+    known = getattr(user, "token", None)
+    token = f"{known.pk} {known.name}" if isinstance(known, Token) else ""
+    return Act(
+        actor=user.username, actor_number=user.pk, token=token, address=address, action=action, object=object,
+        project=project, result=OK,
+    )  # fmt: skip
+
+
+def record_refused(act: Act, why: str) -> None:
+    """Record a try that was refused, within the bounds of all of them."""
+    act.result = f"refused: {why}"
+    act.repeats = refusals.count((act.actor, act.address, act.action, act.result))
+    if act.repeats:
+        record(act)
+
+
+def describe(**facts: Any) -> None:
+    """Set facts of the act that goes on, where there is one: its object, project, action or result."""
+    act = current_act()
+    if act is not None:
+        for name, value in facts.items():
+            setattr(act, name, value)

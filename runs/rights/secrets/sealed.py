@@ -1,0 +1,141 @@
+"""Secrets that lie in rows of other things, each as one text: an envelope as JSON. Git keys, secrets of clusters,
+second factors, and what identity providers gave for sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from allauth.mfa.models import Authenticator
+from django.db import transaction
+
+from runs.models import Cluster, GitKey, ProviderSession
+from runs.rights.secrets.envelope import Envelope, close_envelope, open_envelope, wrap_again
+from runs.rights.secrets.key_stores import KeyProblem, KeyStore
+from runs.rights.secrets.keys import key_store
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+
+FACTOR_FIELDS = ("secret", "seed")  # of allauth's rows: an authenticator app's, that of recovery codes
+
+
+class SealedText(WireStruct):
+    """What is stored: the fields of an envelope."""
+
+    key_id: str
+    wrapped_key: str
+    ciphertext: str
+
+
+class NotSealed(KeyProblem):
+    """The text is no envelope: an older version stored it, and its migration could not open it."""
+
+
+class Rewrapped(NamedTuple):
+    """``num_left``: those that could not be read; nothing of theirs is changed."""
+
+    num_wrapped: int
+    num_left: int
+
+
+class StoredText(NamedTuple):
+    """One sealed text in its row. ``replace`` stores another text unless the row has changed, and returns how often."""
+
+    place: str
+    text: str
+    replace: Callable[[str], int]
+
+
+def git_key_place(project_id: str, key_id: str) -> str:
+    return f"git-key/{project_id}/{key_id}"
+
+
+def cluster_place(cluster_id: str, name: str) -> str:
+    return f"cluster/{cluster_id}/{name}"
+
+
+def factor_place(user_id: int) -> str:
+    return f"second-factor/{user_id}"
+
+
+def provider_place(provider_id: str, subject: str) -> str:
+    return f"provider-session/{provider_id}/{subject}"
+
+
+def seal_text(place: str, value: str) -> str:
+    """Encrypt the value for its place. Raises KeyProblem."""
+    return _text_of(close_envelope(key_store(), place, value))
+
+
+def open_text(place: str, text: str) -> str:
+    """Return the value. Raises KeyProblem, NotSealed for what a migration could not open."""
+    envelope = _envelope_of(text)
+    if envelope is None:
+        raise NotSealed("It was stored under another SECRET_KEY of the server; enter it again.")
+    return open_envelope(key_store(), place, envelope)
+
+
+def wrap_texts_again(store: KeyStore) -> Rewrapped:
+    """Wrap every text's data key with the newest key. Raises KeyProblem."""
+    newest, num_wrapped, num_left = store.newest(), 0, 0
+    for stored in _stored_texts():
+        if (envelope := _envelope_of(stored.text)) is None:
+            num_left += 1
+        elif envelope.key_id != newest:
+            num_wrapped += stored.replace(_text_of(wrap_again(store, stored.place, envelope)))
+    return Rewrapped(num_wrapped, num_left)
+
+
+def is_all_wrapped(newest: str) -> bool:
+    """Whether no text needs another key than the newest one."""
+    found = [envelope for stored in _stored_texts() if (envelope := _envelope_of(stored.text)) is not None]
+    return all(envelope.key_id == newest for envelope in found)
+
+
+def _stored_texts() -> Iterator[StoredText]:
+    for key in GitKey.objects.all():
+        yield StoredText(git_key_place(key.project_id, key.pk), key.locked, _replacing(GitKey, key))
+    for session in ProviderSession.objects.exclude(locked=""):
+        place = provider_place(session.provider, session.subject)
+        yield StoredText(place, session.locked, _replacing(ProviderSession, session))
+    for cluster in Cluster.objects.exclude(secrets={}):
+        for name, text in cluster.secrets.items():
+            yield StoredText(
+                cluster_place(cluster.pk, name), text, _replacing_in(Cluster, cluster.pk, "secrets", name, text)
+            )
+    for factor in Authenticator.objects.all():
+        for field in FACTOR_FIELDS:
+            if text := factor.data.get(field):
+                replace = _replacing_in(Authenticator, factor.pk, "data", field, text)
+                yield StoredText(factor_place(factor.user_id), text, replace)
+
+
+def _replacing(model: Any, row: Any) -> Callable[[str], int]:
+    """Return what puts a new text where the old one still is: somebody may have entered another secret."""
+    return lambda new: int(model.objects.filter(pk=row.pk, locked=row.locked).update(locked=new))
+
+
+def _replacing_in(model: Any, pk: object, column: str, name: str, old: str) -> Callable[[str], int]:
+    """The same for one text among the values of a JSON column, whose others may change meanwhile."""
+
+    def replace(new: str) -> int:
+        with transaction.atomic():
+            row = model.objects.select_for_update().filter(pk=pk).first()
+            values = getattr(row, column) if row is not None else {}
+            if values.get(name) != old:
+                return 0
+            model.objects.filter(pk=pk).update(**{column: {**values, name: new}})
+            return 1
+
+    return replace
+
+
+def _text_of(envelope: Envelope) -> str:
+    return encode(SealedText(*envelope))
+
+
+def _envelope_of(text: str) -> Envelope | None:
+    try:
+        found = decode(text, SealedText)
+    except BadDocument:
+        return None
+    return Envelope(found.key_id, found.wrapped_key, found.ciphertext)

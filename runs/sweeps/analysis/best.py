@@ -1,0 +1,57 @@
+"""The best value so far, over trials and over the compute that they took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from runs.sweeps.analysis.trials import TrialLike, complete, is_better
+
+
+class Improvement(NamedTuple):
+    """A trial that was better than all before it. ``at`` is where on the axis it was known."""
+
+    at: float
+    number: int
+    value: float
+
+
+class BestSoFar(NamedTuple):
+    """``end`` is how far the axis reaches: the last improvement holds up to there."""
+
+    improvements: list[Improvement]
+    end: float
+
+
+def best_over_trials(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
+    """The axis counts trials by their number."""
+    ordered = sorted(complete(trials), key=lambda one: one.number)
+    end = max((one.number for one in trials), default=0)
+    return BestSoFar(_improvements(((float(one.number), one) for one in ordered), direction), float(end))
+
+
+def best_over_compute(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
+    """The axis counts the rank-seconds that all trials had taken when one of them ended, failed and pruned ones too."""
+    ended = sorted(_ended(trials), key=lambda pair: (pair[0], pair[1].number))
+    known = {one.number for one in complete(trials)}
+    found: list[tuple[float, TrialLike]] = []
+    spent = 0.0
+    for _, one in ended:
+        spent += one.rank_seconds
+        if one.number in known:
+            found.append((spent, one))
+    return BestSoFar(_improvements(found, direction), spent)
+
+
+def _ended(trials: Iterable[TrialLike]) -> list[tuple[datetime, TrialLike]]:
+    return [(one.ended_at, one) for one in trials if one.ended_at is not None]
+
+
+def _improvements(ordered: Iterable[tuple[float, TrialLike]], direction: str) -> list[Improvement]:
+    found: list[Improvement] = []
+    for at, one in ordered:
+        assert one.value is not None  # complete() saw to it
+        if not found or is_better(one.value, found[-1].value, direction):
+            found.append(Improvement(at, one.number, one.value))
+    return found

@@ -1,0 +1,138 @@
+"""How much each field of the space matters for the objective, with error bars.
+
+Two ways, since each misleads somewhere: fANOVA says which share of the variance a field explains alone, over the whole
+space; permutation how much worse a forest predicts trials that it has not seen once the field's values are shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from runs.sweeps.analysis import fanova
+from runs.sweeps.analysis.encoding import Array, encode, widths
+from runs.sweeps.analysis.trials import SpaceField, TrialLike, complete, text_of, with_seen
+
+LEAST, ENOUGH = 4, 20  # trials: below the first nothing is computed, below the second there is a warning
+MOST = 1_000  # trials that are looked at: more cost time and move the figures within their error
+NEEDED = "Importance needs scikit-learn on the server: pip install 'trainyard[data]'."
+NUM_TREES, NUM_SHUFFLES, NUM_PARTS = 48, 8, 2
+
+
+class FieldImportance(NamedTuple):
+    """Shares of the variance, each with the standard deviation of its estimate. A permutation may come out below 0."""
+
+    path: str
+    fanova: float
+    fanova_error: float
+    permutation: float
+    permutation_error: float
+
+
+class Importance(NamedTuple):
+    """``fields`` has the most important one first; it is empty where ``sentence`` says why. ``interactions`` is what no
+    field explains alone."""
+
+    fields: list[FieldImportance]
+    interactions: float
+    num_complete: int
+    num_used: int
+    sentence: str
+
+
+def importance(
+    trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, at_step: int | None = None, seed: int = 0
+) -> Importance:
+    """The same trials and seed give the same figures. ``at_step``: few are complete, so that values are what all had at
+    that step. Needs scikit-learn."""
+    known = complete(trials)
+    used = sampled(known, MOST, seed)
+    varied = [one for one in (with_seen(one, used) for one in fields) if _is_varied(one, used)]
+    targets = np.array([one.value for one in used], dtype=float)
+    if sentence := _why_not(len(known), varied, targets):
+        return Importance([], 0.0, len(known), len(used), sentence)
+    if find_spec("sklearn") is None:
+        return Importance([], 0.0, len(known), len(used), NEEDED)
+    columns = encode(used, varied)
+    alone, alone_error = _fanova(columns, targets, seed)
+    shuffled, shuffled_error = _permutation(columns, targets, seed)
+    figures = np.array([alone, alone_error, shuffled, shuffled_error]).T
+    found = [FieldImportance(one.path, *map(float, row)) for one, row in zip(varied, figures, strict=True)]
+    found.sort(key=lambda one: (-one.fanova, one.path))
+    interactions = max(0.0, 1.0 - float(alone.sum()))
+    return Importance(found, interactions, len(known), len(used), _warning(len(known), len(used), at_step))
+
+
+def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike]:
+    """Return at most so many of them, by chance and in their order."""
+    if len(trials) <= most:
+        return list(trials)
+    places = np.random.default_rng(seed).choice(len(trials), most, replace=False)
+    return [trials[place] for place in np.sort(places)]
+
+
+def _is_varied(field: SpaceField, trials: Sequence[TrialLike]) -> bool:
+    return len({text_of(one.parameters.get(field.path)) for one in trials}) > 1
+
+
+def _why_not(num: int, varied: Sequence[SpaceField], targets: Array) -> str:
+    if num < LEAST:
+        return f"Importance needs at least {LEAST} complete trials; there {'is' if num == 1 else 'are'} {num}."
+    if not varied:
+        return "Every complete trial had the same values, so nothing can be said of the fields."
+    if float(np.ptp(targets)) == 0:
+        return "Every complete trial reached the same value: no field made a difference."
+    return ""
+
+
+def _warning(num: int, num_used: int, at_step: int | None) -> str:
+    if at_step is not None:
+        return f"Few trials are complete, so {num} are compared by what they had at step {at_step:,}."
+    if num < ENOUGH:
+        return f"Only {num} complete trials: below {ENOUGH}, chance decides much of this."
+    if num_used < num:
+        return f"Computed from {num_used:,} of {num:,} complete trials, drawn by chance, to answer in time."
+    return ""
+
+
+def _fanova(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
+    domain = widths(columns)
+    trees = (fanova.boxes_of(one.tree_, domain) for one in _forest(columns, targets, seed).estimators_)
+    found = [shares for one in trees if (shares := fanova.shares(one, domain)) is not None]
+    if not found:
+        return np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+    return np.mean(found, axis=0), np.std(found, axis=0)
+
+
+def _permutation(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
+    """The loss of explained variance on trials that the forest was not grown on."""
+    chance = np.random.default_rng(seed)
+    part_of = chance.permutation(len(targets)) % NUM_PARTS
+    together = np.concatenate([_losses(columns, targets, part_of == part, seed) for part in range(NUM_PARTS)])
+    return together.mean(axis=0), together.std(axis=0)
+
+
+def _losses(columns: Array, targets: Array, is_held: npt.NDArray[np.bool_], seed: int) -> Array:
+    """A row for each shuffle: how much more of the variance is missed with a field's values shuffled."""
+    chance = np.random.default_rng(seed)
+    forest = _forest(columns[~is_held], targets[~is_held], seed)
+    variance = float(np.var(targets))
+    columns, targets = columns[is_held], targets[is_held]
+    before = np.mean((forest.predict(columns) - targets) ** 2)
+    found = np.zeros((NUM_SHUFFLES, columns.shape[1]))
+    for field in range(columns.shape[1]):
+        stacked = np.tile(columns, (NUM_SHUFFLES, 1))
+        stacked[:, field] = np.concatenate([chance.permutation(columns[:, field]) for _ in range(NUM_SHUFFLES)])
+        missed = (forest.predict(stacked).reshape(NUM_SHUFFLES, -1) - targets) ** 2
+        found[:, field] = (missed.mean(axis=1) - before) / variance
+    return found
+
+
+def _forest(columns: Array, targets: Array, seed: int) -> Any:
+    from sklearn.ensemble import RandomForestRegressor  # 100 MB of memory, for whoever opens such a page
+
+    return RandomForestRegressor(n_estimators=NUM_TREES, random_state=seed, n_jobs=1).fit(columns, targets)

@@ -1,0 +1,118 @@
+"""The tree of a population: who goes on from whom, and the line of one trial as the spec of a single run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.sweeps.populations.members import CHANGEABLE_PATHS
+from trainyard.contract.base import JsonObject
+from trainyard.formats.words import listed
+from trainyard.spec.document import merge
+from trainyard.spec.sections.changes import changes_of_line
+from trainyard.spec.sweeps.overlay import overlay
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A trial in the tree: it trained the steps behind ``start`` up to ``end``. ``changed`` are the parameters that it
+    has another way than its parent, with the parent's value and its own."""
+
+    number: int
+    parent: int | None
+    start: int
+    end: int | None
+    state: str
+    value: float | None
+    parameters: Mapping[str, Any]
+    run: str | None = None
+    children: tuple[int, ...] = ()
+    changed: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    is_on_best_line: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Steps of a line, from the one behind ``behind`` up to ``until``, that one trial has trained."""
+
+    trial: int
+    behind: int
+    until: int | None
+    parameters: Mapping[str, Any]
+
+
+def tree(branches: Iterable[Branch], best: int | None = None) -> list[Branch]:
+    """Return the trials by number, each with its children and what changed, those of the line of ``best`` marked."""
+    by_number = {one.number: one for one in branches}
+    children: dict[int, list[int]] = {}
+    for one in by_number.values():
+        if one.parent is not None:
+            children.setdefault(one.parent, []).append(one.number)
+    line = {one.trial for one in line_of(by_number.values(), best)} if best in by_number else set()
+    return [
+        Branch(
+            number=one.number,
+            parent=one.parent if one.parent in by_number else None,
+            start=one.start,
+            end=one.end,
+            state=one.state,
+            value=one.value,
+            parameters=one.parameters,
+            run=one.run,
+            children=tuple(sorted(children.get(one.number, ()))),
+            changed=_changed(by_number.get(one.parent) if one.parent is not None else None, one),
+            is_on_best_line=one.number in line,
+        )
+        for one in sorted(by_number.values(), key=lambda one: one.number)
+    ]
+
+
+def line_of(branches: Iterable[Branch], number: int | None) -> list[Segment]:
+    """Return what led to the trial, its first ancestor first. Raises ValueError where one of them is not there."""
+    by_number = {one.number: one for one in branches}
+    found: list[Segment] = []
+    until: int | None = None
+    while number is not None:
+        one = by_number.get(number)
+        if one is None or len(found) > len(by_number):
+            raise ValueError(f"trial {number} is not there any more")
+        found.append(Segment(one.number, one.start, until if until is not None else one.end, one.parameters))
+        until, number = one.start, one.parent
+    return found[::-1]
+
+
+def replay(base: JsonObject, segments: Sequence[Segment], name: str) -> JsonObject:
+    """Return the spec of one run that trains the whole line: the parameters of the first segment, and the later ones
+    as ``changes``. Its losses are those of the line, bit for bit. Raises ValueError where segments differ in what
+    cannot change in mid-training."""
+    first = segments[0].parameters
+    odd = sorted(
+        {
+            path
+            for one in segments
+            for path in one.parameters.keys() | first.keys()
+            if path not in CHANGEABLE_PATHS and one.parameters.get(path) != first.get(path)
+        }
+    )
+    if odd:
+        raise ValueError(f"the trials of the line differ in {listed(odd)}, which cannot change in mid-training")
+    settings = [
+        (
+            one.behind,
+            {path.removeprefix("train."): one.parameters[path] for path in CHANGEABLE_PATHS if path in one.parameters},
+        )
+        for one in segments
+    ]
+    document = overlay(base, dict(first))
+    return merge(document, {"name": name, "changes": changes_of_line(settings), "checkpoint.restore": ""})
+
+
+def _changed(parent: Branch | None, one: Branch) -> dict[str, tuple[Any, Any]]:
+    if parent is None:
+        return {}
+    return {
+        path: (parent.parameters.get(path), value)
+        for path, value in one.parameters.items()
+        if parent.parameters.get(path) != value
+    }

@@ -1,0 +1,3 @@
+from tests.runs.life.reconcile.conftest import yard
+
+__all__ = ["yard"]

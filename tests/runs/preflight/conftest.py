@@ -1,3 +1,0 @@
-from tests.runs.reconcile.conftest import yard
-
-__all__ = ["yard"]
