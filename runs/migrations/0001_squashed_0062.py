@@ -129,7 +129,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("number", models.PositiveIntegerField()),
@@ -176,7 +176,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("session_key", models.CharField(editable=False, max_length=40, unique=True)),
@@ -196,7 +196,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.SlugField(max_length=60, unique=True)),
@@ -231,7 +231,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 (
@@ -280,7 +280,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("local_id", models.CharField(blank=True, editable=False, max_length=32, null=True, unique=True)),
@@ -635,7 +635,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.SlugField(max_length=60, unique=True)),
@@ -676,7 +676,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 (
@@ -781,7 +781,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("why", models.CharField(choices=[("asked", "Asked"), ("placed", "Placed")], max_length=10)),
@@ -827,7 +827,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.SlugField(max_length=60, unique=True)),
@@ -866,7 +866,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.CharField(max_length=120)),
@@ -946,7 +946,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("kind", models.CharField(choices=[("token", "Token"), ("ssh", "Ssh")], max_length=8)),
@@ -982,7 +982,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.SlugField(max_length=60)),
@@ -1125,7 +1125,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("provider", models.CharField(max_length=40)),
@@ -1313,7 +1313,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.CharField(max_length=100)),
@@ -1414,7 +1414,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("digest", models.CharField(editable=False, max_length=64, unique=True)),
@@ -1479,7 +1479,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.CharField(max_length=120)),
@@ -1544,7 +1544,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("name", models.CharField(max_length=80)),
@@ -1583,7 +1583,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("digest", models.CharField(editable=False, max_length=64, unique=True)),
@@ -1643,7 +1643,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.CharField(
-                        default=runs.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
+                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
                     ),
                 ),
                 ("email", models.EmailField(blank=True, max_length=254)),

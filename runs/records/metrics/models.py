@@ -34,7 +34,7 @@ class Series(models.Model):
 
 
 class Block(models.Model):
-    """What a batch brought in small pieces: points of many series of one run in one row. Its form: runs.records.points.blocks.
+    """What a batch brought in small pieces: points of many series of one run in one row (runs.records.points.blocks).
 
     A slow run commits a point or two of each series at a time; a row for each would cost ten times the points.
     Compaction turns blocks into segments.
