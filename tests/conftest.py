@@ -98,6 +98,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     fixtures = set(getattr(item, "fixturenames", ()))
     if {"running_trainyard", "browser"} & fixtures:
         item.add_marker(pytest.mark.whole)
+        if "browser" in fixtures:
+            item.add_marker(pytest.mark.browser)
         refuse_where_no_part_looks(item)
     marker = item.get_closest_marker("django_db")
     if marker is None and not {"db", "transactional_db"} & fixtures:

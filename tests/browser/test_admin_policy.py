@@ -7,8 +7,6 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize("path", ["", "runs/user/", "runs/user/1/change/", "runs/project/add/", "runs/run/"])
 def test_a_page_of_the_admin_breaks_no_rule(seat: Seat, path: str) -> None:

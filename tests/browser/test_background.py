@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page, WebSocket, expect
 
 from tests.browser.conftest import Seat, tiny
@@ -10,7 +9,6 @@ from tests.browser.test_launching import chart, drawn
 from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
 STEPS = 300
 A_WHILE = "00:31"  # longer than a page in the background keeps its socket
 

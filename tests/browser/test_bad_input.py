@@ -15,8 +15,6 @@ from tests.browser.test_launching import chart, drawn
 from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 NUM = 60
 STEPS = np.arange(1, NUM + 1, dtype=np.int64)
 TIMES = START_S + STEPS / 10

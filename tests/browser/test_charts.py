@@ -19,8 +19,6 @@ from tests.browser.test_pages import AXE, barriers
 from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 SPIKE, HEIGHT = 654_321, 42.0
 NUM_RANKS = 8
 NUM_ZOOMS = 8

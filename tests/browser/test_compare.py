@@ -14,7 +14,6 @@ from tests.browser.test_launching import chart, drawn
 from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
 NAMES = ("train/loss", "val/loss")
 
 

@@ -12,8 +12,6 @@ from tests.browser.conftest import Seat
 from tests.browser.places import write_table
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.extended
 def test_data_is_added_looked_at_and_trained_on(seat: Seat, yard: Yard, open_folder: Path) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat
-
-pytestmark = pytest.mark.browser
 
 
 def test_a_failed_script_shows_its_traceback_above_the_tabs(seat: Seat, failed: str) -> None:

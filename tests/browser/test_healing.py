@@ -15,7 +15,6 @@ from tests.browser.test_launching import chart, drawn
 from tests.up_process import Up, wait_until
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
 STEPS = 600
 
 

@@ -9,8 +9,6 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Seat
 
-pytestmark = pytest.mark.browser
-
 # What has the focus is drawn with a ring; for a radio button that is a card with words, the card is.
 RING = """() => {
     const element = document.activeElement;

@@ -6,13 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SCRIPT, TINY, Seat, packed
 from tests.whole.runs import Yard
-
-pytestmark = pytest.mark.browser
 
 
 def test_a_run_is_launched_watched_read_and_stopped(seat: Seat) -> None:

@@ -9,8 +9,6 @@ from tests.browser.conftest import DESK, Seat, Sit
 from tests.browser.test_pages import PHONE
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 GOOD = 0.1  # https://web.dev/articles/cls calls this good
 # What moved without a key or a click just before, as a share of the window times a share of its longer side.
 WATCH = """

@@ -13,8 +13,6 @@ from tests.browser.test_pages import AXE, barriers
 from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 NUM_STEPS = 400
 COLD = "ERROR: the boiler of rank 1 is cold"
 OUT = "torch.OutOfMemoryError: the tender is empty"

@@ -16,7 +16,6 @@ from tests.browser.test_pages import PHONE, TOO_WIDE, barriers
 from tests.up_process import ROOT, Up
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 
 

@@ -12,7 +12,7 @@ from tests.browser.conftest import PATIENCE_MS, Seat, Sit
 from tests.browser.test_pages import AXE, barriers
 from tests.whole.runs import Yard
 
-pytestmark = [pytest.mark.browser, pytest.mark.extended]
+pytestmark = pytest.mark.extended
 
 LINES, RANKS = 1_000_000, 8
 FIRST = 700_003  # of rank 3; what rank 0 said later arrived long before it

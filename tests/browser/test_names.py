@@ -7,7 +7,6 @@ from playwright.sync_api import Browser
 
 from tests.up_process import ROOT
 
-pytestmark = pytest.mark.browser
 # The left edges of the digits behind the name.
 EDGES = """() => [0, 1, 2].map((index) => {
     const range = document.createRange();

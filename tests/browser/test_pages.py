@@ -17,8 +17,6 @@ from tests.browser.watch import Watch
 from tests.up_process import ROOT, Up
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 PHONE: ViewportSize = {"width": 390, "height": 844}
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 # axe reads the styles that it can reach by itself; preloading would fetch them all again.

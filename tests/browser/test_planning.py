@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Seat
 from tests.browser.test_launching import field
-
-pytestmark = pytest.mark.browser
 
 
 def kind(page: Page, name: str) -> None:

@@ -15,7 +15,7 @@ from tests.identity_providers import CLIENT_SECRET, ROLE, IdentityProvider, free
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 
-pytestmark = [pytest.mark.browser, pytest.mark.extended]
+pytestmark = pytest.mark.extended
 
 
 class Site(NamedTuple):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Seat, tiny
 from tests.browser.test_launching import field
 from tests.whole.runs import Yard
-
-pytestmark = pytest.mark.browser
 
 
 def test_the_reason_of_a_refused_launch_stays_when_the_cluster_changes(seat: Seat, yard: Yard) -> None:

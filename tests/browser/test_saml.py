@@ -17,7 +17,7 @@ from tests.saml_answers import signed
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 
-pytestmark = [pytest.mark.browser, pytest.mark.extended]
+pytestmark = pytest.mark.extended
 ASSERTION = re.compile(r"<saml:Assertion.*</saml:Assertion>", re.DOTALL)
 SIGNATURE = re.compile(r"<ds:Signature.*</ds:Signature>", re.DOTALL)
 

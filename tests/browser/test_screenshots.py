@@ -20,7 +20,6 @@ from tests.whole.runs import Yard, example
 from tests.whole.test_recovery import victim
 
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.skipif(os.environ.get("SCREENSHOTS") != "1", reason="only with SCREENSHOTS=1"),
     pytest.mark.timeout(900),
 ]

@@ -12,7 +12,6 @@ from tests.browser.conftest import Seat, sitting, tiny
 from tests.up_process import Up
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
 STEP = re.compile(r"step [\d,]+ of")
 PASSWORD = "correct horse battery"
 

@@ -12,7 +12,7 @@ from tests.browser.conftest import Seat
 from tests.browser.test_pages import AXE, OPTIONS, RUN_AXE
 from tests.whole.runs import Yard
 
-pytestmark = [pytest.mark.browser, pytest.mark.extended]
+pytestmark = pytest.mark.extended
 
 
 @pytest.mark.timeout(600)

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Seat, tiny
 from tests.whole.runs import Yard
 
-pytestmark = [pytest.mark.browser, pytest.mark.extended]
+pytestmark = pytest.mark.extended
 
 
 @pytest.mark.timeout(300)

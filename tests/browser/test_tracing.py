@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat, tiny
 from tests.whole.runs import Yard
-
-pytestmark = pytest.mark.browser
 
 
 def test_the_dialog_stays_open_with_a_bad_number_and_closes_with_what_will_be_traced(seat: Seat, office: Yard) -> None:

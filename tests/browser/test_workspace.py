@@ -15,8 +15,6 @@ from tests.browser.test_launching import chart
 from tests.browser.test_pages import AXE, PHONE, TOO_WIDE, barriers
 from tests.whole.runs import Yard
 
-pytestmark = pytest.mark.browser
-
 NAMES = ("train/loss", "val/loss", "train/accuracy", "optim/lr", "optim/grad_norm")
 ODD = (
     "<script>alert(1)</script>",

@@ -11,8 +11,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import sign_in_link
 from tests.up_process import ROOT, Up
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def session(browser: Browser, running_trainyard: Up) -> Any:

@@ -1,10 +1,12 @@
-"""The browser's modules in a real Chromium, without the product around them."""
+"""The browser's modules without the product around them: in Node, and what needs a document in a real Chromium."""
 
 from __future__ import annotations
 
 import json
 import mimetypes
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from playwright.sync_api import Browser, Page, Route
 
 from dashboard.frontend.scripts import PACKAGES
 from dashboard.setup.machine import find_chromium
+from dashboard.setup.node import find_node
 
+SITE = "http://modules.invalid/"
 FOLDER = settings.BASE_DIR / "static" / "js"
 Ask = Callable[..., Any]
 
@@ -24,7 +28,7 @@ EMPTY_PAGE = f"<!doctype html><script type=importmap>{IMPORT_MAP}</script><main 
 
 def serve(route: Route) -> None:
     """The modules as they are, packages of npm, and an empty page to import them in."""
-    name = route.request.url.removeprefix("http://modules.invalid/")
+    name = route.request.url.removeprefix(SITE)
     if not name:
         return route.fulfill(content_type="text/html", body=EMPTY_PAGE)
     package = name.removeprefix("npm/")
@@ -36,17 +40,39 @@ def serve(route: Route) -> None:
 
 
 @pytest.fixture(scope="module")
+def ask() -> Iterator[Ask]:
+    """``ask("shared/format.js", "({number}, x) => number(x)", 3)``: call a function with the module and a value."""
+    packages = {name: (settings.BASE_DIR / "node_modules" / path[4:]).as_uri() for name, path in PACKAGES.items()}
+    asked = Path(__file__).with_name("asked.mjs")
+    with subprocess.Popen(
+        [find_node(), asked, f"{FOLDER.as_uri()}/", json.dumps(packages)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
+    ) as node:  # fmt: skip
+        assert node.stdin and node.stdout
+
+        def call(module: str, function: str, value: Any = None) -> Any:
+            asks = f"(async (value) => ({function})(await import('{SITE}{module}'), value))({json.dumps(value)})"
+            node.stdin.write(json.dumps(asks) + "\n")
+            node.stdin.flush()
+            answer = json.loads(node.stdout.readline())
+            assert "error" not in answer, answer["error"]
+            return answer["value"]
+
+        yield call
+
+
+@pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
-    page.route("http://modules.invalid/**", serve)
-    page.goto("http://modules.invalid/")
+    page.route(f"{SITE}**", serve)
+    page.goto(SITE)
     yield page
     page.close()
 
 
 @pytest.fixture(scope="module")
-def ask(page: Page) -> Ask:
-    """``ask("shared/format.js", "({number}, x) => number(x)", 3)``: call a function with the module and a value."""
+def ask_page(page: Page) -> Ask:
+    """`ask` in the page."""
     return asker(page)
 
 
@@ -57,16 +83,14 @@ def page_with_bars(browser: Browser) -> Iterator[Page]:
         executable_path=find_chromium(), args=["--no-sandbox"], ignore_default_args=["--hide-scrollbars"]
     )
     page = chromium.new_page()
-    page.route("http://modules.invalid/**", serve)
-    page.goto("http://modules.invalid/")
+    page.route(f"{SITE}**", serve)
+    page.goto(SITE)
     yield page
     chromium.close()
 
 
 def asker(page: Page) -> Ask:
     def call(module: str, function: str, value: Any = None) -> Any:
-        return page.evaluate(
-            f"async (value) => ({function})(await import('http://modules.invalid/{module}'), value)", value
-        )
+        return page.evaluate(f"async (value) => ({function})(await import('{SITE}{module}'), value)", value)
 
     return call

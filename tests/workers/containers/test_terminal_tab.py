@@ -14,7 +14,7 @@ from tests.up_process import Up, new_home
 from tests.whole.runs import Yard
 from tests.workers.containers.podman_machine import Machine
 
-pytestmark = [pytest.mark.browser, pytest.mark.extended, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(600)]
 
 SCRIPT = """
 import pathlib, time

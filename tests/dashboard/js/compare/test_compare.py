@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 # The list's rows are those that an answer names; each answer waits for `answer(place among those asked, ids)`.
 SETUP = """
     const row = (id) => `<li data-key="run-${id}" data-run="${id}" data-colour="0">
@@ -40,12 +38,12 @@ SETUP = """
 
 
 @pytest.fixture
-def compare(ask: Ask) -> Any:
+def compare(ask_page: Ask) -> Any:
     """``compare("…; return rows();")`` -> what it returned."""
 
     def run(steps: str) -> Any:
         end = "} finally { globalThis.fetch = fetch; unmount(); history.replaceState(null, '', '/'); }"
-        return ask("compare/compare.js", f"async ({{mount}}) => {{ {SETUP} try {{ {steps} {end} }}")
+        return ask_page("compare/compare.js", f"async ({{mount}}) => {{ {SETUP} try {{ {steps} {end} }}")
 
     return run
 

@@ -9,8 +9,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize(
     ("changes", "query"),
@@ -43,11 +41,11 @@ MERGE = """({withGone, knownRuns}, [before, after, ids]) => {
 }"""
 
 
-def test_a_run_that_was_deleted_stays_until_it_is_taken_out(ask: Ask) -> None:
-    rows, known = ask("compare/list.js", MERGE, [markup("a", "b"), markup("a"), ["a", "b"]])
+def test_a_run_that_was_deleted_stays_until_it_is_taken_out(ask_page: Ask) -> None:
+    rows, known = ask_page("compare/list.js", MERGE, [markup("a", "b"), markup("a"), ["a", "b"]])
     assert rows == ["asucceeded", "bDeleted. What was drawn stays until you take it out."]
     assert known == [{"id": "a", "isLive": True}, {"id": "b", "isLive": False}]
-    rows, known = ask("compare/list.js", MERGE, [markup("a", "b"), markup("a"), ["a"]])
+    rows, known = ask_page("compare/list.js", MERGE, [markup("a", "b"), markup("a"), ["a"]])
     assert (rows, known) == (["asucceeded"], [{"id": "a", "isLive": True}])
 
 
@@ -60,15 +58,15 @@ PAINT = """({paint}, [html, runs, state]) => {
 }"""
 
 
-def test_eyes_and_colours_are_as_the_charts_have_them(ask: Ask) -> None:
+def test_eyes_and_colours_are_as_the_charts_have_them(ask_page: Ask) -> None:
     button = '<button data-eye aria-pressed="true"></button><button class="run-dot series-1" data-pick></button>'
     row = '<li data-run="{}" data-colour="{}">' + button + "</li>"
     html = '<ul><li data-group="lr 1"><i class="run-dot"></i></li>' + row.format("a", 0) + row.format("b", 1) + "</ul>"
     runs = [{"id": "a", "fields": {"lr": "1"}}, {"id": "b", "fields": {"lr": "1"}}, {"id": "c", "fields": {"lr": "0"}}]
     state = {"hidden": ["b"], "colours": {"a": 4}, "group": None}
-    assert ask("compare/list.js", PAINT, [html, runs, state]) == [
+    assert ask_page("compare/list.js", PAINT, [html, runs, state]) == [
         ["true", "run-dot series-5"],
         ["false", "run-dot series-2"],
     ]
-    grouped = ask("compare/list.js", PAINT, [html, runs, {**state, "group": {"by": "lr", "band": "sd"}}])
+    grouped = ask_page("compare/list.js", PAINT, [html, runs, {**state, "group": {"by": "lr", "band": "sd"}}])
     assert [classes for _, classes in grouped] == ["run-dot series-2"] * 2, "in the colour of their group"

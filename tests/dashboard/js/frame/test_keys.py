@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 PRESS = """async ({startKeys}, keys) => {
     const place = document.getElementById("place");
     place.innerHTML = '<a data-keys="g r" href="#runs">Runs</a>';
@@ -35,12 +33,12 @@ PRESS_A_BUTTON = """async ({startKeys}, key) => {
 
 
 @pytest.mark.parametrize(("key", "num"), [("p", 1), ("q", 0)])
-def test_a_key_presses_the_button_that_names_it_except_while_one_types(key: str, num: int, ask: Ask) -> None:
-    assert ask("frame/keys.js", PRESS_A_BUTTON, key) == num
+def test_a_key_presses_the_button_that_names_it_except_while_one_types(key: str, num: int, ask_page: Ask) -> None:
+    assert ask_page("frame/keys.js", PRESS_A_BUTTON, key) == num
 
 
 @pytest.mark.parametrize(
     ("keys", "hash_"), [(["g", "r"], "#runs"), (["r"], ""), (["g", "x"], ""), (["g", '"'], ""), (["g", "\\"], "")]
 )
-def test_g_and_a_letter_go_to_a_page_and_other_keys_nowhere(keys: list[str], hash_: str, ask: Ask) -> None:
-    assert ask("frame/keys.js", PRESS, keys) == [hash_, []]
+def test_g_and_a_letter_go_to_a_page_and_other_keys_nowhere(keys: list[str], hash_: str, ask_page: Ask) -> None:
+    assert ask_page("frame/keys.js", PRESS, keys) == [hash_, []]

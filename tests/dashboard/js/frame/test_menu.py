@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 MOVE = """async ({mount}, items) => {
     const place = document.getElementById("place");
     place.innerHTML = `<button popovertarget="menu">open</button><div id="menu" popover>${items}</div>`;
@@ -33,5 +31,5 @@ MOVE = """async ({mount}, items) => {
         '<button id="a">a</button><form><input type="hidden"><button id="b">b</button></form>',
     ],
 )
-def test_arrow_keys_go_round(items: str, ask: Ask) -> None:
-    assert ask("frame/menu.js", MOVE, items) == ["a", "b", "a", "b"]
+def test_arrow_keys_go_round(items: str, ask_page: Ask) -> None:
+    assert ask_page("frame/menu.js", MOVE, items) == ["a", "b", "a", "b"]

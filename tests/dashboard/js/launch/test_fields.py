@@ -47,24 +47,24 @@ def form(page: Page) -> None:
     )
 
 
-def test_a_switch_brings_the_kinds_own_defaults(ask: Ask) -> None:
-    assert ask("launch/fields.js", SWITCH, ["table"]) == ["table", "iris", "0.2"]
+def test_a_switch_brings_the_kinds_own_defaults(ask_page: Ask) -> None:
+    assert ask_page("launch/fields.js", SWITCH, ["table"]) == ["table", "iris", "0.2"]
 
 
 @pytest.mark.parametrize("way", [["table", "gpt"], ["script", "table", "script", "gpt"]], ids=" ".join)
-def test_switching_back_is_as_before(ask: Ask, way: list[str]) -> None:
-    assert ask("launch/fields.js", SWITCH, way) == ["hello-gpt", "stdlib", "0.1"]
+def test_switching_back_is_as_before(ask_page: Ask, way: list[str]) -> None:
+    assert ask_page("launch/fields.js", SWITCH, way) == ["hello-gpt", "stdlib", "0.1"]
 
 
-def test_what_was_typed_stays_as_far_as_the_kind_has_it(ask: Ask, page: Page) -> None:
+def test_what_was_typed_stays_as_far_as_the_kind_has_it(ask_page: Ask, page: Page) -> None:
     page.locator("[name=rate]").fill("0.5")
     page.locator("[name=name]").fill("mine")
     page.locator("[name=source]").select_option("text")
-    assert ask("launch/fields.js", SWITCH, ["table", "gpt"]) == ["mine", "stdlib", "0.5"]
+    assert ask_page("launch/fields.js", SWITCH, ["table", "gpt"]) == ["mine", "stdlib", "0.5"]
 
 
-def test_choices_of_other_kinds_cannot_be_chosen(ask: Ask, page: Page) -> None:
-    ask("launch/fields.js", SWITCH, ["table"])
+def test_choices_of_other_kinds_cannot_be_chosen(ask_page: Ask, page: Page) -> None:
+    ask_page("launch/fields.js", SWITCH, ["table"])
     assert page.locator("[name=source] option:not([disabled])").all_text_contents() == ["csv", "iris"]
     assert page.locator("[name=source] option:not([hidden])").all_text_contents() == ["csv", "iris"]
 
@@ -81,17 +81,17 @@ def test_choices_of_other_kinds_cannot_be_chosen(ask: Ask, page: Page) -> None:
     ids=str,
 )
 def test_a_field_is_hidden_where_its_kind_needs_what_is_not_said(
-    ask: Ask, page: Page, kind: str, typed: dict[str, str], shown: dict[str, bool]
+    ask_page: Ask, page: Page, kind: str, typed: dict[str, str], shown: dict[str, bool]
 ) -> None:
-    ask("launch/fields.js", SWITCH, [kind])
-    ask("launch/fields.js", "(fields, typed) => fields.fill(document.querySelector('form'), typed)", typed)
-    ask("launch/fields.js", "(fields) => fields.showNeeded(document.querySelector('form'))")
+    ask_page("launch/fields.js", SWITCH, [kind])
+    ask_page("launch/fields.js", "(fields, typed) => fields.fill(document.querySelector('form'), typed)", typed)
+    ask_page("launch/fields.js", "(fields) => fields.showNeeded(document.querySelector('form'))")
     found: dict[str, Any] = {name: page.locator(f"[data-path={name}]").is_visible() for name in shown}
     assert found == shown
 
 
-def test_a_plan_fills_text_and_checkboxes_and_what_is_not_there_is_passed_over(ask: Ask, page: Page) -> None:
+def test_a_plan_fills_text_and_checkboxes_and_what_is_not_there_is_passed_over(ask_page: Ask, page: Page) -> None:
     texts = {"stages": "4", "reshard": "", "elsewhere": "1"}
-    ask("launch/fields.js", "(fields, texts) => fields.fill(document.querySelector('form'), texts)", texts)
+    ask_page("launch/fields.js", "(fields, texts) => fields.fill(document.querySelector('form'), texts)", texts)
     assert page.locator("[name=stages]").input_value() == "4"
     assert not page.locator("[name=reshard]").is_checked()

@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize(
     ("message", "cursor", "verdict"),

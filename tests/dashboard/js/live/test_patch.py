@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import Page
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 
-
-def test_patching_changes_what_differs_and_keeps_what_a_person_did(page: Page, ask: Ask) -> None:
+def test_patching_changes_what_differs_and_keeps_what_a_person_did(page: Page, ask_page: Ask) -> None:
     fold = "<details><summary>more</summary></details>"
     before = f"<ul><li data-key=a><input type=checkbox>one</li><li data-key=b>two</li></ul>{fold}"
     after = f"<ul><li data-key=c>new</li><li data-key=a><input type=checkbox>uno</li></ul>{fold}"
-    kept = ask(
+    kept = ask_page(
         "live/patch.js",
         """({patch}, [before, after]) => {
             const place = document.getElementById("place");

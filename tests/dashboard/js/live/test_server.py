@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 SHOW = """({show}, sentences) => {
   const banner = document.createElement("div");
   banner.innerHTML = "<p>Old.</p>";
@@ -17,5 +15,5 @@ SHOW = """({show}, sentences) => {
 
 
 @pytest.mark.parametrize("sentences", [[], ["Control has not worked."], ["One <b>thing</b>.", "Another."]])
-def test_the_banner_shows_what_the_ping_says(sentences: list[str], ask: Ask) -> None:
-    assert ask("live/server.js", SHOW, sentences) == sentences
+def test_the_banner_shows_what_the_ping_says(sentences: list[str], ask_page: Ask) -> None:
+    assert ask_page("live/server.js", SHOW, sentences) == sentences

@@ -12,8 +12,6 @@ from playwright.sync_api import Browser, Page, WebSocketRoute
 from tests.dashboard.js.conftest import serve
 from tests.up_process import wait_until
 
-pytestmark = pytest.mark.browser
-
 OPEN = """async (path) => {
     const {Stream} = await import("http://modules.invalid/live/stream.js");
     window.heard = [];

@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 READ = "({read}, search) => read(search)"
 BACK = "({read, write}, search) => write(read(search))"
 EMPTY = {
@@ -44,5 +42,5 @@ CLOCK = "({clockText}, [time, start]) => clockText(time, 'relative', start)"
     ("seconds", "text"),
     [(0, "0:00.000"), (61.25, "1:01.250"), (3600, "1:00:00.000"), (59.9999, "0:59.999"), (-2.5, "−0:02.500")],
 )
-def test_time_since_the_start(seconds: float, text: str, ask: Ask) -> None:
-    assert ask("logs/list/line.js", CLOCK, [1000 + seconds, 1000]) == text
+def test_time_since_the_start(seconds: float, text: str, ask_page: Ask) -> None:
+    assert ask_page("logs/list/line.js", CLOCK, [1000 + seconds, 1000]) == text

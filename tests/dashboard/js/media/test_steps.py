@@ -8,7 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 MODULE = "media/steps.js"
 
 

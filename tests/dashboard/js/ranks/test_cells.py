@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 MODULE = "ranks/cells.js"
 
 

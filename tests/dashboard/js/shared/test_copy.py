@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 COPY = """async ({copyText}, isAllowed) => {
     const place = document.getElementById("place");
@@ -27,11 +23,11 @@ COPY = """async ({copyText}, isAllowed) => {
 }"""
 
 
-def test_what_was_copied_is_said(ask: Ask) -> None:
-    assert ask("shared/copy.js", COPY, True) == [["loss", "loss"], ["Copied a line.", "Copied a link."]]
+def test_what_was_copied_is_said(ask_page: Ask) -> None:
+    assert ask_page("shared/copy.js", COPY, True) == [["loss", "loss"], ["Copied a line.", "Copied a link."]]
 
 
-def test_where_nothing_may_be_copied_it_says_what_to_do_instead(ask: Ask) -> None:
+def test_where_nothing_may_be_copied_it_says_what_to_do_instead(ask_page: Ask) -> None:
     refused = "This browser does not let the page copy; {}."
     said = [refused.format("select the text instead"), refused.format("take the address")]
-    assert ask("shared/copy.js", COPY, False) == [[], said]
+    assert ask_page("shared/copy.js", COPY, False) == [[], said]

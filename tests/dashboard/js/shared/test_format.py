@@ -12,7 +12,6 @@ from tests.dashboard.figures import CASES
 from tests.dashboard.js.conftest import Ask
 from tests.dashboard.pages.shared.test_numbers import AGES, NOW
 
-pytestmark = pytest.mark.browser
 KINDS = ("number", "size", "speed", "percent", "seconds", "duration", "count")
 
 

@@ -7,7 +7,6 @@ import pytest
 from dashboard.pages.compare.views import group_text
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 RUNS = [
     {"id": "a", "fields": {"train.learning_rate": "0.1", "train.batch_size": "8"}},
     {"id": "b", "fields": {"train.learning_rate": "0.1"}},

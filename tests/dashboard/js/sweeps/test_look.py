@@ -6,7 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 CALL = """({evenly}, words) => {
     const {min, max, interval, axisLabel} = evenly(...words);
     const all = Array.from({length: Math.round((max - min) / interval) + 1}, (_, at) => min + at * interval);
@@ -25,6 +24,6 @@ CALL = """({evenly}, words) => {
     ],
 )
 def test_an_axis_ends_at_steps_and_repeats_no_label(
-    low: float, high: float, most: int, expected: list[object], ask: Ask
+    low: float, high: float, most: int, expected: list[object], ask_page: Ask
 ) -> None:
-    assert ask("sweeps/look.js", CALL, [low, high, most]) == expected
+    assert ask_page("sweeps/look.js", CALL, [low, high, most]) == expected

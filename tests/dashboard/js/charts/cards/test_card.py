@@ -12,8 +12,6 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.up_process import ROOT
 
-pytestmark = pytest.mark.browser
-
 SITE = "http://cards.invalid"
 STYLES = ("tokens", "base", "buttons", "fields", "components", "floating", "charts", "chart_card", "chart_legend")
 # The page's part of the bargain, as small as it may be.

@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.mark.parametrize(
     ("spans", "num_bad", "is_log", "words"),

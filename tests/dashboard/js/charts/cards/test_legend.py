@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 ROWS = [
     {"name": "rank 10", "value": 3, "min": 1, "max": 9},
     {"name": "rank 2", "value": None, "min": None, "max": None},
@@ -31,9 +29,9 @@ SORT = """({sorted}, [rows, sort]) => sorted(rows.map(({value, ...order}) =>
     ],
 )
 def test_rows_are_sorted_and_what_has_no_number_comes_last(
-    by: str, is_descending: bool, names: list[str], ask: Ask
+    by: str, is_descending: bool, names: list[str], ask_page: Ask
 ) -> None:
-    assert ask("charts/cards/legend.js", SORT, [ROWS, {"by": by, "isDescending": is_descending}]) == names
+    assert ask_page("charts/cards/legend.js", SORT, [ROWS, {"by": by, "isDescending": is_descending}]) == names
 
 
 SHOW = """async ({Legend}, names) => {
@@ -54,8 +52,8 @@ SHOW = """async ({Legend}, names) => {
 }"""
 
 
-def test_rows_keep_their_elements_and_say_what_is_pointed_at(ask: Ask) -> None:
-    shown = ask("charts/cards/legend.js", SHOW, ["<b>a</b>", "b"])
+def test_rows_keep_their_elements_and_say_what_is_pointed_at(ask_page: Ask) -> None:
+    shown = ask_page("charts/cards/legend.js", SHOW, ["<b>a</b>", "b"])
     assert shown["names"] == ["b", "<b>a</b>"], "markup in a name is text"
     assert shown["values"] == ["–", "7"]
     assert shown["heard"] == ["value", "<b>a</b>"]
@@ -63,8 +61,8 @@ def test_rows_keep_their_elements_and_say_what_is_pointed_at(ask: Ask) -> None:
     assert shown["sorts"] == ["none", "none", "none", "descending"]
 
 
-def test_of_very_many_lines_the_legend_says_how_many_it_leaves_out(ask: Ask) -> None:
-    shown = ask("charts/cards/legend.js", SHOW, [f"rank {one}" for one in range(512)])
+def test_of_very_many_lines_the_legend_says_how_many_it_leaves_out(ask_page: Ask) -> None:
+    shown = ask_page("charts/cards/legend.js", SHOW, [f"rank {one}" for one in range(512)])
     assert (len(shown["names"]), shown["more"]) == (200, "and 312 more")
 
 
@@ -79,9 +77,9 @@ SAY = """async ({readAt, rowsOf, spoken, spread}, [lines, note]) => {
 }"""
 
 
-def test_what_the_crosshair_reads_is_said(ask: Ask) -> None:
+def test_what_the_crosshair_reads_is_said(ask_page: Ask) -> None:
     def say(*lines: dict[str, Any], note: str = "") -> str:
-        return str(ask("charts/cards/readout.js", SAY, [lines, note])[0])
+        return str(ask_page("charts/cards/readout.js", SAY, [lines, note])[0])
 
     many = [{"key": f"rank {one}", "value": one} for one in range(6)]
     assert say({"key": "all", "value": 2.5}) == "step 7: 2.50"
@@ -91,8 +89,8 @@ def test_what_the_crosshair_reads_is_said(ask: Ask) -> None:
     assert say({"key": "all", "value": None}) == "step 7: no point"
 
 
-def test_a_bucket_is_read_with_its_extremes_and_a_point_without(ask: Ask) -> None:
-    assert ask("charts/cards/readout.js", SAY, [[{"key": "all", "value": 1}], ""])[1:] == ["1 … 9", ""]
+def test_a_bucket_is_read_with_its_extremes_and_a_point_without(ask_page: Ask) -> None:
+    assert ask_page("charts/cards/readout.js", SAY, [[{"key": "all", "value": 1}], ""])[1:] == ["1 … 9", ""]
 
 
 def test_a_card_is_one_to_four_columns_wide(ask: Ask) -> None:

@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 BATCHES = """({batches, addressOf}, [due, points, lines]) =>
     batches(new Map(due.map(([run, names]) => [run, new Set(names)])), points, () => lines)
         .map(({runs, names, points}) => [runs, names, points])"""

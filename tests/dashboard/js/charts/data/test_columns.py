@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from runs.api.metrics.columns import as_columns
 from runs.records.points.charts.series import Curve
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
-
 
 READ = """({readColumns}, bytes) => {
     const {series, ...answer} = readColumns(Uint8Array.from(bytes).buffer);

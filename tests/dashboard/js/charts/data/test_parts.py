@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
-
 
 SPLICE = """({partOf, spliced}, [coarse, fine, window]) => {
     const whole = spliced(partOf(coarse), partOf(fine), window);

@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 
 def run(run_id: str, name: str = "", **changes: Any) -> dict[str, Any]:
     values = {"id": run_id, "name": name or run_id, "start": 0, "colour": 0, "fields": {}, "attempts": []}

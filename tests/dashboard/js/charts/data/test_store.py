@@ -11,7 +11,6 @@ from playwright.sync_api import Page
 
 from tests.dashboard.js.charts.data.server import Server, line, message
 
-pytestmark = pytest.mark.browser
 Make = Callable[..., Server]
 
 OPEN = """async (runs) => {

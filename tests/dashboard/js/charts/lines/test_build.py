@@ -9,8 +9,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 # Series as answers have them, of run "r" where they name none, become an entry; what was built comes back as JSON.
 BUILD = """async ({build}, [series, {starts, group, hidden, ...options}]) => {
     const {partOf} = await import("http://modules.invalid/charts/data/parts.js");

@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 GAPS = "({gapsIn}, [x, seams]) => gapsIn(Float64Array.from(x), seams)"
 BROKEN = """({broken}, [x, value, min, gaps]) => {
     const [xs, values, mins] = [x, value, min].map((column) => column && Float64Array.from(column));

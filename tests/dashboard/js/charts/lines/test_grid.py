@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 Floats = NDArray[np.float64]
 Line = tuple[Floats, Floats]
 

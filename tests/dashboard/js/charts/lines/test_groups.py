@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 Floats = NDArray[np.float64]
 
 TOGETHER = """({together}, cases) => cases.map(([members, options]) => {

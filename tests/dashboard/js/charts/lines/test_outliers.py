@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 RANGES = """({rangeWithoutOutliers}, cases) => cases.map(([columns, isLog]) =>
     rangeWithoutOutliers(columns.map((column) => Float64Array.from(column)), isLog))"""

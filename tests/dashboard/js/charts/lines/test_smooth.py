@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 Floats = NDArray[np.float64]
 
 SMOOTH = """({smooth}, cases) => cases.map(([x, y, kind, amount, range]) =>

@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 NAN, INFINITY = float("nan"), float("inf")
 PLOTTABLE = """({plottable}, [column, isLog]) => {
     const before = Float64Array.from(column);

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 SETUP = """
   const forgotten = [], calls = [];
   const host = document.getElementById("place");
@@ -39,9 +36,9 @@ def ask_deck(ask: Ask, steps: str) -> object:
     return ask("charts/page/deck.js", f"async ({{Deck}}) => {{ {SETUP} await rest(); {steps} }}")
 
 
-def test_only_cards_in_view_are_drawn(ask: Ask) -> None:
+def test_only_cards_in_view_are_drawn(ask_page: Ask) -> None:
     num, hidden, later = ask_deck(  # type: ignore[misc]
-        ask,
+        ask_page,
         f"""const before = shown();
           scrollTo(0, 15_000); await rest();
           const after = shown(); {END}
@@ -50,9 +47,9 @@ def test_only_cards_in_view_are_drawn(ask: Ask) -> None:
     assert 0 < num < 10 and hidden and later
 
 
-def test_what_was_not_looked_at_for_longest_is_forgotten_first(ask: Ask) -> None:
+def test_what_was_not_looked_at_for_longest_is_forgotten_first(ask_page: Ask) -> None:
     found = ask_deck(
-        ask,
+        ask_page,
         f"""for (let at = 0; at < 100; at += 2) {{ scrollTo(0, at * 300); await rest(); }}
           for (let at = 0; at < 100 && !deck.shown.has("m99"); at += 1) await rest();
           const kept = new Set([...deck.shown, ...deck.resting]); {END}
@@ -62,9 +59,9 @@ def test_what_was_not_looked_at_for_longest_is_forgotten_first(ask: Ask) -> None
     assert found == [True, ["m0", "m1"], True, True]
 
 
-def test_what_somebody_looks_at_elsewhere_is_not_forgotten(ask: Ask) -> None:
+def test_what_somebody_looks_at_elsewhere_is_not_forgotten(ask_page: Ask) -> None:
     found = ask_deck(
-        ask,
+        ask_page,
         f"""held = "m0";
           for (let at = 0; at < 100; at += 2) {{ scrollTo(0, at * 300); await rest(); }}
           {END} return [forgotten.includes("m0"), forgotten.includes("m1")];""",
@@ -72,9 +69,9 @@ def test_what_somebody_looks_at_elsewhere_is_not_forgotten(ask: Ask) -> None:
     assert found == [False, True]
 
 
-def test_cards_that_are_not_wanted_are_closed_and_gone(ask: Ask) -> None:
+def test_cards_that_are_not_wanted_are_closed_and_gone(ask_page: Ask) -> None:
     found = ask_deck(
-        ask,
+        ask_page,
         f"""deck.keep(new Set(["m1", "m2"]));
           const there = [[...deck.ordered().keys()], host.children.length, calls.includes("close m0")]; {END}
           return there;""",
@@ -82,9 +79,9 @@ def test_cards_that_are_not_wanted_are_closed_and_gone(ask: Ask) -> None:
     assert found == [["m1", "m2"], 2, True]
 
 
-def test_a_card_is_made_when_it_comes_into_view_and_has_its_title_and_its_size_before(ask: Ask) -> None:
+def test_a_card_is_made_when_it_comes_into_view_and_has_its_title_and_its_size_before(ask_page: Ask) -> None:
     found = ask_deck(
-        ask,
+        ask_page,
         f"""const [light, wide] = [deck.element("m99"), deck.element("m1")];
           const before = [made.includes("m0"), made.includes("m99"), made.length < 10];
           const words = [light.textContent.trim(), light.getAttribute("aria-label"), light.chart.points().length];
@@ -96,9 +93,9 @@ def test_a_card_is_made_when_it_comes_into_view_and_has_its_title_and_its_size_b
     assert found == [[True, False, True], ["m99", "m99", 0], [True, False, 100, True]]
 
 
-def test_who_leafs_through_the_cards_has_each_of_them(ask: Ask) -> None:
+def test_who_leafs_through_the_cards_has_each_of_them(ask_page: Ask) -> None:
     found = ask_deck(
-        ask,
+        ask_page,
         f"""const cards = deck.ordered();
           const there = [cards.get("m77").name, made.includes("m77"), cards.get("nothing") ?? null,
             [...cards.keys()].length, host.children[77] === deck.cards.get("m77").element]; {END}
@@ -107,9 +104,9 @@ def test_who_leafs_through_the_cards_has_each_of_them(ask: Ask) -> None:
     assert found == ["m77", True, None, 100, True]
 
 
-def test_there_are_as_many_columns_as_there_is_room_for(ask: Ask) -> None:
+def test_there_are_as_many_columns_as_there_is_room_for(ask_page: Ask) -> None:
     found = ask_deck(
-        ask,
+        ask_page,
         f"""const columns = () => host.style.getPropertyValue("--columns");
           const wide = columns();
           host.style.width = "350px"; await rest();

@@ -9,18 +9,17 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 NAMES = ["train/loss", "val/loss", "train/accuracy", "system/gpu.percent", "Ünïcode/损失", "a" * 40 + "!"]
 NEW = "const filter = new Filter('http://modules.invalid/charts/page/filter_worker.js')"
 
 
 @pytest.fixture
-def fitting(ask: Ask) -> Any:
+def fitting(ask_page: Ask) -> Any:
     """``fitting("loss|acc")`` -> (names, note)."""
 
     def ask_it(text: str) -> tuple[list[str], str]:
         call = f"async ({{Filter}}, [text, names]) => {{ {NEW}; return filter.ask(text, names) }}"
-        found = ask("charts/page/filter.js", call, [text, NAMES])
+        found = ask_page("charts/page/filter.js", call, [text, NAMES])
         return found["fitting"], found["note"]
 
     return ask_it
@@ -53,8 +52,8 @@ def test_one_that_explodes_is_ended_and_said_to_be_too_slow(fitting: Any) -> Non
     assert names == NAMES and "too slow" in note
 
 
-def test_after_one_that_explodes_the_next_is_answered(ask: Ask) -> None:
-    found = ask(
+def test_after_one_that_explodes_the_next_is_answered(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/filter.js",
         f"async ({{Filter}}, names) => {{ {NEW}; const bad = filter.ask('^(a+)+$', names);"
         " await new Promise((go) => setTimeout(go, 40));"
@@ -64,7 +63,7 @@ def test_after_one_that_explodes_the_next_is_answered(ask: Ask) -> None:
     assert [one and one["fitting"] for one in found] == [["train/loss", "val/loss"], None, ["val/loss"]]
 
 
-def test_a_question_leaves_nothing_behind_for_the_next_one(ask: Ask) -> None:
+def test_a_question_leaves_nothing_behind_for_the_next_one(ask_page: Ask) -> None:
     count = """async ({Filter}, names) => {
         const { addEventListener } = Worker.prototype;
         let num = 0;
@@ -76,4 +75,4 @@ def test_a_question_leaves_nothing_behind_for_the_next_one(ask: Ask) -> None:
         filter.close();
         return [found, num];
     }"""
-    assert ask("charts/page/filter.js", count, NAMES) == [[2] * 5, 1], "one listener: for the worker's start"
+    assert ask_page("charts/page/filter.js", count, NAMES) == [[2] * 5, 1], "one listener: for the worker's start"

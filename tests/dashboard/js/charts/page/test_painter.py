@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 SETUP = """
   const drawn = [];
   let cost = 0;
@@ -21,8 +18,8 @@ SETUP = """
 """
 
 
-def test_what_came_together_is_drawn_once_in_one_frame(ask: Ask) -> None:
-    found = ask(
+def test_what_came_together_is_drawn_once_in_one_frame(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP}
           painter.want('a'); painter.want('b'); painter.want('a'); painter.now(['b', 'c']);
@@ -32,8 +29,8 @@ def test_what_came_together_is_drawn_once_in_one_frame(ask: Ask) -> None:
     assert sorted(found) == ["a", "b", "c"]
 
 
-def test_new_data_is_drawn_at_most_ten_times_a_second(ask: Ask) -> None:
-    found = ask(
+def test_new_data_is_drawn_at_most_ten_times_a_second(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP}
           const end = performance.now() + 1000;
@@ -45,8 +42,8 @@ def test_new_data_is_drawn_at_most_ten_times_a_second(ask: Ask) -> None:
     assert len(found) >= 2 and min(gaps) >= 95
 
 
-def test_the_more_drawing_costs_the_less_often_it_is_done(ask: Ask) -> None:
-    found = ask(
+def test_the_more_drawing_costs_the_less_often_it_is_done(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP} cost = 60;
           const end = performance.now() + 1000;
@@ -58,8 +55,8 @@ def test_the_more_drawing_costs_the_less_often_it_is_done(ask: Ask) -> None:
     assert len(found) >= 2 and min(gaps) >= 60 + 3 * 60 - 5
 
 
-def test_what_a_person_changed_does_not_wait_for_the_pace_of_data(ask: Ask) -> None:
-    found = ask(
+def test_what_a_person_changed_does_not_wait_for_the_pace_of_data(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP} cost = 60;
           painter.want('a'); await frames(2);
@@ -69,8 +66,8 @@ def test_what_a_person_changed_does_not_wait_for_the_pace_of_data(ask: Ask) -> N
     assert found == ["a", "b"]
 
 
-def test_many_charts_leave_the_page_free_between_frames(ask: Ask) -> None:
-    most = ask(
+def test_many_charts_leave_the_page_free_between_frames(ask_page: Ask) -> None:
+    most = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP} cost = 5;
           painter.now(Array.from({{ length: 20 }}, (_, at) => `chart ${{at}}`));
@@ -85,8 +82,8 @@ def test_many_charts_leave_the_page_free_between_frames(ask: Ask) -> None:
     assert most <= 4
 
 
-def test_a_page_that_nobody_sees_draws_nothing_until_somebody_does(ask: Ask) -> None:
-    found = ask(
+def test_a_page_that_nobody_sees_draws_nothing_until_somebody_does(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP}
           const hide = (hidden) => {{
@@ -103,8 +100,8 @@ def test_a_page_that_nobody_sees_draws_nothing_until_somebody_does(ask: Ask) -> 
     assert found == [[], ["a", "b"]]
 
 
-def test_a_chart_in_which_nothing_moves_is_drawn_four_times_a_second_and_at_once_for_a_person(ask: Ask) -> None:
-    live, by_hand = ask(
+def test_a_chart_in_which_nothing_moves_is_drawn_four_times_a_second_and_at_once_for_a_person(ask_page: Ask) -> None:
+    live, by_hand = ask_page(
         "charts/page/painter.js",
         f"""async ({{Painter}}) => {{ {SETUP}
           const mixed = new Painter((name) => drawn.push([name, performance.now()]), (name) => name === 'calm');

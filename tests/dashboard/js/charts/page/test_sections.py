@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 NAMES = [
     "system/gpu_percent", "zeta/10", "zeta/9", "train/tokens_per_second", "val/loss", "train/loss", "loose",
     "train/zebra", "rank/step_seconds", "alpha/x", "pinned/x",
@@ -69,8 +68,8 @@ def test_a_name_may_be_a_word_of_the_language(plan: Any) -> None:
     ]
 
 
-def test_new_metrics_come_to_their_places_and_others_stay_where_they_are(ask: Ask) -> None:
-    first, second, is_same = ask(
+def test_new_metrics_come_to_their_places_and_others_stay_where_they_are(ask_page: Ask) -> None:
+    first, second, is_same = ask_page(
         "charts/page/sections.js",
         f"""({{lay, planned}}) => {{ {PLACE}
           host.replaceChildren();
@@ -87,8 +86,8 @@ def test_new_metrics_come_to_their_places_and_others_stay_where_they_are(ask: As
     assert is_same
 
 
-def test_a_section_is_folded_as_it_was_kept_and_one_without_charts_is_gone(ask: Ask) -> None:
-    found = ask(
+def test_a_section_is_folded_as_it_was_kept_and_one_without_charts_is_gone(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/sections.js",
         f"""({{lay, planned}}) => {{ {PLACE}
           host.replaceChildren();
@@ -101,8 +100,8 @@ def test_a_section_is_folded_as_it_was_kept_and_one_without_charts_is_gone(ask: 
     assert found == [[["train", True, "train/loss"], ["zeta", False, "zeta/2"]], [["zeta", True, "zeta/2"]]]
 
 
-def test_markup_in_a_prefix_is_text(ask: Ask, page: Page) -> None:
-    found = ask(
+def test_markup_in_a_prefix_is_text(ask_page: Ask, page: Page) -> None:
+    found = ask_page(
         "charts/page/sections.js",
         f"""({{lay, planned}}) => {{ {PLACE}
           host.replaceChildren();
@@ -114,8 +113,8 @@ def test_markup_in_a_prefix_is_text(ask: Ask, page: Page) -> None:
     assert page.locator("#place img").count() == 0
 
 
-def test_a_card_that_moves_takes_the_focus_along(ask: Ask) -> None:
-    found = ask(
+def test_a_card_that_moves_takes_the_focus_along(ask_page: Ask) -> None:
+    found = ask_page(
         "charts/page/sections.js",
         f"""({{lay, planned}}) => {{ {PLACE}
           host.replaceChildren();

@@ -6,7 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 WIDTH = 300  # pixels of a small chart
 LABEL = 6.4  # pixels of a digit
 
@@ -16,14 +15,21 @@ LABELS = """({axesOf}, [width, min, max]) => {
 
 
 @pytest.mark.parametrize("start", [0, 654_300, 1_234_567_890, 2**53])
-def test_steps_that_are_written_out_do_not_overlap(start: int, ask: Ask) -> None:
-    labels = ask("charts/scales/axes.js", LABELS, [WIDTH, start, start + 40])
+def test_steps_that_are_written_out_do_not_overlap(start: int, ask_page: Ask) -> None:
+    labels = ask_page("charts/scales/axes.js", LABELS, [WIDTH, start, start + 40])
     assert len(labels) >= 2
     assert len(labels) * LABEL * max(map(len, labels)) < 1.1 * WIDTH, labels
 
 
-def test_short_labels_keep_their_number(ask: Ask) -> None:
-    assert ask("charts/scales/axes.js", LABELS, [WIDTH, 0, 1_000_000]) == ["0", "200k", "400k", "600k", "800k", "1M"]
+def test_short_labels_keep_their_number(ask_page: Ask) -> None:
+    assert ask_page("charts/scales/axes.js", LABELS, [WIDTH, 0, 1_000_000]) == [
+        "0",
+        "200k",
+        "400k",
+        "600k",
+        "800k",
+        "1M",
+    ]
 
 
 def test_the_ticks_have_the_units_of_the_values(ask: Ask) -> None:

@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 CALL = "(ranges, [name, ...values]) => ranges[name](...values)"
 BUILT = {"x": [1, 2, 3, 4, 5], "ys": [[10, 9, None, 0, 90], [1, "none", 3, 4, -5]], "bad": []}
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 CALL = """async (ticks, [find, write, ...rest]) => {
     const labels = await import("http://modules.invalid/charts/scales/labels.js");
     const found = ticks[find](...rest);

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 
 @pytest.fixture(scope="module")
 def views(ask: Ask) -> Ask:

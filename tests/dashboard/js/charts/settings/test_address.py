@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 
 from tests.dashboard.js.charts.settings.test_state import ALL
 
-pytestmark = pytest.mark.browser
 IN_ADDRESS = (
     "axis", "smoothing", "isLogX", "isLogY", "ignoreOutliers", "ranks", "sort", "filter", "pinned", "collapsed",
     "charts", "group", "hidden",

@@ -8,7 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 # The server answers as `status` says; without one the connection is dead.
 SETUP = """
   const sent = [], told = [];
@@ -28,12 +27,12 @@ SETUP = """
 
 
 @pytest.fixture
-def saving(ask: Ask) -> Any:
+def saving(ask_page: Ask) -> Any:
     """``saving("later({…}); await rest(1200);")`` -> (what was sent, what the person was told)."""
 
     def run(steps: str) -> Any:
         end = "saving.close(); globalThis.fetch = fetch; return [sent, told]; }"
-        return ask("charts/settings/saving.js", f"async ({{Saving}}) => {{ {SETUP} {steps} {end}")
+        return ask_page("charts/settings/saving.js", f"async ({{Saving}}) => {{ {SETUP} {steps} {end}")
 
     return run
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 
 def test_every_position_is_an_amount_and_back(ask: Ask) -> None:

@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 ALL: dict[str, Any] = {
     "axis": "relative",
     "smoothing": {"kind": "gaussian", "amount": 0.6},

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 FACETS = """
     const {Facets} = module;
@@ -27,12 +23,12 @@ def told(ask: Ask, script: str) -> object:
     return ask("logs/controls/facets.js", "async (module) => {" + FACETS + script + "}")
 
 
-def test_what_there_is_can_be_chosen_in_its_order(ask: Ask) -> None:
-    shown = told(ask, 'return [texts("level"), texts("stream"), texts("rank"), group("attempt").hidden];')
+def test_what_there_is_can_be_chosen_in_its_order(ask_page: Ask) -> None:
+    shown = told(ask_page, 'return [texts("level"), texts("stream"), texts("rank"), group("attempt").hidden];')
     assert shown == [["error 1,200", "info 5"], ["stdout 7", "stderr 1"], ["node 2", "2 4", "10 1"], True]
 
 
-def test_levels_add_up_and_streams_take_turns(ask: Ask) -> None:
+def test_levels_add_up_and_streams_take_turns(ask_page: Ask) -> None:
     script = """
         for (const kind of ["level", "level", "stream", "stream"]) {
             const at = changes.filter(([one]) => one === kind).length;
@@ -41,7 +37,7 @@ def test_levels_add_up_and_streams_take_turns(ask: Ask) -> None:
         group("level").querySelector("button").click();
         return changes;
     """
-    assert told(ask, script) == [
+    assert told(ask_page, script) == [
         ["level", ["error"]],
         ["level", ["error", "info"]],
         ["stream", ["stdout"]],
@@ -50,11 +46,11 @@ def test_levels_add_up_and_streams_take_turns(ask: Ask) -> None:
     ]
 
 
-def test_new_counts_leave_the_focus_and_what_is_chosen(ask: Ask) -> None:
+def test_new_counts_leave_the_focus_and_what_is_chosen(ask_page: Ask) -> None:
     script = """
         const button = group("rank").querySelector("button:last-child");
         button.focus();
         facets.show({...counts, level: {}, rank: {2: 5, 3: 1, 10: 9}}, {...none, level: ["error"]});
         return [document.activeElement === button, texts("rank"), texts("level"), group("level").hidden];
     """
-    assert told(ask, script) == [True, ["2 5", "3 1", "10 9"], ["error 0"], False]
+    assert told(ask_page, script) == [True, ["2 5", "3 1", "10 9"], ["error 0"], False]

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 # A log of as many lines as it is told, whose answers come when the test lets them.
 LOG = """

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 SEARCH = """
     const {Hits} = module;

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.dashboard.js.conftest import Ask
-
-pytestmark = pytest.mark.browser
 
 TAIL = """
     const {Tail} = module;
@@ -25,7 +21,7 @@ def told(ask: Ask, script: str) -> object:
     return ask("logs/data/tail.js", "async (module) => {" + TAIL + script + "}")
 
 
-def test_a_flood_of_hints_is_one_fetch_at_a_time(ask: Ask) -> None:
+def test_a_flood_of_hints_is_one_fetch_at_a_time(ask_page: Ask) -> None:
     script = """
         for (let at = 0; at < 1000; at += 1) tail.hint();
         await until(() => server.asked === 1);
@@ -38,10 +34,10 @@ def test_a_flood_of_hints_is_one_fetch_at_a_time(ask: Ask) -> None:
         tail.close();
         return [busy, server.asked, pages];
     """
-    assert told(ask, script) == [1, 2, ["one", "two"]]
+    assert told(ask_page, script) == [1, 2, ["one", "two"]]
 
 
-def test_an_older_answer_is_thrown_away(ask: Ask) -> None:
+def test_an_older_answer_is_thrown_away(ask_page: Ask) -> None:
     script = """
         const old = tail.fetch();
         const now = tail.fetch();
@@ -49,10 +45,10 @@ def test_an_older_answer_is_thrown_away(ask: Ask) -> None:
         server.answers[0]("old");
         return [await old, await now, pages];
     """
-    assert told(ask, script) == [False, True, ["new"]]
+    assert told(ask_page, script) == [False, True, ["new"]]
 
 
-def test_a_server_that_is_away_is_asked_again(ask: Ask) -> None:
+def test_a_server_that_is_away_is_asked_again(ask_page: Ask) -> None:
     script = """
         const first = tail.fetch();
         server.trouble = "away";
@@ -64,14 +60,14 @@ def test_a_server_that_is_away_is_asked_again(ask: Ask) -> None:
         await until(() => pages.length);
         return [server.asked, pages];
     """
-    assert told(ask, script) == [2, ["back"]]
+    assert told(ask_page, script) == [2, ["back"]]
 
 
-def test_a_run_that_is_gone_is_asked_no_more(ask: Ask) -> None:
+def test_a_run_that_is_gone_is_asked_no_more(ask_page: Ask) -> None:
     script = """
         server.trouble = "gone";
         tail.hint();
         await new Promise((done) => setTimeout(done, 300));
         return server.asked;
     """
-    assert told(ask, script) == 0
+    assert told(ask_page, script) == 0

@@ -6,8 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 WORDS = """({words}, [text, spans]) => {
     const row = document.createElement("div");
     row.append(...words(text, spans));
@@ -30,8 +28,8 @@ STYLES = "({pieces}, text) => pieces(text).map(({text, style}) => [text, style])
         ("🔥\u202eevil", "🔥\u202eevil", "🔥\u202eevil"),
     ],
 )
-def test_a_line_is_text_whatever_it_holds(line: str, text: str, html: str, ask: Ask) -> None:
-    assert ask("logs/list/line.js", WORDS, [line, []]) == [text, html]
+def test_a_line_is_text_whatever_it_holds(line: str, text: str, html: str, ask_page: Ask) -> None:
+    assert ask_page("logs/list/line.js", WORDS, [line, []]) == [text, html]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +78,9 @@ def test_a_style_is_read(codes: str, style: dict[str, object], ask: Ask) -> None
     assert ask("logs/list/ansi.js", STYLES, f"\x1b[{codes}mx") == [["x", {"fg": None, "bg": None, **style}]]
 
 
-def test_hits_are_marked_across_colours(ask: Ask) -> None:
+def test_hits_are_marked_across_colours(ask_page: Ask) -> None:
     line = "\x1b[32mgre\x1b[0men day"
-    _, html = ask("logs/list/line.js", WORDS, [line, [[7, 14], [16, 17]]])
+    _, html = ask_page("logs/list/line.js", WORDS, [line, [[7, 14], [16, 17]]])
     assert html == '<span class="ansi-2">gr</span><mark>e</mark><mark>en</mark> d<mark>a</mark>y'
 
 

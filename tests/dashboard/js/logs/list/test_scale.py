@@ -8,8 +8,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
-
 BAR = "({scaleOf, barOf}, [total, view, tops]) => tops.map((top) => barOf(top, scaleOf(total, view)))"
 MOVED = "({scaleOf, moved}, [total, view, from, to]) => moved(from, to, scaleOf(total, view))"
 AIMED = "({scaleOf, aimed}, [index, top, where]) => aimed(index, top, scaleOf(1000, 180), where)"

@@ -10,8 +10,6 @@ from playwright.sync_api import Page
 
 from tests.dashboard.js.conftest import Ask, asker
 
-pytestmark = pytest.mark.browser
-
 # A box of ten lines (180 px) over a list whose lines may be as high as the test wants.
 BOX = """
     const {Scroller} = module;
@@ -64,7 +62,7 @@ def told(ask: Ask, script: str) -> Any:
     return ask("logs/list/scroller.js", "async (module) => {" + BOX + script + "}")
 
 
-def test_only_what_is_in_view_is_drawn(ask: Ask) -> None:
+def test_only_what_is_in_view_is_drawn(ask_page: Ask) -> None:
     script = """
         list.total = 1000;
         scroller.draw();
@@ -72,10 +70,10 @@ def test_only_what_is_in_view_is_drawn(ask: Ask) -> None:
         await bar(900);
         return [...first, ends(), view.querySelectorAll(".log-line").length];
     """
-    assert told(ask, script) == [["0", "9"], 18_000, ["50", "59"], 12]
+    assert told(ask_page, script) == [["0", "9"], 18_000, ["50", "59"], 12]
 
 
-def test_ten_million_lines_are_gone_through_one_by_one_and_by_leaps(ask: Ask) -> None:
+def test_ten_million_lines_are_gone_through_one_by_one_and_by_leaps(ask_page: Ask) -> None:
     script = """
         list.total = 10_000_000;
         scroller.draw();
@@ -91,11 +89,11 @@ def test_ten_million_lines_are_gone_through_one_by_one_and_by_leaps(ask: Ask) ->
         seen.push(ends());
         return seen;
     """
-    assert told(ask, script) == [12_000_000, ["2", "11"], 5000, 10, ["9999990", "9999999"]]
+    assert told(ask_page, script) == [12_000_000, ["2", "11"], 5000, 10, ["9999990", "9999999"]]
 
 
 @pytest.mark.parametrize("height", [18, 40, 700])
-def test_the_end_is_the_end_however_high_lines_are(height: int, ask: Ask) -> None:
+def test_the_end_is_the_end_however_high_lines_are(height: int, ask_page: Ask) -> None:
     script = f"""
         list.total = 300;
         list.height = (at) => at % 3 ? 18 : {height};
@@ -106,10 +104,10 @@ def test_the_end_is_the_end_however_high_lines_are(height: int, ask: Ask) -> Non
         const gap = view.getBoundingClientRect().bottom - rows.at(-1).getBoundingClientRect().bottom;
         return [rows.at(-1).textContent, Math.round(gap), scroller.isAtEnd];
     """
-    assert told(ask, script) == ["299", 0, True]
+    assert told(ask_page, script) == ["299", 0, True]
 
 
-def test_wrapped_lines_move_by_pixels(ask: Ask) -> None:
+def test_wrapped_lines_move_by_pixels(ask_page: Ask) -> None:
     script = """
         list.total = 300;
         list.height = (at) => 18 * (1 + (at % 4));
@@ -124,10 +122,10 @@ def test_wrapped_lines_move_by_pixels(ask: Ask) -> None:
         for (const px of [10, 20, -25, -60, 55]) { scroller.moveBy(px); all.push(tops()); }
         return all.map(Math.round);
     """
-    assert told(ask, script) == [18, 8, -12, 13, 73, 18]
+    assert told(ask_page, script) == [18, 8, -12, 13, 73, 18]
 
 
-def test_what_was_read_stays_until_faint_rows_stand_for_what_comes(ask: Ask) -> None:
+def test_what_was_read_stays_until_faint_rows_stand_for_what_comes(ask_page: Ask) -> None:
     script = """
         list.total = 1000;
         scroller.draw();
@@ -140,10 +138,10 @@ def test_what_was_read_stays_until_faint_rows_stand_for_what_comes(ask: Ask) -> 
         scroller.draw();
         return [at_once, faint, ends(), list.wanted.at(-1)];
     """
-    assert told(ask, script) == [["0", "9"], "", ["500", "509"], [500, 512]]
+    assert told(ask_page, script) == [["0", "9"], "", ["500", "509"], [500, 512]]
 
 
-def test_a_line_is_revealed_and_the_bar_follows(ask: Ask) -> None:
+def test_a_line_is_revealed_and_the_bar_follows(ask_page: Ask) -> None:
     script = """
         list.total = 1000;
         scroller.draw();
@@ -152,17 +150,17 @@ def test_a_line_is_revealed_and_the_bar_follows(ask: Ask) -> None:
         scroller.reveal(505);
         return [middle, ends(), (scroller.reveal(506), ends()), view.scrollTop];
     """
-    assert told(ask, script) == [[["495", "505"], 8919], ["496", "505"], ["497", "506"], 8946]
+    assert told(ask_page, script) == [[["495", "505"], 8919], ["496", "505"], ["497", "506"], 8946]
 
 
-def test_an_empty_list_draws_nothing(ask: Ask) -> None:
+def test_an_empty_list_draws_nothing(ask_page: Ask) -> None:
     script = """
         scroller.draw();
         scroller.toEnd();
         scroller.moveBy(50);
         return [inView(), scroller.isAtEnd, scroller.top];
     """
-    assert told(ask, script) == [[], True, 0]
+    assert told(ask_page, script) == [[], True, 0]
 
 
 SIDEWAYS = """

@@ -6,7 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 MODULE = "media/histograms/scale.js"
 
 

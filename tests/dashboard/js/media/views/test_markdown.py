@@ -6,7 +6,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 MODULE = "media/views/markdown.js"
 HTML = """({render}, text) => {
     const place = document.createElement("div");
@@ -31,22 +30,22 @@ HTML = """({render}, text) => {
         ("", ""),
     ],
 )  # fmt: skip
-def test_markdown_becomes_elements(text: str, html: str, ask: Ask) -> None:
-    assert ask(MODULE, HTML, text) == html
+def test_markdown_becomes_elements(text: str, html: str, ask_page: Ask) -> None:
+    assert ask_page(MODULE, HTML, text) == html
 
 
 @pytest.mark.parametrize("text", ["<img src=x onerror=alert(1)>", "**<script>x</script>**", "a <!-- b -->", "<b>c</b>"])
-def test_html_stays_text(text: str, ask: Ask) -> None:
+def test_html_stays_text(text: str, ask_page: Ask) -> None:
     function = """({render}, text) => {
         const place = document.createElement("div");
         place.append(render(text));
         return [place.textContent.trim(), place.querySelectorAll("img, a, script, b").length];
     }"""
-    assert ask(MODULE, function, text) == [text.replace("**", ""), 0]
+    assert ask_page(MODULE, function, text) == [text.replace("**", ""), 0]
 
 
-def test_a_link_opens_beside_the_page_and_is_not_vouched_for(ask: Ask) -> None:
-    html = ask(MODULE, HTML, "[paper](https://example.invalid/a?b=1)")
+def test_a_link_opens_beside_the_page_and_is_not_vouched_for(ask_page: Ask) -> None:
+    html = ask_page(MODULE, HTML, "[paper](https://example.invalid/a?b=1)")
     link = '<a href="https://example.invalid/a?b=1" rel="nofollow noopener noreferrer" target="_blank">paper</a>'
     assert html == f"<p>{link}</p>"
 
@@ -54,16 +53,16 @@ def test_a_link_opens_beside_the_page_and_is_not_vouched_for(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "to", ["javascript:alert(1)", "data:text/html,x", "vbscript:x", "/account/", "#here", "&#106;avascript:x"]
 )
-def test_a_link_leads_to_the_web_or_nowhere(to: str, ask: Ask) -> None:
-    assert "href" not in ask(MODULE, HTML, f"[a]({to})")
+def test_a_link_leads_to_the_web_or_nowhere(to: str, ask_page: Ask) -> None:
+    assert "href" not in ask_page(MODULE, HTML, f"[a]({to})")
 
 
 @pytest.mark.parametrize("text", ["![words](https://example.invalid/a.png)", "![words](data:image/png;base64,AA)"])
-def test_a_picture_is_its_words(text: str, ask: Ask) -> None:
-    assert ask(MODULE, HTML, text) == "<p>words</p>"
+def test_a_picture_is_its_words(text: str, ask_page: Ask) -> None:
+    assert ask_page(MODULE, HTML, text) == "<p>words</p>"
 
 
-def test_a_long_text_of_signs_takes_no_time(ask: Ask) -> None:
+def test_a_long_text_of_signs_takes_no_time(ask_page: Ask) -> None:
     function = """({render}) => {
         const signs = ["*", "_", "`", "**", "# ", "- ", "```\\n", "*a ", "[", "[a](", "> ", "|a", "<a ", "![", "\\\\"];
         return signs.map((sign) => {
@@ -72,12 +71,12 @@ def test_a_long_text_of_signs_takes_no_time(ask: Ask) -> None:
             return [sign, Math.round(performance.now() - start)];
         });
     }"""
-    times: list[tuple[str, int]] = ask(MODULE, function)
+    times: list[tuple[str, int]] = ask_page(MODULE, function)
     assert sum(took_ms for _, took_ms in times) < 5_000, times
 
 
 @pytest.mark.parametrize(("text", "num"), [("# a\n" * 12_000, 12_000), ("a" + " " * 49_000 + "b", 1)])
-def test_a_text_of_nothing_but_headings_or_spaces_is_drawn_at_once(text: str, num: int, ask: Ask) -> None:
+def test_a_text_of_nothing_but_headings_or_spaces_is_drawn_at_once(text: str, num: int, ask_page: Ask) -> None:
     """Within 500 ms where as many elements are made by hand in 10 ms: a busy machine is slow at both."""
     function = """({render}, text) => {
         const timed = (work) => {
@@ -91,6 +90,6 @@ def test_a_text_of_nothing_but_headings_or_spaces_is_drawn_at_once(text: str, nu
         const least = (work) => Math.min(...[1, 2, 3].map(() => timed(work)));
         return [render(text).children.length, least(() => render(text)), least(byHand)];
     }"""
-    found, took_ms, by_hand_ms = ask(MODULE, function, text)
+    found, took_ms, by_hand_ms = ask_page(MODULE, function, text)
     assert found == num
     assert took_ms < max(500, 50 * by_hand_ms)

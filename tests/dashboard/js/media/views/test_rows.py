@@ -10,7 +10,6 @@ import pytest
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 MODULE = "media/views/rows.js"
 
 

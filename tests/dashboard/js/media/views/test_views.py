@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 
 from tests.dashboard.js.conftest import Ask
 
-pytestmark = pytest.mark.browser
 HOSTILE = '<img src=x onerror="document.title=1">'
 
 
@@ -40,16 +39,16 @@ def column(page: Page, number: int) -> list[str]:
     return page.locator(f"tbody td:nth-child({number})").all_inner_texts()
 
 
-def test_a_table_shows_cells_as_text(ask: Ask, page: Page) -> None:
-    words = draw_table(ask, [HOSTILE, "n"], [[HOSTILE, 1], [None, 2.5]])
+def test_a_table_shows_cells_as_text(ask_page: Ask, page: Page) -> None:
+    words = draw_table(ask_page, [HOSTILE, "n"], [[HOSTILE, 1], [None, 2.5]])
     assert words == {"ours": "2 rows"}
     assert page.locator("#place img").count() == 0
     assert column(page, 1) == [HOSTILE, "–"]
     assert column(page, 2) == ["1", "2.50"]
 
 
-def test_a_head_sorts_its_column_and_says_so(ask: Ask, page: Page) -> None:
-    draw_table(ask, ["word", "n"], [["b", 2], ["a", 10], ["c", 1]])
+def test_a_head_sorts_its_column_and_says_so(ask_page: Ask, page: Page) -> None:
+    draw_table(ask_page, ["word", "n"], [["b", 2], ["a", 10], ["c", 1]])
     head = page.locator("th").nth(1)
     assert head.get_attribute("aria-sort") is None
     head.locator("button").press("Enter")
@@ -60,25 +59,25 @@ def test_a_head_sorts_its_column_and_says_so(ask: Ask, page: Page) -> None:
     assert head.get_attribute("aria-sort") == "descending"
 
 
-def test_numbers_stand_at_the_end_of_their_column(ask: Ask, page: Page) -> None:
-    draw_table(ask, ["mixed", "n", "nothing"], [["b", 2, None], [1, None, None]])
+def test_numbers_stand_at_the_end_of_their_column(ask_page: Ask, page: Page) -> None:
+    draw_table(ask_page, ["mixed", "n", "nothing"], [["b", 2, None], [1, None, None]])
     assert [one.get_attribute("class") or "" for one in page.locator("th").all()] == ["", "num", ""]
 
 
-def test_a_long_table_is_drawn_in_part_and_counted_in_whole(ask: Ask, page: Page) -> None:
-    words = draw_table(ask, ["n"], [[number] for number in range(1000)], num_rows=20_000)
+def test_a_long_table_is_drawn_in_part_and_counted_in_whole(ask_page: Ask, page: Page) -> None:
+    words = draw_table(ask_page, ["n"], [[number] for number in range(1000)], num_rows=20_000)
     assert page.locator("tbody tr").count() == 200
     assert words["ours"] == "200 of 1,000 rows drawn; the download has all, cut from the 20,000 rows that were logged"
 
 
-def test_a_text_stays_text(ask: Ask, page: Page) -> None:
+def test_a_text_stays_text(ask_page: Ask, page: Page) -> None:
     function = """({TextView}, text) => {
         const view = new TextView(document.getElementById("place"), {label: "story"});
         return view.show({step: 1, meta: {}}, {text});
     }"""
-    assert ask("media/views/text.js", function, HOSTILE) == {"ours": f"{len(HOSTILE)} characters"}
+    assert ask_page("media/views/text.js", function, HOSTILE) == {"ours": f"{len(HOSTILE)} characters"}
     assert page.locator("#place").inner_text() == HOSTILE
-    words = ask("media/views/text.js", function, "x" * 70_000)["ours"]
+    words = ask_page("media/views/text.js", function, "x" * 70_000)["ours"]
     assert words == "the first 50,000 of 70,000 characters; the download has all"
 
 
@@ -92,8 +91,8 @@ HEAT = """({Heat}, {edges, steps, counts}) => new Promise((done) => {
 })"""
 
 
-def test_a_heat_map_is_read_by_keys(ask: Ask, page: Page) -> None:
-    ask(
+def test_a_heat_map_is_read_by_keys(ask_page: Ask, page: Page) -> None:
+    ask_page(
         "media/histograms/heat.js",
         HEAT,
         {"edges": [0, 1, 2], "steps": [10, 20, 30], "counts": [[4, 0], [1, 3], [2, 2]]},
@@ -110,9 +109,9 @@ def test_a_heat_map_is_read_by_keys(ask: Ask, page: Page) -> None:
     assert page.evaluate("picked") == [10]
 
 
-def test_a_heat_map_is_darkest_where_most_values_are(ask: Ask, page: Page) -> None:
+def test_a_heat_map_is_darkest_where_most_values_are(ask_page: Ask, page: Page) -> None:
     page.evaluate("document.documentElement.style.setProperty('--series-1', 'rgb(10 20 30)')")
-    ask("media/histograms/heat.js", HEAT, {"edges": [0, 1, 2], "steps": [10, 20], "counts": [[4, 0], [1, 3]]})
+    ask_page("media/histograms/heat.js", HEAT, {"edges": [0, 1, 2], "steps": [10, 20], "counts": [[4, 0], [1, 3]]})
     opacity = """() => {
         const {plot} = heat;
         const pen = plot.still.getContext("2d");
@@ -124,14 +123,14 @@ def test_a_heat_map_is_darkest_where_most_values_are(ask: Ask, page: Page) -> No
     assert full > most > few > none == 0
 
 
-def test_a_histogram_is_read_by_pointer_and_keys(ask: Ask, page: Page) -> None:
+def test_a_histogram_is_read_by_pointer_and_keys(ask_page: Ask, page: Page) -> None:
     function = """({Bars}) => new Promise((done) => {
         window.said = [];
         window.bars = new Bars(document.getElementById("place"), {label: "weights", onRead: (text) => said.push(text)});
         bars.show({edges: [-1, 0, 1, 2], counts: [1, 0, 3]});
         requestAnimationFrame(() => requestAnimationFrame(() => done(true)));
     })"""
-    ask("media/histograms/bars.js", function)
+    ask_page("media/histograms/bars.js", function)
     place, height = page.locator("canvas").bounding_box() or {}, 100
     page.mouse.move(place["x"] + page.evaluate("bars.plot.left(1.5)"), place["y"] + height)
     assert page.evaluate("said.at(-1)") == "1 … 2:  3 values, 75 %"
@@ -141,14 +140,14 @@ def test_a_histogram_is_read_by_pointer_and_keys(ask: Ask, page: Page) -> None:
     assert page.evaluate("said.at(-1)") == ""
 
 
-def test_an_image_zooms_about_its_middle_within_its_frame(ask: Ask, page: Page) -> None:
+def test_an_image_zooms_about_its_middle_within_its_frame(ask_page: Ask, page: Page) -> None:
     function = """({Zoom}) => {
         const frame = document.getElementById("place");
         const image = frame.appendChild(document.createElement("i"));
         window.zoom = new Zoom(frame, image, () => true);
         return image.style.transform;
     }"""
-    assert ask("media/views/zoom.js", function) == ""
+    assert ask_page("media/views/zoom.js", function) == ""
     page.keyboard.press("+")
     assert page.evaluate("[zoom.scale, zoom.x, zoom.y]") == [1.5, 0, 0]
     page.evaluate("zoom.by(2, 1000, 1000)")
