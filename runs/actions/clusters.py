@@ -14,11 +14,8 @@ from django.utils import timezone
 
 from runs.actions.people.handed_out import end_of
 from runs.engines import ENGINES, allocating_engine
-from runs.engines.cluster_settings.checks import SettingsError
-from runs.engines.cluster_settings.fields import secret_names
-from runs.engines.cluster_settings.guarded import Guarded
-from runs.engines.cluster_settings.guarded import problems as guarded_problems
 from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
+from runs.engines.cluster_settings.settings import Guarded, SettingsError, guarded_problems
 from runs.engines.offers import keep_offers
 from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
@@ -143,7 +140,7 @@ def _level(number: int) -> int:
 def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
     """Take the settings, and lock the secrets among them. What is not named stays; an empty secret goes."""
     allocating = allocating_engine(cluster.engine)
-    secrets = secret_names(allocating.fields) if allocating else frozenset[str]()
+    secrets = allocating.settings_type.secret_names() if allocating else frozenset[str]()
     cluster.settings = changed_settings(
         actor=actor,
         cluster=cluster,
@@ -156,7 +153,7 @@ def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
         if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
             problem = f"A text of at most {MAX_CHARACTERS:,} characters."
         else:
-            problem = allocating.secret_problem(name, value) if allocating and value else ""
+            problem = allocating.settings_type.secret_problem(name, value) if allocating and value else ""
         if problem:
             raise ValidationError({f"settings.{name}": problem})
         try:
@@ -190,8 +187,10 @@ def changed_settings(
 def _guarded(engine: str, document: JsonObject, next_engine: str = "") -> Guarded:
     """Return what is guarded of these settings; with the defaults of ``next_engine`` where they say nothing."""
     allocating, following = allocating_engine(engine), allocating_engine(next_engine)
-    found = allocating.guarded(document) if allocating and document else Guarded()  # a new cluster has no document
-    defaults = following.guarded(following.defaults()).on_server if following else {}
+    found = (
+        allocating.settings_type.of(document).guarded() if allocating and document else Guarded()
+    )  # a new cluster has no document
+    defaults = following.settings_type().guarded().on_server if following else {}
     return found._replace(on_server={**defaults, **found.on_server})
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from runs.engines.celery import CeleryEngine
-from runs.engines.cluster_settings.fields import SettingField
-from runs.engines.cluster_settings.guarded import Guarded
+from runs.engines.cluster_settings.settings import Offer, Settings
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineSystem
 from runs.engines.protocol import NOTHING, WantedOfPlacements
@@ -21,46 +19,23 @@ from runs.engines.waking import wake
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Room
-from trainyard.contract.base import JsonObject, WireStruct, to_builtins
+from trainyard.contract.base import JsonObject
 from trainyard.contract.desired import DesiredAttempt
-
-
-@dataclass(frozen=True)
-class Offer:
-    """Machines that are alike, which the system may give to all runs of the cluster together."""
-
-    num_machines: int
-    slots: int  # ranks on each
-    gpu: str = ""  # the kind of its GPUs; empty for machines that are used without
 
 
 class AllocatingEngine(CeleryEngine, ABC):
     """Once its nodes have joined they are reached as all others: a message to their queue."""
 
     about = "It brings machines for each run, which leave with it."
-    fields: Sequence[SettingField]  # of its clusters' settings
-    settings_type: type[WireStruct]
+    settings_type: type[Settings]  # of its clusters
 
-    @abstractmethod
     def checked(self, document: JsonObject) -> JsonObject:
         """Return the settings of a cluster as they are kept. Raises SettingsError."""
+        return self.settings_type.checked(document, self.label)
 
-    def secret_problem(self, name: str, text: str) -> str:
-        """Return what is wrong with a secret among the settings, as a sentence that does not show it."""
-        return ""
-
-    @abstractmethod
-    def guarded(self, document: JsonObject) -> Guarded:
-        """Return what of the settings only an administrator changes, and where each secret goes."""
-
-    def defaults(self) -> JsonObject:
-        """Return the settings of a new cluster."""
-        document: JsonObject = to_builtins(self.settings_type())
-        return document
-
-    @abstractmethod
     def offers(self, cluster: Cluster) -> Sequence[Offer]:
         """Return what runs may be placed on, one for each kind of machine."""
+        return self.settings_type.of(cluster.settings).offers()
 
     @abstractmethod
     def system(self, cluster: Cluster) -> MachineSystem: ...

@@ -10,7 +10,7 @@ from itertools import count
 from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 
-from runs.engines.allocating import Offer
+from runs.engines.cluster_settings.settings import Offer
 from runs.models import Allocation, Cluster, Node, Placement
 from runs.serving import broadcast
 from trainyard.contract.base import JsonObject, to_builtins

@@ -14,7 +14,7 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from runs import actions
 from runs.engines import ENGINES, allocating_engine
-from runs.engines.cluster_settings.fields import SECRET, SettingField, document_of, texts_of
+from runs.engines.cluster_settings.settings import SECRET, SettingField
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
 from runs.rights.access import get_cluster, require_manager
@@ -70,7 +70,7 @@ class ClusterForm(NamedTuple):
 
     def lines(self, problems: Mapping[str, str]) -> list[FieldView]:
         engine = allocating_engine(self.engine)
-        return [self._line(field, problems) for field in engine.fields] if engine else []
+        return [self._line(field, problems) for field in engine.settings_type.fields()] if engine else []
 
     def _line(self, field: SettingField, problems: Mapping[str, str]) -> FieldView:
         shown = "" if field.kind == SECRET else self.values.settings.get(field.name, "")
@@ -79,7 +79,7 @@ class ClusterForm(NamedTuple):
     @property
     def document(self) -> JsonObject:
         engine = allocating_engine(self.engine)
-        return document_of(engine.fields, self.values.settings) if engine else {}
+        return engine.settings_type.document_of(self.values.settings) if engine else {}
 
 
 @page(methods=("GET", "POST"))
@@ -199,7 +199,7 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     name, region, labels, spares = (request.POST.get(field, "").strip() for field in FIELDS)
     texts = _texts(engine, {})
     if request.method == "POST" and (allocating := allocating_engine(engine)):
-        texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.fields}
+        texts = {one.name: request.POST.get(f"settings.{one.name}", "") for one in allocating.settings_type.fields()}
     rules = request.POST.get("log_rules", "")
     is_interactive = "interactive" in request.POST
     level = request.POST.get("isolation_minimum", "0")
@@ -210,7 +210,7 @@ def _asked(request: HttpRequest, engine: str) -> Values:
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:
     """Return what the fields of the engine's settings show."""
     allocating = allocating_engine(engine)
-    return texts_of(allocating.fields, {**allocating.defaults(), **settings}) if allocating else {}
+    return allocating.settings_type.texts_of(settings) if allocating else {}
 
 
 def _number(text: str) -> int:

@@ -22,7 +22,7 @@ from dashboard.pages.shared.run_rows import run_url
 from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs.engines import allocating_engine
-from runs.engines.allocating import Offer
+from runs.engines.cluster_settings.settings import Offer
 from runs.life.preflight.nodes import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run

@@ -10,13 +10,11 @@ import structlog
 from django.conf import settings as django_settings
 
 from runs.causes.allocations import EndKind
-from runs.engines.allocating import AllocatingEngine, Offer
-from runs.engines.cluster_settings.guarded import Guarded
+from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding
 from runs.engines.kubernetes.api import Api, Refusal, attempt
 from runs.engines.kubernetes.doctor import examine
 from runs.engines.kubernetes.documents import Job, Pod
-from runs.engines.kubernetes.form import FIELDS
 from runs.engines.kubernetes.jobs import (
     deleted,
     end_to_record,
@@ -39,40 +37,23 @@ from runs.engines.kubernetes.manifests import (
 )
 from runs.engines.kubernetes.manifests import job_of as job_document_of
 from runs.engines.kubernetes.reasons import Words, is_evicted_by_kueue, why_job_waits, why_kueue_waits, why_pod_waits
-from runs.engines.kubernetes.settings import KubernetesSettings, checked_settings, settings_of
+from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject
 
 log = structlog.get_logger(__name__)
 
 
 class KubernetesEngine(AllocatingEngine):
     label = "Kubernetes"
-    fields = FIELDS
     settings_type = KubernetesSettings
 
-    def checked(self, document: JsonObject) -> JsonObject:
-        return checked_settings(document)
-
-    def guarded(self, document: JsonObject) -> Guarded:
-        """A kubeconfig may name programs that sign in, and its contexts other users."""
-        settings = settings_of(document)
-        return Guarded(
-            {"kubeconfig": settings.kubeconfig, "context": settings.context},
-            identity="" if settings.kubeconfig else "kubeconfig",
-        )
-
-    def offers(self, cluster: Cluster) -> Sequence[Offer]:
-        settings = settings_of(cluster.settings)
-        return [Offer(settings.machines, settings.slots, "GPU" if settings.gpu_resource else "")]
-
     def system(self, cluster: Cluster) -> KubernetesSystem:
-        settings = settings_of(cluster.settings)
+        settings = KubernetesSettings.of(cluster.settings)
         return KubernetesSystem(settings, origin_of(cluster, settings), Api(settings, django_settings.HOME))
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = settings_of(cluster.settings)
+        settings = KubernetesSettings.of(cluster.settings)
         yield from examine(
             settings, origin_of(cluster, settings), str(django_settings.NODES_REDIS_URL), django_settings.HOME
         )

@@ -7,45 +7,52 @@ import stat
 import threading
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from django.conf import settings
 
-from runs.engines.cluster_settings.fields import SECRET, SettingField
-from runs.engines.cluster_settings.guarded import Guarded, Places
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
+from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, field
 from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.target import Target
 from runs.models import Cluster
 
 SECRET_NAME = "ssh_key"
 BEGIN, END = "-----BEGIN ", "PRIVATE KEY-----"
-KEY_FIELDS = (
-    SettingField(
-        SECRET_NAME,
-        "Private key",
-        "Without a passphrase, as ssh-keygen writes it. It is kept locked and never shown.",
-        SECRET,
-        placeholder="-----BEGIN OPENSSH PRIVATE KEY-----",
-    ),
-    SettingField(
-        "ssh_key_file",
-        "Or its file",
-        "A path below the server's home, such as keys/hpc, which the server's user alone may read.",
-    ),
-)
 
 
 def key_problem(text: str) -> str:
     """Return what is wrong with an uploaded key, without showing it."""
     lines = text.strip().splitlines()
     is_key = len(lines) > 2 and lines[0].startswith(BEGIN) and lines[0].endswith(END) and lines[-1].endswith(END)
-    return "" if is_key else "A private key as ssh-keygen writes it, from its BEGIN to its END line."
+    return "" if is_key else "a private key as ssh-keygen writes it, from its BEGIN to its END line"
 
 
 def key_file_problem(value: str) -> str:
     path = PurePosixPath(value)
     is_below = value.isprintable() and len(value) <= 200 and not path.is_absolute() and ".." not in path.parts
-    return "" if is_below or not value else f"a path below the server's home, such as keys/hpc, not {value[:100]!r}"
+    return "" if is_below else f"a path below the server's home, such as keys/hpc, not {value[:100]!r}"
+
+
+def key_field(heading: str = "") -> Any:
+    return field(
+        "",
+        "Private key",
+        "Without a passphrase, as ssh-keygen writes it. It is kept locked and never shown.",
+        check=key_problem,
+        kind=SECRET,
+        heading=heading,
+        placeholder="-----BEGIN OPENSSH PRIVATE KEY-----",
+    )
+
+
+def key_file_field() -> Any:
+    return field(
+        "",
+        "Or its file",
+        "A path below the server's home, such as keys/hpc, which the server's user alone may read.",
+        check=key_file_problem,
+    )
 
 
 def of_key(key_file: str, field: str, targets: Sequence[Target]) -> Guarded:

@@ -71,12 +71,12 @@ def fingerprint_of(host_key: str) -> str:
 
 
 def host_problem(value: str) -> str:
-    return "" if not value or HOST.fullmatch(value) else f"{ADDRESS_WORDS}, not {value[:100]!r}"
+    return "" if HOST.fullmatch(value) else f"{ADDRESS_WORDS}, not {value[:100]!r}"
 
 
 def host_key_problem(value: str) -> str:
     try:
-        read_host_key(value) if value else ""
+        read_host_key(value)
     except ValueError as error:
         return str(error)
     return "" if "\n" not in value.strip() else "one key, in one line"

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from django.conf import settings as django_settings
 
-from runs.engines.allocating import AllocatingEngine, Offer
-from runs.engines.cluster_settings.guarded import Guarded, Places
+from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused, mark_of
 from runs.engines.node_command import node_variables, node_words
 from runs.engines.ray.doctor import examine
-from runs.engines.ray.form import FIELDS
 from runs.engines.ray.programs import Place, Program, program_of
 from runs.engines.ray.reasons import system_job
-from runs.engines.ray.settings import RaySettings, checked_settings, settings_of
+from runs.engines.ray.settings import RaySettings
 from runs.engines.ray.trainyard_ray.documents import Answer, Call, Request
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode
-
-MAX_TOKEN = 1_000
 
 
 class RayEngine(AllocatingEngine):
     label = "Ray"
     about = "A placement group of a Ray cluster brings machines for each run, which leave with it."
-    fields = FIELDS
     settings_type = RaySettings
 
-    def checked(self, document: JsonObject) -> JsonObject:
-        return checked_settings(document)
-
-    def secret_problem(self, name: str, text: str) -> str:
-        is_fine = text.isascii() and text.isprintable() and len(text) <= MAX_TOKEN
-        return "" if is_fine else f"At most {MAX_TOKEN} letters, digits and signs in one line."
-
-    def guarded(self, document: JsonObject) -> Guarded:
-        settings = settings_of(document)
-        # Ray reads files of this server that a runtime environment names, and ships them to the cluster.
-        on_server = {"ray_python": settings.ray_python, "runtime_env": settings.runtime_env}
-        return Guarded(on_server, {"token": Places({settings.address})})
-
-    def offers(self, cluster: Cluster) -> Sequence[Offer]:
-        settings = settings_of(cluster.settings)
-        return [Offer(settings.machines, settings.slots, (settings.gpu_kind or "GPU") if settings.gpus else "")]
-
     def system(self, cluster: Cluster) -> MachineSystem:
-        settings = settings_of(cluster.settings)
+        settings = RaySettings.of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
         return RaySystem(cluster.name, mark_of(cluster.pk), settings, server, program_of(place_of(cluster, settings)))
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = settings_of(cluster.settings)
+        settings = RaySettings.of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
         try:
             program = Program(place_of(cluster, settings))

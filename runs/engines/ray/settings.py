@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import urlsplit
 
-import msgspec
-
-from runs.engines.cluster_settings.checks import Check, checked, number, path, server, text
-from runs.engines.cluster_settings.checks import shared_folder as folder
+from runs.engines.cluster_settings import checks
+from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
 from runs.engines.ray.trainyard_ray.documents import Demand
-from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert, decode
+from trainyard.contract.base import BadDocument, JsonObject, decode
 from trainyard.contract.limits import MAX_SLOTS
 
-MAX_MACHINES = 512
-MAX_CPUS = 1_024
 STRATEGIES = {
     "STRICT_SPREAD": "each on a machine of its own (STRICT_SPREAD)",
     "SPREAD": "on different machines where there are some (SPREAD)",
@@ -27,49 +25,7 @@ SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 OWN = frozenset({"CPU", "GPU", "memory", "object_store_memory"})  # resources that have settings of their own
 MAX_RESOURCES = 20
 MAX_RUNTIME_ENV = 10_000
-
-
-class RaySettings(WireStruct, kw_only=True):
-    """The settings of a cluster."""
-
-    address: str = ""  # of Ray's head: host:port where this server is a machine of Ray, else ray://host:port
-    folder: str = ""  # which the server need not see, but all machines of the cluster must
-    machines: int = 2  # of all runs together, at most
-    slots: int = 1  # ranks on each machine, at most
-    cpus_per_slot: int = 1
-    gpus: bool = False  # each rank gets one
-    gpu_kind: str = ""  # Ray's accelerator type, such as A100
-    memory: str = ""  # of each machine, such as 16G
-    resources: list[str] = msgspec.field(default_factory=list)  # custom ones of each machine, name=amount
-    strategy: str = "STRICT_SPREAD"
-    python: str = ""  # the interpreter on the machines that has Trainyard; empty for the one that Ray runs on
-    server: str = ""  # this server's address as the machines reach it
-    ray_python: str = ""  # the interpreter on this server that has the cluster's version of Ray
-    runtime_env: str = ""  # JSON, for Ray's actors
-
-    def demand(self, slots: int) -> Demand:
-        """Return what one machine with so many ranks must have."""
-        resources = dict(map(_resource, self.resources))
-        if self.gpus and self.gpu_kind:
-            resources[f"accelerator_type:{self.gpu_kind}"] = 0.001  # as Ray's own accelerator_type asks
-        memory = MEMORY.fullmatch(self.memory)
-        num_bytes = int(memory[1]) * SIZES[memory[2]] if memory else 0
-        return Demand(slots * self.cpus_per_slot, slots if self.gpus else 0, num_bytes, resources)
-
-
-def settings_of(document: JsonObject) -> RaySettings:
-    """Return settings as they are kept."""
-    return convert(document, RaySettings)
-
-
-def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError."""
-    return checked(RaySettings, document, CHECKS, "Ray", _problems_between)
-
-
-def _problems_between(settings: RaySettings) -> dict[str, str]:
-    is_fine = settings.gpus or not settings.gpu_kind
-    return {} if is_fine else {"gpu_kind": f"{settings.gpu_kind!r} is for ranks that get a GPU; check gpus"}
+MAX_TOKEN = 1_000
 
 
 def _address(value: str) -> str:
@@ -80,10 +36,6 @@ def _address(value: str) -> str:
     except ValueError:
         is_fine = False
     return "" if is_fine else f"host:port or ray://host:port, not {value[:100]!r}"
-
-
-def _strategy(value: str) -> str:
-    return "" if value in STRATEGIES else f"one of {', '.join(STRATEGIES)}, not {value[:100]!r}"
 
 
 def _resources(lines: list[str]) -> str:
@@ -107,8 +59,6 @@ def _resource(line: str) -> tuple[str, float]:
 
 
 def _runtime_env(value: str) -> str:
-    if not value:
-        return ""
     try:
         is_fine = len(value) <= MAX_RUNTIME_ENV and isinstance(decode(value, JsonObject), dict)
     except BadDocument:
@@ -116,18 +66,93 @@ def _runtime_env(value: str) -> str:
     return "" if is_fine else f"a JSON object of at most {MAX_RUNTIME_ENV} characters, not {value[:100]!r}"
 
 
-CHECKS: dict[str, Check] = {
-    "address": _address,
-    "folder": folder,
-    "machines": number(1, MAX_MACHINES),
-    "slots": number(1, MAX_SLOTS),
-    "cpus_per_slot": number(1, MAX_CPUS),
-    "gpu_kind": text(NAME, "a kind of GPU by Ray's name, such as A100"),
-    "memory": text(MEMORY, "a size such as 16G"),
-    "resources": _resources,
-    "strategy": _strategy,
-    "python": path,
-    "server": server,
-    "ray_python": path,
-    "runtime_env": _runtime_env,
-}
+def _token(value: str) -> str:
+    is_fine = value.isascii() and value.isprintable() and len(value) <= MAX_TOKEN
+    return "" if is_fine else f"at most {MAX_TOKEN} letters, digits and signs in one line"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaySettings(Settings):
+    """The settings of a cluster."""
+
+    address: str = field(
+        "",
+        "Ray's address",
+        "host:6379 where this server is a machine of the Ray cluster, else ray://host:10001 (Ray Client).",
+        check=_address,
+        is_needed=True,
+        placeholder="ray://head:10001",
+    )
+    token: ClassVar[str] = field(
+        "", "Ray's token", "Where the Ray cluster asks for one (RAY_AUTH_MODE=token).", check=_token, kind=SECRET
+    )
+    folder: str = field(
+        "",
+        "Shared folder",
+        "An absolute path that all machines of the cluster share and Ray's user may write: checkpoints, what nodes "
+        "print, and the nodes' own files while they are there.",
+        check=checks.shared_folder,
+        is_needed=True,
+    )
+    machines: int = field(
+        2,
+        "Machines",
+        "How many all runs may have at once.",
+        check=checks.number(1, checks.MAX_MACHINES),
+        heading="Machines of a run",
+    )
+    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", check=checks.number(1, checks.MAX_CPUS))
+    gpus: bool = field(False, "A GPU for each rank")
+    gpu_kind: str = field(
+        "",
+        "Kind of GPU",
+        "Ray's accelerator type, such as A100; empty for any.",
+        check=checks.text(NAME, "a kind of GPU by Ray's name, such as A100"),
+    )
+    memory: str = field(
+        "",
+        "Memory of a machine",
+        "Such as 16G, as Ray counts it; empty to ask for none.",
+        check=checks.text(MEMORY, "a size such as 16G"),
+    )
+    resources: list[str] = field([], "Custom resources", "Of a machine, one name=amount a line.", check=_resources)
+    strategy: str = field("STRICT_SPREAD", "Where its machines are", "Ray's placement strategy.", choices=STRATEGIES)
+    python: str = field(
+        "",
+        "Python",
+        "The interpreter on the machines that has Trainyard; empty for the one that Ray runs on.",
+        check=checks.path,
+        heading="Programs and addresses",
+    )
+    server: str = field(
+        "", "This server", "Its address as the machines reach it; empty for PUBLIC_URL.", check=checks.server
+    )
+    ray_python: str = field(
+        "",
+        "Python with Ray",
+        "An interpreter on this server with the Ray and the Python version of the cluster; empty for the server's own.",
+        check=checks.path,
+    )
+    runtime_env: str = field("", "Runtime environment", "Of Ray's actors, as JSON; empty for none.", check=_runtime_env)
+
+    def problems(self) -> dict[str, str]:
+        is_fine = self.gpus or not self.gpu_kind
+        return {} if is_fine else {"gpu_kind": f"{self.gpu_kind!r} is for ranks that get a GPU; check gpus"}
+
+    def offers(self) -> list[Offer]:
+        return [Offer(self.machines, self.slots, (self.gpu_kind or "GPU") if self.gpus else "")]
+
+    def guarded(self) -> Guarded:
+        """Ray reads files of this server that a runtime environment names, and ships them to the cluster."""
+        on_server = {"ray_python": self.ray_python, "runtime_env": self.runtime_env}
+        return Guarded(on_server, {"token": Places({self.address})})
+
+    def demand(self, slots: int) -> Demand:
+        """Return what one machine with so many ranks must have."""
+        resources = dict(map(_resource, self.resources))
+        if self.gpus and self.gpu_kind:
+            resources[f"accelerator_type:{self.gpu_kind}"] = 0.001  # as Ray's own accelerator_type asks
+        memory = MEMORY.fullmatch(self.memory)
+        num_bytes = int(memory[1]) * SIZES[memory[2]] if memory else 0
+        return Demand(slots * self.cpus_per_slot, slots if self.gpus else 0, num_bytes, resources)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from django.conf import settings as django_settings
 
-from runs.engines.allocating import AllocatingEngine, Offer
-from runs.engines.cluster_settings.guarded import Guarded, Places
+from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
 from runs.engines.sagemaker.aws import Aws, Refusal
 from runs.engines.sagemaker.doctor import examine, examine_billed
 from runs.engines.sagemaker.documents import TrainingJob
-from runs.engines.sagemaker.form import FIELDS, SECRET_NAME
 from runs.engines.sagemaker.jobs import ended, job_of, not_made
 from runs.engines.sagemaker.reasons import is_taken_back, taken_back
 from runs.engines.sagemaker.request import (
@@ -29,46 +27,23 @@ from runs.engines.sagemaker.request import (
     tags_of,
     training_job_of,
 )
-from runs.engines.sagemaker.settings import SageMakerSettings, checked_settings, settings_of
+from runs.engines.sagemaker.settings import SageMakerSettings
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject
 
 T = TypeVar("T")
-MAX_SECRET = 200
 
 
 class SageMakerEngine(AllocatingEngine):
     label = "SageMaker"
     about = "Each run is a training job, which AWS bills while it lasts. Tried against moto's server, never on AWS."
-    fields = FIELDS
     settings_type = SageMakerSettings
 
-    def checked(self, document: JsonObject) -> JsonObject:
-        return checked_settings(document)
-
-    def secret_problem(self, name: str, text: str) -> str:
-        is_fine = name != SECRET_NAME or (0 < len(text) <= MAX_SECRET and text.isascii() and text.isprintable())
-        return "" if is_fine else "The secret of an access key, as AWS shows it once."
-
-    def guarded(self, document: JsonObject) -> Guarded:
-        settings = settings_of(document)
-        # The secret signs requests; without one they are signed with what boto3 finds on this server.
-        return Guarded(
-            {"endpoint": settings.endpoint},
-            {SECRET_NAME: Places({settings.endpoint or settings.region})},
-            identity="" if settings.access_key_id else "access_key_id",
-        )
-
-    def offers(self, cluster: Cluster) -> Sequence[Offer]:
-        settings = settings_of(cluster.settings)
-        return [Offer(settings.machines, settings.slots, settings.gpu)]
-
     def system(self, cluster: Cluster) -> SageMakerSystem:
-        settings = settings_of(cluster.settings)
+        settings = SageMakerSettings.of(cluster.settings)
         return SageMakerSystem(settings, origin_of(cluster, settings), aws_of(cluster, settings))
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = settings_of(cluster.settings)
+        settings = SageMakerSettings.of(cluster.settings)
         try:
             aws = aws_of(cluster, settings)
         except SystemAway as error:
@@ -77,7 +52,7 @@ class SageMakerEngine(AllocatingEngine):
         yield from examine(settings, origin_of(cluster, settings), aws)
 
     def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = settings_of(cluster.settings)
+        settings = SageMakerSettings.of(cluster.settings)
         try:
             aws = aws_of(cluster, settings)
         except SystemAway:  # examine has said so
@@ -92,7 +67,7 @@ def origin_of(cluster: Cluster, settings: SageMakerSettings) -> Origin:
 def aws_of(cluster: Cluster, settings: SageMakerSettings) -> Aws:
     """Raises SystemAway."""
     try:
-        return Aws(settings, secret_of(cluster, SECRET_NAME))
+        return Aws(settings, secret_of(cluster, "secret_access_key"))
     except SecretUnreadable as error:
         raise SystemAway(str(error)) from error
 

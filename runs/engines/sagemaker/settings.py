@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import ClassVar
 
-import msgspec
-
-from runs.engines.cluster_settings.checks import Check, checked, duration, lines, number, program, server, text
-from trainyard.contract.base import JsonObject, WireStruct, convert
+from runs.engines.cluster_settings import checks
+from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
 from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 200  # their join tokens fit into one secret
-MAX_CPUS = 1_024
 MAX_VOLUME_GB = 16_384
 MAX_TAGS = 40  # of 50 that AWS takes; some are ours
 MAX_SUBNETS, MAX_GROUPS = 16, 5
 LEAST_LIMIT_S = 600.0  # a job is given 120 s of it to save
 MAX_LIMIT_S = 28 * 86_400.0
-DAY = "24h"
+MAX_SECRET = 200
 REGION = re.compile(r"[a-z]{2,4}(-[a-z]+){1,3}-[0-9]{1,2}")
 ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,512}")
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}")
@@ -34,32 +33,139 @@ TAG = re.compile(r"[A-Za-z0-9_.:/+@ -]{1,128}=[A-Za-z0-9_.:/=+@ -]{0,256}")
 FILE_SYSTEMS = {"EFS": "EFS", "FSxLustre": "FSx for Lustre"}
 
 
-class SageMakerSettings(WireStruct, kw_only=True):
+def _tags(values: list[str]) -> str:
+    if problem := checks.lines(TAG, "name=value", most=MAX_TAGS)(values):
+        return problem
+    ours = next((value for value in values if value.lower().startswith(("aws:", "trainyard:"))), None)
+    return "" if ours is None else f"names that are neither AWS' nor ours, not {ours[:100]!r}"
+
+
+def _secret(value: str) -> str:
+    is_fine = len(value) <= MAX_SECRET and value.isascii() and value.isprintable()
+    return "" if is_fine else "the secret of an access key, as AWS shows it once"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SageMakerSettings(Settings):
     """The settings of a cluster."""
 
-    region: str = ""
-    role: str = ""  # ARN of the role that the jobs have
-    image: str = ""  # with Trainyard's extras ``node`` and ``sagemaker`` and PyTorch
-    python: str = "python3"  # the interpreter in the image that has Trainyard
-    instance_type: str = ""
-    machines: int = 2  # of all runs together, at most
-    slots: int = 1  # ranks on each machine, at most
-    gpu: str = ""  # the kind of its GPUs, of which each rank gets one; empty for machines that are used without
-    cpus_per_slot: int = 0  # that each rank may use; 0 for the machine's, shared
-    volume_gb: int = 30  # of each machine's own disk
-    subnets: list[str] = msgspec.field(default_factory=list)
-    security_groups: list[str] = msgspec.field(default_factory=list)
-    file_system: str = ""  # where checkpoints are
-    file_system_type: str = "EFS"
-    file_system_path: str = "/"
-    output: str = ""  # an S3 address that SageMaker asks for; nodes send their files to the server
-    time_limit: str = DAY  # of a job
-    spot: bool = False
-    spot_wait: str = "1h"  # how long a job may wait for spot machines
-    tags: list[str] = msgspec.field(default_factory=list)  # name=value
-    server: str = ""  # this server's address as the machines reach it
-    access_key_id: str = ""  # empty for what boto3 finds by itself
-    endpoint: str = ""  # in the place of AWS' own addresses
+    region: str = field(
+        "",
+        "Region",
+        "Such as eu-central-1.",
+        check=checks.text(REGION, "a region such as eu-central-1"),
+        is_needed=True,
+        heading="AWS",
+    )
+    role: str = field(
+        "",
+        "Role of the jobs",
+        "Its ARN. It may read the image and the join tokens.",
+        check=checks.text(ROLE, "the ARN of a role such as arn:aws:iam::123456789012:role/training"),
+        is_needed=True,
+    )
+    access_key_id: str = field(
+        "",
+        "Access key",
+        "Empty for what boto3 finds on this server: a role, a profile.",
+        check=checks.text(ACCESS_KEY, "the id of an access key"),
+    )
+    secret_access_key: ClassVar[str] = field(
+        "", "Its secret", "It is kept locked and never shown.", check=_secret, kind=SECRET
+    )
+    endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", check=checks.server)
+    server: str = field(
+        "", "This server", "Its address as the machines reach it; empty for PUBLIC_URL.", check=checks.server
+    )
+    image: str = field(
+        "",
+        "Image",
+        "With Trainyard's extras node and sagemaker and PyTorch.",
+        check=checks.text(IMAGE, "an image of a registry that the role may read"),
+        is_needed=True,
+        heading="Machines of a training job",
+    )
+    python: str = field(
+        "python3", "Python", "The interpreter in the image that has Trainyard.", check=checks.program, is_needed=True
+    )
+    instance_type: str = field(
+        "",
+        "Instance type",
+        "Such as ml.p4d.24xlarge.",
+        check=checks.text(INSTANCE, "an instance type such as ml.p4d.24xlarge"),
+        is_needed=True,
+    )
+    machines: int = field(2, "Machines", "How many all runs may have at once.", check=checks.number(1, MAX_MACHINES))
+    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    gpu: str = field(
+        "",
+        "Kind of GPU",
+        "Each rank gets one, such as A100; empty for CPUs.",
+        check=checks.text(GPU, "a kind of GPU such as A100"),
+    )
+    cpus_per_slot: int = field(
+        0,
+        "Cores for a rank",
+        "0 for the machine's cores, shared by its ranks.",
+        check=checks.number(0, checks.MAX_CPUS),
+    )
+    volume_gb: int = field(30, "Disk of a machine", "In GB.", check=checks.number(1, MAX_VOLUME_GB))
+    subnets: list[str] = field(
+        [],
+        "Subnets",
+        "One a line. From there the machines reach this server and its Valkey.",
+        check=checks.lines(SUBNET, "a subnet such as subnet-0123456789abcdef0", least=1, most=MAX_SUBNETS),
+        is_needed=True,
+        heading="Network and storage",
+    )
+    security_groups: list[str] = field(
+        [],
+        "Security groups",
+        "One a line. They let machines of a job reach each other.",
+        check=checks.lines(GROUP, "a security group such as sg-0123456789abcdef0", least=1, most=MAX_GROUPS),
+        is_needed=True,
+    )
+    file_system: str = field(
+        "",
+        "File system",
+        "Its id; checkpoints go there.",
+        check=checks.text(FILE_SYSTEM, "a file system such as fs-0123456789abcdef0"),
+        is_needed=True,
+    )
+    file_system_type: str = field("EFS", "Its kind", choices=FILE_SYSTEMS)
+    file_system_path: str = field(
+        "/",
+        "Its folder",
+        "Such as /trainyard.",
+        check=checks.text(FOLDER, "a folder of the file system such as /trainyard"),
+        is_needed=True,
+    )
+    output: str = field(
+        "",
+        "S3 address",
+        "SageMaker asks for one, such as s3://bucket/trainyard.",  # nodes send their files to the server
+        check=checks.text(BUCKET, "an S3 address such as s3://bucket/trainyard"),
+        is_needed=True,
+    )
+    time_limit: str = field(
+        "24h",
+        "Time limit of a job",
+        "Such as 24h. A run that needs longer saves a checkpoint, ends, and goes on in another job.",
+        check=checks.duration(LEAST_LIMIT_S, MAX_LIMIT_S),
+        is_needed=True,
+        heading="Time and cost",
+    )
+    spot: bool = field(
+        False, "Spot machines", "Cheaper, and taken back at any time: the run then goes on in another job."
+    )
+    spot_wait: str = field(
+        "1h",
+        "Wait for spot machines",
+        "How long a job may wait for them, such as 1h.",
+        check=checks.duration(0, MAX_LIMIT_S),
+        is_needed=True,
+    )
+    tags: list[str] = field([], "Tags", "One a line: name=value.", check=_tags)
 
     @property
     def time_limit_s(self) -> int:
@@ -69,55 +175,16 @@ class SageMakerSettings(WireStruct, kw_only=True):
     def spot_wait_s(self) -> int:
         return int(seconds_of(self.spot_wait))
 
+    def problems(self) -> dict[str, str]:
+        names = [one.partition("=")[0] for one in self.tags]
+        twice = next((name for name in names if names.count(name) > 1), "")
+        return {"tags": f"each name once, and {twice!r} stands there twice"} if twice else {}
 
-def settings_of(document: JsonObject) -> SageMakerSettings:
-    """Return settings as they are kept."""
-    return convert(document, SageMakerSettings)
+    def offers(self) -> list[Offer]:
+        return [Offer(self.machines, self.slots, self.gpu)]
 
-
-def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError."""
-    return checked(SageMakerSettings, document, CHECKS, "SageMaker", _problems_between)
-
-
-def _problems_between(settings: SageMakerSettings) -> dict[str, str]:
-    names = [one.partition("=")[0] for one in settings.tags]
-    twice = next((name for name in names if names.count(name) > 1), "")
-    return {"tags": f"each name once, and {twice!r} stands there twice"} if twice else {}
-
-
-def _tags(values: list[str]) -> str:
-    if problem := lines(TAG, "name=value", most=MAX_TAGS)(values):
-        return problem
-    ours = next((value for value in values if value.lower().startswith(("aws:", "trainyard:"))), None)
-    return "" if ours is None else f"names that are neither AWS' nor ours, not {ours[:100]!r}"
-
-
-def _file_system_type(value: str) -> str:
-    return "" if value in FILE_SYSTEMS else f"one of {', '.join(FILE_SYSTEMS)}, not {value[:100]!r}"
-
-
-CHECKS: dict[str, Check] = {
-    "region": text(REGION, "a region such as eu-central-1", is_needed=True),
-    "role": text(ROLE, "the ARN of a role such as arn:aws:iam::123456789012:role/training", is_needed=True),
-    "image": text(IMAGE, "an image of a registry that the role may read", is_needed=True),
-    "python": program,
-    "instance_type": text(INSTANCE, "an instance type such as ml.p4d.24xlarge", is_needed=True),
-    "machines": number(1, MAX_MACHINES),
-    "slots": number(1, MAX_SLOTS),
-    "gpu": text(GPU, "a kind of GPU such as A100"),
-    "cpus_per_slot": number(0, MAX_CPUS),
-    "volume_gb": number(1, MAX_VOLUME_GB),
-    "subnets": lines(SUBNET, "a subnet such as subnet-0123456789abcdef0", least=1, most=MAX_SUBNETS),
-    "security_groups": lines(GROUP, "a security group such as sg-0123456789abcdef0", least=1, most=MAX_GROUPS),
-    "file_system": text(FILE_SYSTEM, "a file system such as fs-0123456789abcdef0", is_needed=True),
-    "file_system_type": _file_system_type,
-    "file_system_path": text(FOLDER, "a folder of the file system such as /trainyard", is_needed=True),
-    "output": text(BUCKET, "an S3 address such as s3://bucket/trainyard", is_needed=True),
-    "time_limit": duration(LEAST_LIMIT_S, MAX_LIMIT_S, is_needed=True),
-    "spot_wait": duration(0, MAX_LIMIT_S, is_needed=True),
-    "tags": _tags,
-    "server": server,
-    "access_key_id": text(ACCESS_KEY, "the id of an access key"),
-    "endpoint": server,
-}
+    def guarded(self) -> Guarded:
+        """The secret signs requests; without one they are signed with what boto3 finds on this server."""
+        places = Places({self.endpoint or self.region})
+        identity = "" if self.access_key_id else "access_key_id"
+        return Guarded({"endpoint": self.endpoint}, {"secret_access_key": places}, identity)

@@ -6,21 +6,18 @@ from collections.abc import Iterator
 
 from django.conf import settings as django_settings
 
-from runs.engines.allocating import AllocatingEngine, Offer
-from runs.engines.cluster_settings.guarded import Guarded
+from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding
 from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
 from runs.engines.openssh.client import OpenSsh
-from runs.engines.openssh.identity import SECRET_NAME, identity_of, key_problem, of_key
+from runs.engines.openssh.identity import identity_of
 from runs.engines.slurm.doctor import examine
-from runs.engines.slurm.form import FIELDS
 from runs.engines.slurm.jobs import parse_accounts, parse_jobs
 from runs.engines.slurm.programs import Failed, Programs
 from runs.engines.slurm.script import script_of, submission
-from runs.engines.slurm.settings import SlurmSettings, checked_settings, settings_of
+from runs.engines.slurm.settings import SlurmSettings
 from runs.engines.slurm.template import BadField
 from runs.models import Cluster
-from trainyard.contract.base import JsonObject
 
 # What sbatch says where trying again later may help; anything else it would say again.
 PASSING = (
@@ -52,40 +49,15 @@ OVER_ALREADY = ("invalid job id", "already completing", "already finished", "alr
 class SlurmEngine(AllocatingEngine):
     label = "Slurm"
     about = "Each run is a job of its queue; the machines come with it and leave with it."
-    fields = FIELDS
     settings_type = SlurmSettings
 
-    def secret_problem(self, name: str, text: str) -> str:
-        return key_problem(text) if name == SECRET_NAME else ""
-
-    def checked(self, document: JsonObject) -> JsonObject:
-        return checked_settings(document)
-
-    def guarded(self, document: JsonObject) -> Guarded:
-        settings = settings_of(document)
-        login = settings.login
-        found = of_key(settings.ssh_key_file, "ssh_host", [] if login is None else [login])
-        # slurm.conf names plugins, and without a login node jobs are the server's user's.
-        own = (
-            {"slurm_conf": settings.slurm_conf}
-            if login is not None
-            else {"slurm_conf": settings.slurm_conf, "python": settings.python}
-        )
-        return found._replace(on_server={**found.on_server, **own}, identity="" if login else "ssh_host")
-
-    def offers(self, cluster: Cluster) -> list[Offer]:
-        settings = settings_of(cluster.settings)
-        is_gpu = settings.gres.partition(":")[0] == "gpu"
-        kind = settings.gres.partition(":")[2] or "GPU"
-        return [Offer(settings.machines, settings.slots, kind if is_gpu else "")]
-
     def system(self, cluster: Cluster) -> SlurmSystem:
-        settings = settings_of(cluster.settings)
+        settings = SlurmSettings.of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
         return SlurmSystem(cluster.name, mark_of(cluster.pk), settings, server, _programs(cluster, settings))
 
     def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = settings_of(cluster.settings)
+        settings = SlurmSettings.of(cluster.settings)
         server = settings.server or django_settings.PUBLIC_URL
         try:
             programs = _programs(cluster, settings)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 import sys
-
-import msgspec
+from dataclasses import dataclass
+from typing import ClassVar
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.checks import Check
-from runs.engines.openssh.identity import key_file_problem
+from runs.engines.cluster_settings.settings import Check, Guarded, Offer, Settings, field
+from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import (
     DEFAULT_PORT,
     USER,
@@ -20,13 +20,9 @@ from runs.engines.openssh.target import (
     read_host_key,
 )
 from runs.engines.slurm.template import template_problem, without_fields
-from trainyard.contract.base import JsonObject, WireStruct, convert
 from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
-MAX_MACHINES = 512
-MAX_CPUS = 1_024
-LEAST_LIMIT_S = 60.0
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,59}")
 GRES = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,29}(:[A-Za-z0-9_.-]{1,30})?")
 MEMORY = re.compile(r"[1-9][0-9]{0,8}[KMGT]?")
@@ -44,80 +40,6 @@ OPTIONS = frozenset(
 MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]{0,99}")
 MAX_MODULES = 50
 FLAGS = frozenset({"contiguous", "exclusive", "spread-job"})  # which need no value
-
-
-class SlurmSettings(WireStruct, kw_only=True):
-    """The settings of a cluster. Empty texts leave the choice to Slurm."""
-
-    folder: str = ""  # which the server need not see, but all machines of the cluster must
-    machines: int = 2  # of all runs together, at most
-    slots: int = 1  # ranks on each machine, at most
-    cpus_per_slot: int = 1
-    gres: str = ""  # a generic resource of which each rank gets one, such as gpu or gpu:a100
-    memory: str = ""  # of each machine, such as 16G
-    # These three and the options may have fields that each run fills in: see template.
-    partition: str = ""
-    account: str = ""
-    qos: str = ""
-    time_limit: str = ""  # of a job, such as 4h
-    notice: str = "2m"  # how long before that limit the ranks are asked to save and end
-    options: list[str] = msgspec.field(default_factory=list)  # more of sbatch's, each name=value
-    modules: list[str] = msgspec.field(default_factory=list)  # environment modules that a job loads first
-    python: str = ""  # the interpreter on the machines that has Trainyard
-    server: str = ""  # this server's address as the machines reach it
-    slurm_conf: str = ""  # where Slurm's programs run; empty for its default
-    ssh_host: str = ""  # a login node, on which Slurm's programs are run; empty where this server has them itself
-    ssh_port: int = DEFAULT_PORT
-    ssh_user: str = ""
-    ssh_host_key: str = ""
-    ssh_key_file: str = ""  # below the server's home; empty for the uploaded key
-
-    @property
-    def interpreter(self) -> str:
-        return self.python or sys.executable
-
-    @property
-    def login(self) -> Target | None:
-        """The login node, None where this server has Slurm's programs itself."""
-        if not self.ssh_host:
-            return None
-        return Target(self.ssh_host, self.ssh_user, read_host_key(self.ssh_host_key), self.ssh_port)
-
-    @property
-    def time_limit_s(self) -> float | None:
-        return seconds_of(self.time_limit) if self.time_limit else None
-
-    @property
-    def notice_s(self) -> int:
-        return int(seconds_of(self.notice)) if self.notice else 0
-
-
-def settings_of(document: JsonObject) -> SlurmSettings:
-    """Return settings as they are kept."""
-    return convert(document, SlurmSettings)
-
-
-def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError."""
-    return checks.checked(SlurmSettings, document, CHECKS, "Slurm", _problems_between)
-
-
-def _problems_between(settings: SlurmSettings) -> dict[str, str]:
-    if settings.time_limit and settings.notice_s * 2 > (settings.time_limit_s or 0):
-        return {"notice": f"at most half of the time limit {settings.time_limit}, not {settings.notice!r}"}
-    return _login_problems(settings)
-
-
-def _login_problems(settings: SlurmSettings) -> dict[str, str]:
-    """Return what is missing for a login node."""
-    if not settings.ssh_host:
-        return {}
-    needed = {
-        "ssh_user": "the user who submits jobs there is needed",
-        "ssh_host_key": "the host key is needed, as `ssh-keyscan` prints it",
-        "python": "the interpreter on the machines is needed where another one submits the jobs",
-    }
-    return {name: words for name, words in needed.items() if not getattr(settings, name)}
 
 
 def _options(lines: list[str]) -> str:
@@ -140,26 +62,145 @@ def _with_fields(check: Check) -> Check:
     return lambda value: template_problem(value) or check(without_fields(value))
 
 
-CHECKS: dict[str, Check] = {
-    "folder": checks.shared_folder,
-    "machines": checks.number(1, MAX_MACHINES),
-    "slots": checks.number(1, MAX_SLOTS),
-    "cpus_per_slot": checks.number(1, MAX_CPUS),
-    "gres": checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
-    "memory": checks.text(MEMORY, "a size such as 16G"),
-    "partition": _with_fields(checks.text(NAME, "the name of one partition")),
-    "account": _with_fields(checks.text(NAME, "a name of letters, digits and . _ @ + -")),
-    "qos": _with_fields(checks.text(NAME, "a name of letters, digits and . _ @ + -")),
-    "time_limit": checks.duration(LEAST_LIMIT_S),
-    "notice": checks.duration(0.0),
-    "options": _options,
-    "modules": checks.lines(MODULE, "a module such as cuda/12.4", most=MAX_MODULES),
-    "python": checks.path,
-    "server": checks.server,
-    "slurm_conf": checks.path,
-    "ssh_host": host_problem,
-    "ssh_port": checks.number(1, 65_535),
-    "ssh_user": checks.text(USER, "the name of a user"),
-    "ssh_host_key": host_key_problem,
-    "ssh_key_file": key_file_problem,
-}
+SITE_NAME = _with_fields(checks.text(NAME, "a name of letters, digits and . _ @ + -"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmSettings(Settings):
+    """The settings of a cluster. Empty texts leave the choice to Slurm. Partition, account, QOS and options may have
+    fields that each run fills in: see template."""
+
+    folder: str = field(
+        "",
+        "Shared folder",
+        "An absolute path that all machines of the cluster share and the jobs' user may write: checkpoints, output of "
+        "jobs, and the nodes' own files while they are there.",
+        check=checks.shared_folder,
+        is_needed=True,
+        heading="Resources",
+    )
+    machines: int = field(
+        2, "Machines", "How many all runs may have at once.", check=checks.number(1, checks.MAX_MACHINES)
+    )
+    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    cpus_per_slot: int = field(1, "Cores for a rank", check=checks.number(1, checks.MAX_CPUS))
+    gres: str = field(
+        "",
+        "Generic resource",
+        "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs.",
+        check=checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
+    )
+    memory: str = field(
+        "",
+        "Memory of a machine",
+        "Such as 16G; empty for the partition's default.",
+        check=checks.text(MEMORY, "a size such as 16G"),
+    )
+    partition: str = field(
+        "",
+        "Partition",
+        "Empty for Slurm's default.",
+        check=_with_fields(checks.text(NAME, "the name of one partition")),
+        heading="Queue",
+    )
+    account: str = field("", "Account", "Which Slurm charges; empty for the user's default.", check=SITE_NAME)
+    qos: str = field("", "QOS", "The quality of service of its jobs; empty for the account's default.", check=SITE_NAME)
+    time_limit: str = field(
+        "",
+        "Time limit of a job",
+        "Such as 4h. A run that needs longer saves a checkpoint, ends, and goes on in another job.",
+        check=checks.duration(checks.LEAST_LIMIT_S),
+    )
+    notice: str = field(
+        "2m",
+        "Notice",
+        "How long before that limit its ranks are asked to save and end, such as 2m.",
+        check=checks.duration(0.0),
+    )
+    options: list[str] = field(
+        [],
+        "More options",
+        "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7. These, the "
+        "account, the partition and the QOS may have fields that each run fills in: {project}, {owner}, {run}, "
+        "{cluster}, {attempt}, {nodes}, {slots}, as in wckey={project}.",
+        check=_options,
+        placeholder="name=value, one a line",
+    )
+    modules: list[str] = field(
+        [],
+        "Modules",
+        "Environment modules that a job loads before its nodes start, one a line.",
+        check=checks.lines(MODULE, "a module such as cuda/12.4", most=MAX_MODULES),
+        placeholder="cuda/12.4",
+    )
+    python: str = field(
+        "",
+        "Python",
+        "The interpreter on the machines that has Trainyard; empty for this server's path.",
+        check=checks.path,
+        heading="Paths and addresses",
+    )
+    server: str = field(
+        "", "This server", "Its address as the machines reach it; empty for PUBLIC_URL.", check=checks.server
+    )
+    slurm_conf: str = field(
+        "", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", check=checks.path
+    )
+    ssh_host: str = field(
+        "",
+        "Host",
+        "Of a login node, where this server has no Slurm itself: its programs are run there over SSH.",
+        check=host_problem,
+        heading="Login node",
+    )
+    ssh_port: int = field(DEFAULT_PORT, "Port", check=checks.number(1, 65_535))
+    ssh_user: str = field("", "User", "Who submits the jobs there.", check=checks.text(USER, "the name of a user"))
+    ssh_host_key: str = field(
+        "",
+        "Host key",
+        "As ssh-keyscan prints it, such as ssh-ed25519 AAAA…; compare it with what its administrator says.",
+        check=host_key_problem,
+    )
+    ssh_key: ClassVar[str] = key_field()
+    ssh_key_file: str = key_file_field()
+
+    @property
+    def interpreter(self) -> str:
+        return self.python or sys.executable
+
+    @property
+    def login(self) -> Target | None:
+        """The login node, None where this server has Slurm's programs itself."""
+        if not self.ssh_host:
+            return None
+        return Target(self.ssh_host, self.ssh_user, read_host_key(self.ssh_host_key), self.ssh_port)
+
+    @property
+    def time_limit_s(self) -> float | None:
+        return seconds_of(self.time_limit) if self.time_limit else None
+
+    @property
+    def notice_s(self) -> int:
+        return int(seconds_of(self.notice)) if self.notice else 0
+
+    def problems(self) -> dict[str, str]:
+        if self.time_limit and self.notice_s * 2 > (self.time_limit_s or 0):
+            return {"notice": f"at most half of the time limit {self.time_limit}, not {self.notice!r}"}
+        if not self.ssh_host:
+            return {}
+        needed = {
+            "ssh_user": "the user who submits jobs there is needed",
+            "ssh_host_key": "the host key is needed, as `ssh-keyscan` prints it",
+            "python": "the interpreter on the machines is needed where another one submits the jobs",
+        }
+        return {name: words for name, words in needed.items() if not getattr(self, name)}
+
+    def offers(self) -> list[Offer]:
+        name, _, kind = self.gres.partition(":")
+        return [Offer(self.machines, self.slots, (kind or "GPU") if name == "gpu" else "")]
+
+    def guarded(self) -> Guarded:
+        """slurm.conf names plugins, and without a login node jobs are the server's user's."""
+        found = of_key(self.ssh_key_file, "ssh_host", [] if self.login is None else [self.login])
+        own = {"slurm_conf": self.slurm_conf} if self.login else {"slurm_conf": self.slurm_conf, "python": self.python}
+        return found._replace(on_server={**found.on_server, **own}, identity="" if self.login else "ssh_host")

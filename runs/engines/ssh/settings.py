@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass
-
-import msgspec
+from typing import ClassVar
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.checks import Check
-from runs.engines.openssh.identity import key_file_problem
+from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
+from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import Target, read_address, read_host_key
-from trainyard.contract.base import JsonObject, WireStruct, convert
 from trainyard.contract.limits import MAX_SLOTS
 
 MAX_HOSTS = 128
 MAX_CORES = 4096
 GPU = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 LINE_WORDS = "user@host:port slots=N cores=N gpu=KIND TYPE KEY, of which port, slots, cores and gpu may be left out"
-
-
-class SshSettings(WireStruct, kw_only=True):
-    """The settings of a cluster."""
-
-    hosts: list[str] = msgspec.field(default_factory=list)  # a Host each
-    folder: str = ""  # on each host
-    checkpoints: str = ""  # a folder that all hosts share; empty for one of each host's own
-    python: str = ""  # the interpreter on the hosts that has Trainyard; empty for the path of this server's
-    server: str = ""  # this server's address as the hosts reach it
-    ssh_key_file: str = ""  # below the server's home; empty for the uploaded key
-
-    @property
-    def interpreter(self) -> str:
-        return self.python or sys.executable
-
-    @property
-    def checkpoints_folder(self) -> str:
-        return self.checkpoints or f"{self.folder}/checkpoints"
 
 
 @dataclass(frozen=True)
@@ -50,26 +30,6 @@ class Host:
     @property
     def label(self) -> str:
         return self.target.label
-
-
-def settings_of(document: JsonObject) -> SshSettings:
-    """Return settings as they are kept."""
-    return convert(document, SshSettings)
-
-
-def hosts_of(settings: SshSettings) -> list[Host]:
-    return [read_host(line) for line in settings.hosts]
-
-
-def checked_settings(document: JsonObject) -> JsonObject:
-    """Return the settings with their defaults. Raises SettingsError."""
-    return checks.checked(SshSettings, document, CHECKS, "SSH", _problems_between)
-
-
-def _problems_between(settings: SshSettings) -> dict[str, str]:
-    labels = [host.label for host in hosts_of(settings)]
-    twice = next((label for label in labels if labels.count(label) > 1), "")
-    return {"hosts": f"each host once, and {twice} stands there twice"} if twice else {}
 
 
 def read_host(line: str) -> Host:
@@ -115,11 +75,66 @@ def _folder(value: str) -> str:
     return checks.path(value) if value else "a folder on each host is needed"
 
 
-CHECKS: dict[str, Check] = {
-    "hosts": _hosts,
-    "folder": _folder,
-    "checkpoints": checks.path,
-    "python": checks.path,
-    "server": checks.server,
-    "ssh_key_file": key_file_problem,
-}
+@dataclass(frozen=True, kw_only=True)
+class SshSettings(Settings):
+    """The settings of a cluster."""
+
+    hosts: list[str] = field(
+        [],
+        "Hosts",
+        "One a line: user@host:port, how many ranks it takes, how many of its cores they may use if not all, the kind "
+        "of its GPUs if it has some, and its host key as ssh-keyscan prints it. Compare the key with what the host's "
+        "administrator says.",
+        check=_hosts,
+        is_needed=True,
+        heading="Hosts",
+        placeholder="train@gpu1.example.org slots=8 gpu=a100 ssh-ed25519 AAAA…",
+    )
+    folder: str = field(
+        "",
+        "Folder",
+        "An absolute path on each host that the user may write; nodes keep their files there while they run.",
+        check=_folder,
+        is_needed=True,
+    )
+    checkpoints: str = field(
+        "",
+        "Folder of checkpoints",
+        "A path that all hosts share, so that a run can go on on another one; empty for one of each host's own.",
+        check=checks.path,
+    )
+    python: str = field(
+        "",
+        "Python",
+        "The interpreter on the hosts that has Trainyard; empty for this server's path.",
+        check=checks.path,
+    )
+    server: str = field(
+        "", "This server", "Its address as the hosts reach it; empty for PUBLIC_URL.", check=checks.server
+    )
+    ssh_key: ClassVar[str] = key_field(heading="The server's key")
+    ssh_key_file: str = key_file_field()
+
+    @property
+    def all_hosts(self) -> list[Host]:
+        return [read_host(line) for line in self.hosts]
+
+    @property
+    def interpreter(self) -> str:
+        return self.python or sys.executable
+
+    @property
+    def checkpoints_folder(self) -> str:
+        return self.checkpoints or f"{self.folder}/checkpoints"
+
+    def problems(self) -> dict[str, str]:
+        labels = [host.label for host in self.all_hosts]
+        twice = next((label for label in labels if labels.count(label) > 1), "")
+        return {"hosts": f"each host once, and {twice} stands there twice"} if twice else {}
+
+    def offers(self) -> list[Offer]:
+        kinds = Counter((host.slots, host.gpu) for host in self.all_hosts)
+        return [Offer(number, slots, gpu) for (slots, gpu), number in sorted(kinds.items())]
+
+    def guarded(self) -> Guarded:
+        return of_key(self.ssh_key_file, "hosts", [host.target for host in self.all_hosts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from runs import actions
 from runs.engines import ENGINES
-from runs.engines.allocating import AllocatingEngine, Offer
+from runs.engines.allocating import AllocatingEngine
 from runs.engines.allocations import run_round
-from runs.engines.cluster_settings.guarded import Guarded
+from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
 from runs.engines.findings import Finding
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
 from runs.engines.tokens import secret_of
@@ -22,14 +22,24 @@ from runs.models import Allocation, Cluster, Node, Run
 from tests.cast import Cast, spec
 from tests.servers import Valkey
 from tests.voices import Voice
-from trainyard.contract.base import JsonObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachinesSettings(Settings):
+    machines: int = field(4, "Machines")
+
+    def offers(self) -> list[Offer]:
+        return [Offer(self.machines, 2)]
+
+    def guarded(self) -> Guarded:
+        return Guarded()
 
 
 class Machines(AllocatingEngine):
     """Both the engine and its system."""
 
     label = "Machines"
-    fields = ()
+    settings_type = MachinesSettings
 
     def __init__(self) -> None:
         self.table: dict[str, SystemJob] = {}
@@ -41,18 +51,6 @@ class Machines(AllocatingEngine):
         self.is_away_for_submissions = False
         self.num_completed = 0
         self.num_submitted = 0
-
-    def checked(self, document: JsonObject) -> JsonObject:
-        return document
-
-    def guarded(self, document: JsonObject) -> Guarded:
-        return Guarded()
-
-    def defaults(self) -> JsonObject:
-        return {}
-
-    def offers(self, cluster: Cluster) -> list[Offer]:
-        return [Offer(int(cluster.settings.get("machines", 4)), 2)]
 
     def system(self, cluster: Cluster) -> Machines:
         return self

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from runs.engines.kubernetes.api import Api
-from runs.engines.kubernetes.engine import KubernetesSystem
+from runs.engines.kubernetes.engine import KubernetesEngine, KubernetesSystem
 from runs.engines.kubernetes.manifests import Origin
-from runs.engines.kubernetes.settings import KubernetesSettings, checked_settings, settings_of
+from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MachineRequest
 from tests.kube.api_server import NAMESPACE, Kubernetes
 
@@ -32,7 +32,7 @@ def kubernetes(tmp_path: Path) -> Iterator[Kubernetes]:
 def make_settings(kubernetes: Kubernetes) -> MakeSettings:
     def make(**changes: Any) -> KubernetesSettings:
         document = {"image": "a", "claim": "b", "namespace": NAMESPACE, "kubeconfig": str(kubernetes.kubeconfig)}
-        return settings_of(checked_settings({**document, **changes}))
+        return KubernetesSettings.of(KubernetesEngine().checked({**document, **changes}))
 
     return make
 

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from runs.engines.kubernetes.doctor import FOR_KUEUE, RIGHTS
+from runs.engines.kubernetes.engine import KubernetesEngine
 from runs.engines.kubernetes.manifests import Origin, job_of, release_of, secret_of, service_of
-from runs.engines.kubernetes.settings import checked_settings, settings_of
+from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MachineRequest
 from trainyard.contract.base import JsonObject
 
@@ -37,8 +38,8 @@ containers:
 
 
 def job(**changes: Any) -> JsonObject:
-    document = checked_settings({"image": "trainyard:1", "claim": "shared", **changes})
-    return job_of(settings_of(document), REQUEST, ORIGIN)
+    document = KubernetesEngine().checked({"image": "trainyard:1", "claim": "shared", **changes})
+    return job_of(KubernetesSettings.of(document), REQUEST, ORIGIN)
 
 
 def pod(**changes: Any) -> JsonObject:
@@ -53,7 +54,7 @@ FULL = {"gpu_resource": "nvidia.com/gpu", "memory": "16Gi", "time_limit": "1h", 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("changes", [{}, FULL, {**FULL, "queue": ""}])
 def test_the_objects_fit_the_published_schemas(version: str, changes: dict[str, Any]) -> None:
-    settings = settings_of(checked_settings({"image": "trainyard:1", "claim": "shared", **changes}))
+    settings = KubernetesSettings.of(KubernetesEngine().checked({"image": "trainyard:1", "claim": "shared", **changes}))
     objects = [job_of(settings, REQUEST, ORIGIN)]
     objects += [make(settings, REQUEST, ORIGIN, "uid") for make in (service_of, secret_of)]
     released = job_of(settings, REQUEST, ORIGIN)
@@ -81,7 +82,9 @@ def test_the_roles_of_the_documentation_fit_too_and_give_what_the_doctor_looks_f
 def test_tokens_stand_in_the_secret_alone_and_a_pod_sees_its_own() -> None:
     text = json.dumps(job())
     assert "join_one" not in text and "join_two" not in text
-    made = secret_of(settings_of(checked_settings({"image": "a", "claim": "b"})), REQUEST, ORIGIN, "uid")
+    made = secret_of(
+        KubernetesSettings.of(KubernetesEngine().checked({"image": "a", "claim": "b"})), REQUEST, ORIGIN, "uid"
+    )
     assert made["stringData"] == {"0": "join_one", "1": "join_two"}
     (mount,) = [one for one in pod()["containers"][0]["volumeMounts"] if one["name"] == "trainyard-join"]
     assert mount["subPathExpr"] == "$(POD_INDEX)" and mount["readOnly"]
@@ -114,7 +117,9 @@ def test_memory_that_processes_share_is_the_machines() -> None:
 
 
 def test_kueue_gets_the_job_when_it_is_complete() -> None:
-    settings = settings_of(checked_settings({"image": "a", "claim": "b", "queue": "team", "together": "zone"}))
+    settings = KubernetesSettings.of(
+        KubernetesEngine().checked({"image": "a", "claim": "b", "queue": "team", "together": "zone"})
+    )
     made = job_of(settings, REQUEST, ORIGIN)
     assert made["spec"]["suspend"] and "kueue.x-k8s.io/queue-name" not in made["metadata"]["labels"]
     assert release_of(settings)["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team"}

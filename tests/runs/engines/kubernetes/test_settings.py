@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from runs.engines.cluster_settings.checks import SettingsError
-from runs.engines.kubernetes.settings import checked_settings
+from runs.engines.cluster_settings.settings import SettingsError
+from runs.engines.kubernetes.engine import KubernetesEngine
 
 WELL = {"image": "trainyard:1", "claim": "shared"}
 
 
 def problems(**changes: Any) -> dict[str, str]:
     with pytest.raises(SettingsError) as refused:
-        checked_settings({**WELL, **changes})
+        KubernetesEngine().checked({**WELL, **changes})
     return refused.value.problems
 
 
 def test_settings_get_their_defaults() -> None:
-    kept = checked_settings(WELL)
+    kept = KubernetesEngine().checked(WELL)
     assert (kept["namespace"], kept["machines"], kept["notice"], kept["folder"]) == ("default", 2, "2m", "/trainyard")
 
 
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_named_with_its_value(field: str, value: object) -> Non
 def test_checkpoints_need_a_volume() -> None:
     assert "/trainyard" in problems(claim="")["claim"]
     pod = "containers:\n- volumeMounts:\n  - {name: disk, mountPath: /trainyard}\nvolumes: [{name: disk, nfs: {}}]"
-    assert checked_settings({**WELL, "claim": "", "pod": pod})["pod"] == pod
+    assert KubernetesEngine().checked({**WELL, "claim": "", "pod": pod})["pod"] == pod
     assert "another volume" in problems(pod=pod)["claim"]
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from runs.engines.machine_system import MachineRequest
 from runs.engines.sagemaker.aws import Aws
-from runs.engines.sagemaker.engine import SageMakerSystem
+from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem
 from runs.engines.sagemaker.request import Origin
-from runs.engines.sagemaker.settings import SageMakerSettings, checked_settings, settings_of
+from runs.engines.sagemaker.settings import SageMakerSettings
 
 ORIGIN = Origin("0123456789ab", "cloud", "http://server:8000")
 REQUEST = MachineRequest("abc123", "a run", 2, 1, ["join_one", "join_two"], project="p", owner="ann")
@@ -39,7 +39,7 @@ def make_system(account: Any) -> Callable[..., SageMakerSystem]:
     def make(**changes: Any) -> SageMakerSystem:
         from tests.aws.account import SECRET_KEY
 
-        settings = settings_of(checked_settings(account.settings(**changes)))
+        settings = SageMakerSettings.of(SageMakerEngine().checked(account.settings(**changes)))
         return SageMakerSystem(settings, ORIGIN, Aws(settings, SECRET_KEY))
 
     return make

@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding
 from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.doctor import examine
-from runs.engines.sagemaker.engine import SageMakerSystem
-from runs.engines.sagemaker.settings import checked_settings, settings_of
+from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem
+from runs.engines.sagemaker.settings import SageMakerSettings
 from tests.runs.engines.sagemaker.conftest import ORIGIN, REQUEST
 
 pytestmark = pytest.mark.extended  # moto takes seconds to start
@@ -118,7 +117,7 @@ def test_aws_that_does_not_answer_and_a_key_without_its_secret_are_said(make_sys
 
 
 def test_boto3_finds_wrong_requests_by_aws_own_model(system: SageMakerSystem) -> None:
-    settings = structs.replace(system._settings, subnets=[])
+    settings = dataclasses.replace(system._settings, subnets=[])
     with pytest.raises(SystemRefused, match=r"VpcConfig\.Subnets, value: 0, valid min length: 1"):
         SageMakerSystem(settings, ORIGIN, system._aws).submit(REQUEST)
 
@@ -126,7 +125,7 @@ def test_boto3_finds_wrong_requests_by_aws_own_model(system: SageMakerSystem) ->
 def findings(account: Any, **changes: Any) -> dict[str, Finding]:
     from tests.aws.account import SECRET_KEY
 
-    settings = settings_of(checked_settings(account.settings(**changes)))
+    settings = SageMakerSettings.of(SageMakerEngine().checked(account.settings(**changes)))
     return {one.step: one for one in examine(settings, ORIGIN, Aws(settings, SECRET_KEY))}
 
 

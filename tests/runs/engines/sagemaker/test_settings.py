@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from runs.engines.cluster_settings.checks import SettingsError
+from runs.engines.cluster_settings.settings import SettingsError
 from runs.engines.machine_system import MachineRequest
+from runs.engines.sagemaker.engine import SageMakerEngine
 from runs.engines.sagemaker.request import Origin, training_job_of
-from runs.engines.sagemaker.settings import checked_settings, settings_of
+from runs.engines.sagemaker.settings import SageMakerSettings
 
 WELL: dict[str, Any] = {
     "region": "eu-central-1",
@@ -53,12 +54,14 @@ WELL: dict[str, Any] = {
 )
 def test_what_is_wrong_is_named(field: str, value: object) -> None:
     with pytest.raises(SettingsError) as refused:
-        checked_settings({**WELL, field: value})
+        SageMakerEngine().checked({**WELL, field: value})
     assert set(refused.value.problems) == {field}
 
 
 def test_a_job_has_its_machines_network_limits_and_tags_and_no_token() -> None:
-    settings = settings_of(checked_settings({**WELL, "spot": True, "time_limit": "4h", "tags": ["team=vision"]}))
+    settings = SageMakerSettings.of(
+        SageMakerEngine().checked({**WELL, "spot": True, "time_limit": "4h", "tags": ["team=vision"]})
+    )
     request = MachineRequest("abc123", "a run, of mine", 3, 8, ["join_secret"] * 3, project="p", owner="ann")
     job = training_job_of(settings, request, Origin("0123456789ab", "cloud", "https://server"))
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 14_400, "MaxWaitTimeInSeconds": 18_000}

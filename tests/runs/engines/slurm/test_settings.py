@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from runs.engines.cluster_settings.checks import SettingsError
-from runs.engines.slurm.settings import checked_settings
+from runs.engines.cluster_settings.settings import SettingsError
+from runs.engines.slurm.engine import SlurmEngine
 
 
 def problems(**changes: Any) -> dict[str, str]:
     with pytest.raises(SettingsError) as refused:
-        checked_settings({"folder": "/shared", **changes})
+        SlurmEngine().checked({"folder": "/shared", **changes})
     return refused.value.problems
 
 
 def test_settings_get_their_defaults() -> None:
-    kept = checked_settings({"folder": "/shared", "partition": "main"})
+    kept = SlurmEngine().checked({"folder": "/shared", "partition": "main"})
     assert (kept["folder"], kept["partition"], kept["machines"], kept["options"]) == ("/shared", "main", 2, [])
 
 
@@ -62,7 +62,7 @@ def test_options_outside_the_list_are_refused(line: str) -> None:
 
 def test_options_of_the_list_are_kept() -> None:
     options = ["constraint=ib&fast", "exclude=c[1-3],c7", "nice=100", "mail-user=me@example.org", "exclusive"]
-    assert checked_settings({"folder": "/shared", "options": options})["options"] == options
+    assert SlurmEngine().checked({"folder": "/shared", "options": options})["options"] == options
 
 
 def test_the_notice_leaves_time_to_train() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runs.engines.cluster_settings.checks import SettingsError
+from runs.engines.cluster_settings.settings import SettingsError
 from runs.engines.machine_system import MachineRequest, SystemRefused
-from runs.engines.slurm.engine import SlurmSystem
+from runs.engines.slurm.engine import SlurmEngine, SlurmSystem
 from runs.engines.slurm.programs import Programs
 from runs.engines.slurm.script import script_of, submission
-from runs.engines.slurm.settings import SlurmSettings, checked_settings
+from runs.engines.slurm.settings import SlurmSettings
 from runs.engines.slurm.template import BadField, filled
 
 REQUEST = MachineRequest("abc123", "hello", 2, 3, ["join_one", "join_two"], project="vision", owner="ada@lab")
@@ -58,12 +58,12 @@ def test_a_refused_word_is_the_sentence_of_the_run() -> None:
 )
 def test_templates_outside_the_list_are_refused(settings: dict[str, object], field: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        checked_settings({"folder": "/shared", **settings})
+        SlurmEngine().checked({"folder": "/shared", **settings})
     assert set(refused.value.problems) == {field}
 
 
 def test_templates_of_the_list_are_kept() -> None:
-    kept = checked_settings({"folder": "/shared", "account": "{project}", "modules": ["cuda/12.4", "gcc"]})
+    kept = SlurmEngine().checked({"folder": "/shared", "account": "{project}", "modules": ["cuda/12.4", "gcc"]})
     assert (kept["account"], kept["modules"]) == ("{project}", ["cuda/12.4", "gcc"])
     assert filled("a-{nodes}-{slots}", {"nodes": "2", "slots": "3"}) == "a-2-3"
 

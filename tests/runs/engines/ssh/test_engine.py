@@ -9,9 +9,9 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway
-from runs.engines.ssh.engine import SshSystem
+from runs.engines.ssh.engine import SshEngine, SshSystem
 from runs.engines.ssh.hosts import Answers, Hosts
-from runs.engines.ssh.settings import Host, SshSettings, checked_settings, read_host
+from runs.engines.ssh.settings import Host, SshSettings, read_host
 from trainyard.contract.calls.host_jobs import HostAnswer, HostJob, HostJobState
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcHHQfVXFFvOtDHcXNPTLfkOs4MjrHgqRaVYKxMKZXf"
@@ -178,12 +178,12 @@ def test_a_host_that_was_taken_out_is_unknown_and_is_given_up(system: SshSystem,
 )
 def test_bad_lines_are_refused_by_name(line: str, words: str) -> None:
     with pytest.raises(ValueError, match="hosts: ") as refused:
-        checked_settings({"hosts": [line], "folder": "/here"})
+        SshEngine().checked({"hosts": [line], "folder": "/here"})
     assert words in str(refused.value)
 
 
 def test_settings_are_kept_with_their_defaults() -> None:
-    kept = checked_settings({"hosts": [f"me@host:22 slots=8 gpu=a100 {KEY} comment"], "folder": "/here"})
+    kept = SshEngine().checked({"hosts": [f"me@host:22 slots=8 gpu=a100 {KEY} comment"], "folder": "/here"})
     assert read_host(kept["hosts"][0]).gpu == "a100"
     for wrong, words in (
         ({"hosts": [f"me@host {KEY}"] * 2, "folder": "/here"}, "stands there twice"),
@@ -191,4 +191,4 @@ def test_settings_are_kept_with_their_defaults() -> None:
         ({"hosts": [f"me@host {KEY}"]}, "a folder on each host"),
     ):
         with pytest.raises(ValueError, match=words):
-            checked_settings(wrong)
+            SshEngine().checked(wrong)
