@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from inspect import getclosurevars, isfunction
 from typing import Any, NamedTuple
 
@@ -12,13 +13,11 @@ from ninja.operation import PathView
 
 from dashboard.rules.admin import admin_rule
 from dashboard.rules.callers import TOKENS_ALONE, Caller, outcome
-from dashboard.rules.kinds import Rule
-from dashboard.rules.pages import PAGES, SOCKETS
-from dashboard.rules.rest import REST
 from dashboard.sockets.consumers import websocket_urlpatterns
+from runs.rights.access.operations import PUBLIC, Rule
 
 API, ADMIN_PREFIX = "api/v1/", "admin/"
-RULES: dict[str, Rule] = {**{key.replace(" /", f" /{API}", 1): rule for key, rule in REST.items()}, **PAGES, **SOCKETS}
+FRAMEWORKS = {"/api/v1/openapi.json", "/api/v1/docs"}  # whose views wear nothing, and show nothing of anybody
 NOTHING = {"/api/v1/", "/api/v1/<rest>"}  # answer what no route names: 404
 
 
@@ -50,20 +49,25 @@ class Route(NamedTuple):
 
 def routes() -> list[Route]:
     """Return every method of every route of the site, and every socket."""
-    ours = {path for path, view in _paths(get_resolver().url_patterns, "/") if hasattr(view, "methods")}
-    found = [
-        Route(method, path)
-        for path, view in _paths(get_resolver().url_patterns, "/")
-        if hasattr(view, "methods") or path not in ours  # a page of ours stands before Django's
-        for method in _methods(view, path)
-    ]
-    sockets = [Route("WS", _plain("/" + str(pattern.pattern))) for pattern in websocket_urlpatterns]
-    return sorted({*found, *sockets}, key=lambda route: (route.path, route.method))
+    return list(_rules())
 
 
 def rule_of(route: Route) -> Rule | None:
-    """Return the rule of a route; None where nobody gave it one."""
-    return admin_rule(route.method, route.path) if route.is_admin else RULES.get(str(route))
+    """Return what the route's operation declares; None where it declares nothing."""
+    return _rules()[route]
+
+
+@cache
+def _rules() -> dict[Route, Rule | None]:
+    found: dict[Route, Rule | None] = {}
+    known = list(_paths(get_resolver().url_patterns, "/"))
+    ours = {path for path, view in known if hasattr(view, "rules")}
+    for path, view in known:
+        if hasattr(view, "rules") or path not in ours:  # a page of ours stands before Django's
+            found |= {Route(method, path): rule for method, rule in _declared(view, path)}
+    for pattern in websocket_urlpatterns:
+        found[Route("WS", _plain("/" + str(pattern.pattern)))] = pattern.callback.consumer_class.rule
+    return dict(sorted(found.items(), key=lambda item: (item[0].path, item[0].method)))
 
 
 def _paths(patterns: list[Any], prefix: str) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -80,16 +84,19 @@ def _plain(path: str) -> str:
     return re.sub(r"[<{](?:\w+:)?(\w+)(?::\w+)?[>}]", r"<\1>", path)
 
 
-def _methods(view: Callable[..., Any], path: str) -> tuple[str, ...]:
-    """Return what a page's decorator noted, or the methods of the REST operations behind the framework's wrapper. A
-    page of Django's administration takes both of a browser's."""
-    if methods := getattr(view, "methods", ()):
-        return tuple(methods)
-    if path.startswith(f"/{ADMIN_PREFIX}"):
-        return ("GET", "POST")
+def _declared(view: Callable[..., Any], path: str) -> Iterator[tuple[str, Rule | None]]:
+    """Yield each method with what a page or an operation of REST declares. A page of Django's administration takes both
+    of a browser's methods."""
     path_view = getclosurevars(view).nonlocals.get("self") if isfunction(view) else None
-    operations = path_view.operations if isinstance(path_view, PathView) else ()
-    return tuple({method for operation in operations for method in operation.methods}) or ("GET",)
+    if hasattr(view, "rules"):
+        yield from view.rules.items()
+    elif path.startswith(f"/{ADMIN_PREFIX}"):
+        yield from ((method, admin_rule(method, path)) for method in ("GET", "POST"))
+    elif isinstance(path_view, PathView):
+        for operation in path_view.operations:
+            yield from ((method, getattr(operation.view_func, "rule", None)) for method in operation.methods)
+    else:
+        yield "GET", PUBLIC if path in FRAMEWORKS else None
 
 
 def matrix() -> list[list[str]]:

@@ -27,6 +27,7 @@ from runs.models import Job, Run
 from runs.models.ordered import first_rows
 from runs.presenting.listing import last_runs
 from runs.rights.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
+from runs.rights.access.operations import lists, thing
 from trainyard.spec import SpecError
 
 LONGEST_WHAT = 200
@@ -40,7 +41,7 @@ COLUMNS = ("pk", "project_id", "name", "version", "project__name", "created_at",
 VALUES = ("key", "name", "version", "what", "project", "run_url", "ran", "saved", "author", "csrf_token")
 
 
-@page()
+@page(get=lists(Permission.JOBS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").strip()[:200]
     found = visible_jobs(request.user).newest()
@@ -50,9 +51,9 @@ def table(request: HttpRequest) -> HttpResponse:
     return show(request, "jobs/table.html", context, fragments={"table": "jobs/_table.html"})
 
 
-@page()
+@page(get=thing(Permission.JOBS_READ))
 def job(request: HttpRequest, job_id: str) -> HttpResponse:
-    chosen = get_job(request.user, job_id)
+    chosen = get_job(request, job_id)
     versions = _versions(request, chosen).select_related("created_by")
     context = {
         "job": chosen,
@@ -66,9 +67,9 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
     return show(request, "jobs/job.html", context, fragments={"runs": "jobs/_runs.html"})
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_LAUNCH))
 def launch(request: HttpRequest, job_id: str) -> HttpResponse:
-    chosen = get_job(request.user, job_id)
+    chosen = get_job(request, job_id)
     if overflow := plan(request.user, chosen.spec, settings.PUBLIC_URL, timezone.now()).overflow:
         form = f"{reverse('launch')}?{urlencode({'from': f'job:{chosen.pk}'})}"  # where it can be confirmed
         return answer(request, f"Job {chosen.name} was not launched. {overflow}", to=form)
@@ -79,9 +80,9 @@ def launch(request: HttpRequest, job_id: str) -> HttpResponse:
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.JOBS_EDIT))
 def delete(request: HttpRequest, job_id: str) -> HttpResponse:
-    chosen = get_job(request.user, job_id)
+    chosen = get_job(request, job_id)
     actions.delete_job(actor=person(request), job=chosen)
     return answer(request, f"Deleted job {chosen.name}.", to=reverse("jobs"))
 

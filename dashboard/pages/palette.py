@@ -11,13 +11,14 @@ from dashboard.pages.shared.navigation import entries
 from dashboard.pages.sweeps.badges import sweep_badge
 from runs.models.ordered import first_rows
 from runs.presenting.listing import find_runs
+from runs.rights.access.operations import SIGNED_IN
 from runs.sweeps.reading import sweeps_of
 
 LIMIT = 12
 MAX_SWEEPS = 4
 
 
-@page()
+@page(get=SIGNED_IN)
 def jump(request: HttpRequest) -> HttpResponse:
     """With ``runs`` only runs are found, trials among them."""
     words, is_of_runs = request.GET.get("q", "").strip()[:100], "runs" in request.GET

@@ -32,7 +32,7 @@ from dashboard.pages.sweeps import views as sweeps
 
 
 def route(pattern: str, view: Callable[..., Any], name: str) -> URLPattern:
-    if not hasattr(view, "admits"):
+    if not hasattr(view, "rules"):
         raise TypeError(f"the view of {pattern!r} must wear @page, which says who may open it")
     return path(pattern, view, name=name)
 
@@ -126,7 +126,7 @@ urlpatterns = [
     route("account/data/export/", personal_data.export, "export-own-data"),
     route("account/data/erase/", personal_data.erase, "erase-me"),
     route("account/consent/", personal_data.agree, "consent"),
-    route("account/secrets/", secrets.own, "own-secrets"),
+    route("account/secrets/", secrets.own_secrets, "own-secrets"),
     route("account/secrets/set/", secrets.put_own, "set-own-secret"),
     route("account/secrets/<slug:name>/delete/", secrets.delete_own, "delete-own-secret"),
     route("account/password/", account.password, "set-password"),

@@ -1,2 +1,2 @@
-"""Which permission each route asks for. Nothing here decides: the loaders of runs.rights.access do. The table of routes
-and roles is printed from these lines, and tests call each route as each role and compare."""
+"""What becomes of a request, by what its route declares and by who calls: for the table of routes and roles, for docs,
+and for the tests that call each route as each role. Nothing here decides: runs.rights.access does."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dashboard.rules.kinds import Kind, Rule
 from runs.models import Role
 from runs.rights.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
+from runs.rights.access.operations import Kind, Rule
 
 
 class Caller(StrEnum):

@@ -20,7 +20,8 @@ from dashboard.sockets.outbox import Outbox
 from dashboard.sockets.run_feed import RunFeed
 from dashboard.sockets.session_socket import SessionSocket
 from runs.records.deltas.encoded import message_text
-from runs.rights.access import Sight, projects_of_runs, projects_of_sweeps
+from runs.rights.access import Permission, Sight, projects_of_runs, projects_of_sweeps
+from runs.rights.access.operations import Rule, lists, thing
 from runs.serving.broadcast import OVERVIEW_GROUP, Message, run_group
 
 PING = message_text({"type": "ping", "cursor": 0})
@@ -36,6 +37,7 @@ FLOOD, TOO_SLOW = 4408, 4409
 class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """What both sockets do. Below are ``feed`` and ``since``."""
 
+    rule: Rule
     channel_layer_alias = "none"  # one feed listens for all sockets of a run
     run_id: str | None = None
     sight = Sight(frozenset())
@@ -127,6 +129,8 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
 class RunWatch(Watch):
     """``/ws/runs/<id>/?since=<cursor>``: points, log lines, and hints that the run changed."""
 
+    rule = thing(Permission.RUNS_READ)
+
     async def connect(self) -> None:
         self.run_id = self.scope["url_route"]["kwargs"]["run_id"]
         await super().connect()
@@ -141,6 +145,8 @@ class RunWatch(Watch):
 
 class OverviewWatch(Watch):
     """``/ws/overview/``: which of the runs that one may see changed, and that nodes did."""
+
+    rule = lists(Permission.RUNS_READ)
 
     def feed(self) -> Feed:
         return feed_of(OverviewFeed, OVERVIEW_GROUP)

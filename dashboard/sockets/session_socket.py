@@ -22,7 +22,8 @@ from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNO
 from dashboard.sockets.session_link import NodeSilent, SessionLink
 from runs.interactive import opening
 from runs.models import User
-from runs.rights.access import Sight, why_not_enter
+from runs.rights.access import Permission, Sight, why_not_enter
+from runs.rights.access.operations import thing
 from runs.values.refused import Refused
 from trainyard.contract.base import BadDocument, decode, encode, to_builtins
 from trainyard.contract.seals import BadSeal
@@ -56,6 +57,7 @@ concluding: set[asyncio.Task[None]] = set()  # sessions whose person is gone
 class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """``/ws/runs/<id>/session/``"""
 
+    rule = thing(Permission.RUNS_ENTER)
     channel_layer_alias = "none"
     link: SessionLink | None = None
     user: User | None = None

@@ -1,14 +1,13 @@
-"""The REST API, ``/api/v1``: one file per resource. Without a word to the contrary every operation needs a person."""
+"""The REST API, ``/api/v1``: one file per resource."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import Router
 from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger
 
 from runs.api import apps, health, problems
-from runs.api.auth import SessionAuth, TokenAuth
+from runs.api.auth import Resource, SessionAuth, TokenAuth
 from runs.api.idempotency import once
 from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights
 from runs.api.metrics import csv_export, logs, media, points, series
@@ -44,6 +43,7 @@ from runs.api.training import (
     uploads,
 )
 from runs.rights.access import NotFound
+from runs.rights.access.operations import SIGNED_IN, operation
 
 __all__ = ["api"]
 
@@ -104,10 +104,11 @@ for module in (
 ):
     api.add_router("", module.router, auth=NOT_SET)
 
-elsewhere = Router()
+elsewhere = Resource()
 
 
 @elsewhere.api_operation(METHODS, "/{path:rest}", include_in_schema=False)
+@operation(SIGNED_IN)
 def nothing(request: HttpRequest, rest: str) -> None:
     """What no route names is a problem document too, not a page."""
     raise NotFound(f"There is no {request.method} /{rest}.")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja import Status as Answer
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.shapes import Body
 from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 
 class AppIn(Body):
@@ -29,11 +30,12 @@ class AppOut(Schema):
 
 
 @router.post("/runs/{run_id}/apps", response={201: AppOut}, summary="Open an app of a run")
+@operation(thing(Permission.RUNS_ENTER))
 def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[AppOut]:
     """The address works once. What it opens lasts as long as the sign-in or token that it was asked for with. 409
     where the rank does not run, or the server opens no apps."""
     user = actor(request)
-    run = get_run(user, run_id, Permission.RUNS_ENTER)
+    run = get_run(request, run_id)
     secret, is_token = credential_of(request)
     app = App(run_id, body.rank, body.port or notebooks.port_of(run))
     url = app_tickets.issue(actor=user, app=app, secret=secret, is_token=is_token)

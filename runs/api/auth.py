@@ -1,17 +1,26 @@
-"""The caller: a bearer token, or a signed-in browser whose form or script carries the CSRF token."""
+"""The caller: a bearer token, or a signed-in browser whose form or script carries the CSRF token; and what an operation
+asks of them before it runs."""
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
+from ninja import Router
+from ninja.constants import NOT_SET
 from ninja.errors import HttpError
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
+from runs.api.machines.node_auth import NodeAuth
 from runs.models import User
 from runs.people.identity import second_factor
-from runs.rights.access import user_of_token
+from runs.rights.access import admit, user_of_token
+from runs.rights.access.operations import Kind, Rule
 from runs.serving.rates import claim
 
 
@@ -61,3 +70,34 @@ def who(request: HttpRequest) -> User | None:
     """Return who is asking before anybody was let in; None when nobody is known."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return user_of_token(token) if scheme.lower() == "bearer" else session_user(request)
+
+
+class Resource(Router):
+    """Operations of a resource. Each wears ``@operation``, which says who may call it: without it the server does not
+    start."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.add_decorator(_admitted, mode="operation")
+
+    def add_api_operation(
+        self, path: str, methods: list[str], view_func: Callable[..., Any], *, auth: Any = NOT_SET, **options: Any
+    ) -> None:
+        rule: Rule | None = getattr(view_func, "rule", None)
+        if rule is None:
+            raise TypeError(f"{methods[0]} {path} must wear @operation, which says who may call it")
+        super().add_api_operation(path, methods, view_func, auth=AUTH.get(rule.kind, auth), **options)
+
+
+AUTH = {Kind.PUBLIC: None, Kind.NODE: NodeAuth()}  # of all others a person is asked
+
+
+def _admitted(handler: Callable[..., Any]) -> Callable[..., Any]:
+    rule: Rule = handler.rule  # type: ignore[attr-defined]
+
+    @functools.wraps(handler)
+    def handle(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        admit(request, rule)
+        return handler(request, *args, **kwargs)
+
+    return handle

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja import Status as Answer
 
+from runs.api.auth import Resource
 from runs.presenting import server_state
+from runs.rights.access.operations import PUBLIC, operation
 
-router = Router(tags=["health"])
+router = Resource(tags=["health"])
 
 
 class Health(Schema):
@@ -27,7 +29,8 @@ class Health(Schema):
     sentences: list[str] = Field(description="what is wrong, in words; empty when nothing is")
 
 
-@router.get("/health", response={200: Health, 503: Health}, auth=None)
+@router.get("/health", response={200: Health, 503: Health})
+@operation(PUBLIC)
 def health(request: HttpRequest, response: HttpResponse) -> Any:
     state = server_state.look()
     response["Cache-Control"] = "no-store"

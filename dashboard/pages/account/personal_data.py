@@ -13,23 +13,24 @@ from runs import actions
 from runs.models import PersonalExport, User
 from runs.privacy import consent
 from runs.rights.access import NotFound, Permission, require_account
+from runs.rights.access.operations import SIGNED_IN, own
 
 FRAGMENTS = {"exports": "account/_exports.html"}
 
 
-@page()
+@page(get=own(Permission.ACCOUNT_READ))
 def personal_data(request: HttpRequest) -> HttpResponse:
     return _show(request)
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def export(request: HttpRequest) -> HttpResponse:
     actions.request_export(actor=person(request))
     messages.success(request, "Your export is being made. It appears here within moments.")
     return redirect("personal-data")
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def erase(request: HttpRequest) -> HttpResponse:
     """Erase oneself: with the name typed again."""
     user = person(request)
@@ -45,7 +46,7 @@ def erase(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@page(methods=("GET", "POST"))
+@page(get=SIGNED_IN, post=SIGNED_IN)
 def agree(request: HttpRequest) -> HttpResponse:
     """Show the text of the site, and take one's word."""
     text = consent.text_of_now()

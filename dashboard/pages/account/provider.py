@@ -30,6 +30,7 @@ from runs.people.identity.provider_calls import ProviderTokens, lock_tokens
 from runs.people.identity.provider_logout import BadLogout, end_at_providers_word
 from runs.people.identity.providers import Provider
 from runs.rights.access import NotFound, require_presence
+from runs.rights.access.operations import PUBLIC
 from runs.rights.audit.recording import describe
 from runs.rights.secrets.key_stores import KeyProblem
 
@@ -50,7 +51,7 @@ def connect_key(request: HttpRequest) -> str:
     return salted_hmac("connect-provider", str(request.session.session_key)).hexdigest()[:32]
 
 
-@page(methods=("GET",), public=True)
+@page(get=PUBLIC)
 def start(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Lead to the provider. A GET: the policy of our pages lets forms lead to this site alone."""
     provider = known_provider(provider_id)
@@ -77,7 +78,7 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
     return response
 
 
-@page(methods=("GET",), public=True)
+@page(get=PUBLIC)
 def back(request: HttpRequest, provider_id: str) -> HttpResponse:
     """The browser comes back. allauth checks state and code and calls ``arrive`` with what the provider said."""
     provider = known_provider(provider_id)
@@ -96,7 +97,7 @@ def back(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 
 @csrf_exempt  # the token in it is signed by the provider
-@page(methods=("POST",), public=True)
+@page(post=PUBLIC)
 def provider_logout(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Back-channel logout: the provider itself says that a session ended there."""
     provider = known_provider(provider_id)
@@ -155,7 +156,7 @@ def not_taken(request: HttpRequest, provider: Provider, why: str) -> HttpRespons
 
 
 @csrf_exempt  # the provider's page posts what the provider signed
-@page(methods=("GET", "POST"), public=True)
+@page(get=PUBLIC, post=PUBLIC)
 def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
     """The answer of a SAML provider: checked as it is posted, which comes without our cookies, then taken by a GET."""
     provider = _by_saml(provider_id)
@@ -168,7 +169,7 @@ def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
     return let_in(request, provider, arrived.claims, arrival, process=arrived.process, wanted=arrived.after)
 
 
-@page(methods=("GET",), public=True)
+@page(get=PUBLIC)
 def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
     """What a SAML provider is to know of this site."""
     return saml.metadata(_by_saml(provider_id))

@@ -14,12 +14,13 @@ from dashboard.pages.account.entering import admit, confirmed, waiting
 from dashboard.pages.shared.frame import page, safe_next, show, to_sign_in
 from runs.actions import Paused
 from runs.models import User
+from runs.rights.access.operations import ARRIVING
 
 WRONG = "This is not a code of yours, or it was used already. Wait for the next one and try again."
 WRONG_KEY = "The security key was not accepted. Try again, or give a code."
 
 
-@page(methods=("GET", "POST"), public=True)
+@page(get=ARRIVING, post=ARRIVING)
 @sensitive_post_parameters("code", "credential")
 def second_step(request: HttpRequest) -> HttpResponse:
     """For whoever gave a first factor a moment ago, and for a person who is to prove again who they are."""

@@ -20,7 +20,8 @@ from runs.models import BrowserSession
 from runs.people.identity import second_factor
 from runs.people.identity.people import disconnect
 from runs.people.identity.sessions import SESSION_ROW, end_session, end_sessions, sessions_of
-from runs.rights.access import require_presence
+from runs.rights.access import Permission, require_presence
+from runs.rights.access.operations import own
 
 FRAGMENTS = {"sessions": "account/_sessions.html"}
 METHODS = {"password": "by password", "link": "by a link", "invitation": "by an invitation"}
@@ -32,25 +33,25 @@ AGENTS = (  # the first that fits names the browser, then the system
 WRONG_CODE = "This is not the code that the app shows now. Check the clock of its device and try the next code."
 
 
-@page()
+@page(get=own(Permission.ACCOUNT_READ))
 def security(request: HttpRequest) -> HttpResponse:
     return _show(request)
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def end(request: HttpRequest, session_id: str) -> HttpResponse:
     row = end_session(actor=person(request), session_id=session_id)
     return answer(request, f"Signed out {device_of(row.agent)}: its pages close within seconds.", home="security")
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def end_others(request: HttpRequest) -> HttpResponse:
     num = end_sessions(person(request), but=str(request.session.get(SESSION_ROW, "")))
     words = "1 other browser" if num == 1 else f"{num} other browsers"
     return answer(request, f"Signed out {words}.", home="security")
 
 
-@page(methods=("GET", "POST"))
+@page(get=own(Permission.ACCOUNT_MANAGE), post=own(Permission.ACCOUNT_MANAGE))
 @sensitive_post_parameters("code")
 def set_up_app(request: HttpRequest) -> HttpResponse:
     """Show the secret as a picture and as text, and take the first code."""
@@ -70,7 +71,7 @@ def set_up_app(request: HttpRequest) -> HttpResponse:
     return _set_up(request, had_any=had_any)
 
 
-@page(methods=("GET", "POST"))
+@page(get=own(Permission.ACCOUNT_MANAGE), post=own(Permission.ACCOUNT_MANAGE))
 def set_up_key(request: HttpRequest) -> HttpResponse:
     user = person(request)
     require_presence(user)
@@ -84,7 +85,7 @@ def set_up_key(request: HttpRequest) -> HttpResponse:
     return show(request, "account/key.html", context, status=status)
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def recovery_codes(request: HttpRequest) -> HttpResponse:
     """Make new recovery codes and show them, this once."""
     user = person(request)
@@ -94,14 +95,14 @@ def recovery_codes(request: HttpRequest) -> HttpResponse:
     return show(request, "account/codes.html", {"codes": factors.new_codes(user)})
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def remove_factor(request: HttpRequest, factor_id: int) -> HttpResponse:
     name = factors.remove(person(request), factor_id)
     messages.success(request, f"Removed {name}.")
     return redirect("security")
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def forget_provider(request: HttpRequest, provider_id: str) -> HttpResponse:
     known_provider(provider_id)
     if not person(request).has_usable_password():

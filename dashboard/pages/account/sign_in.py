@@ -14,13 +14,14 @@ from dashboard.pages.account.known_browser import browser_of
 from dashboard.pages.shared.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.models import User
-from runs.rights.access import Forbidden
+from runs.rights.access import Forbidden, Permission
+from runs.rights.access.operations import PUBLIC, site
 
 BUSY_S = 5  # after which too many passwords are no longer being checked, probably
 SECOND_FIRST = "Your second factor is asked for next: sign in in another tab, then come back to this one."
 
 
-@page(methods=("GET", "POST"), public=True)
+@page(get=PUBLIC, post=PUBLIC)
 @sensitive_post_parameters("password")
 def sign_in(request: HttpRequest) -> HttpResponse:
     after = safe_next(request, request.POST.get("next") or request.GET.get("next", ""), reverse("home"))
@@ -78,7 +79,7 @@ def _enter(request: HttpRequest, user: User, after: str, method: str) -> HttpRes
     return answer
 
 
-@page(methods=("GET",), public=True)
+@page(get=site(Permission.CLUSTERS_MANAGE)._replace(by_view=True))
 def admin_sign_in(request: HttpRequest) -> HttpResponse:
     """The admin has no form of its own: there is one place where passwords are checked."""
     if not request.user.is_authenticated:
@@ -88,7 +89,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
     return redirect(safe_next(request, request.GET.get("next", ""), reverse("admin:index")))
 
 
-@page(methods=("GET",), public=True)
+@page(get=PUBLIC)
 def use_link(request: HttpRequest, secret: str) -> HttpResponse:
     """Consume the link at once, so that the one that `make demo` prints works in one click."""
     after = safe_next(request, request.GET.get("next", ""), reverse("home"))
@@ -106,7 +107,7 @@ def use_link(request: HttpRequest, secret: str) -> HttpResponse:
     return response
 
 
-@page(methods=("POST",), public=True)
+@page(post=PUBLIC)
 def sign_out(request: HttpRequest) -> HttpResponse:
     logout(request)
     return redirect("sign-in")

@@ -17,6 +17,7 @@ from runs import actions
 from runs.models import Project, Token
 from runs.people.identity.sessions import SESSION_ROW, change_session_key, end_sessions
 from runs.rights.access import Permission, visible_projects
+from runs.rights.access.operations import SIGNED_IN, own, thing
 
 LIVES = (("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
 FRAGMENTS = {
@@ -26,12 +27,12 @@ FRAGMENTS = {
 }
 
 
-@page()
+@page(get=own(Permission.ACCOUNT_READ))
 def account(request: HttpRequest) -> HttpResponse:
     return _show(request)
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def new_token(request: HttpRequest) -> HttpResponse:
     """Make a token and show its secret, this once."""
     name, days = request.POST.get("name", "").strip()[:80], request.POST.get("days", "")
@@ -46,20 +47,20 @@ def new_token(request: HttpRequest) -> HttpResponse:
     return _show(request, secret=secret, token_name=name)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.TOKENS_MANAGE, hides=True))
 def revoke(request: HttpRequest, token_id: str) -> HttpResponse:
     token = actions.revoke_token(actor=person(request), token_id=token_id)
     return answer(request, f"Revoked token {token.name}: it opens nothing any more.", home="account")
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 def revoke_all(request: HttpRequest) -> HttpResponse:
     num = actions.revoke_tokens(actor=person(request), user=person(request))
     words = "1 token: it opens" if num == 1 else f"{num} tokens: they open"
     return answer(request, f"Revoked {words} nothing any more.", home="account")
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.ACCOUNT_MANAGE))
 @sensitive_post_parameters("password", "current")
 def password(request: HttpRequest) -> HttpResponse:
     user = person(request)
@@ -82,7 +83,7 @@ def revoke_words(num_tokens: int) -> str:
     return f"Whatever uses {them} is locked out at once, the command line too. This cannot be undone."
 
 
-@page()
+@page(get=SIGNED_IN)
 def from_admin(request: HttpRequest) -> HttpResponse:
     """The admin's own form for one's password: here it is one place, with one rule."""
     return redirect("account")

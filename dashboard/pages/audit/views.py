@@ -12,7 +12,8 @@ from django.urls import reverse
 
 from dashboard.pages.shared.frame import page, show
 from runs.presenting.audit_rows import AuditFilters, filtered, is_auditor, result_words, visible_entries
-from runs.rights.access import Forbidden
+from runs.rights.access import Forbidden, Permission
+from runs.rights.access.operations import auditors, auditors_of_all
 from runs.rights.audit import chain
 from runs.rights.audit.facts import ShownEntry
 from runs.rights.audit.pseudonyms import shown
@@ -32,7 +33,7 @@ class Line(NamedTuple):
     after: str
 
 
-@page()
+@page(get=auditors(Permission.AUDIT_READ))
 def audit(request: HttpRequest) -> HttpResponse:
     rows = visible_entries(request.user)
     typed = {name: request.GET.get(name, "").strip()[:200] for name in TEXTS}
@@ -58,7 +59,7 @@ def audit(request: HttpRequest) -> HttpResponse:
     return show(request, "audit/audit.html", context, fragments={"table": "audit/_table.html"})
 
 
-@page()
+@page(get=auditors_of_all(Permission.AUDIT_READ))
 def verify(request: HttpRequest) -> HttpResponse:
     """Check the whole chain, and say which row does not fit."""
     if not is_auditor(request.user):

@@ -17,7 +17,8 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.settings import SECRET, SettingField
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
-from runs.rights.access import get_cluster, require_manager
+from runs.rights.access import Permission, get_cluster, require_manager
+from runs.rights.access.operations import machine, site
 from trainyard.contract.base import JsonObject
 from trainyard.contract.machines import sandbox_level
 from trainyard.spec import SpecError
@@ -82,7 +83,7 @@ class ClusterForm(NamedTuple):
         return engine.settings_type.document_of(self.values.settings) if engine else {}
 
 
-@page(methods=("GET", "POST"))
+@page(get=site(Permission.CLUSTERS_MANAGE), post=site(Permission.CLUSTERS_MANAGE))
 def create(request: HttpRequest) -> HttpResponse:
     require_manager(request.user)
     name = request.GET.get("engine", "")
@@ -107,9 +108,9 @@ def create(request: HttpRequest) -> HttpResponse:
     return _form(request, form, save)
 
 
-@page(methods=("GET", "POST"))
+@page(get=machine(Permission.CLUSTERS_MANAGE), post=machine(Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
-    cluster = get_cluster(request.user, cluster_id, manage=True)
+    cluster = get_cluster(request, cluster_id)
     labels = "\n".join(f"{name}={value}" for name, value in cluster.labels.items())
     projects = list(cluster.projects.values_list("name", flat=True))
     rules = "\n".join(line_of(rule) for rule in cluster.log_rules)
@@ -140,17 +141,17 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     return _form(request, form, change)
 
 
-@page(methods=("POST",))
+@page(post=machine(Permission.CLUSTERS_MANAGE))
 def delete(request: HttpRequest, cluster_id: str) -> HttpResponse:
-    cluster = get_cluster(request.user, cluster_id, manage=True)
+    cluster = get_cluster(request, cluster_id)
     actions.delete_cluster(actor=person(request), cluster=cluster)
     return answer(request, f"Deleted cluster {cluster.name}.", to=reverse("clusters"))
 
 
-@page(methods=("GET", "POST"))
+@page(get=machine(Permission.CLUSTERS_MANAGE), post=machine(Permission.CLUSTERS_MANAGE))
 def add_node(request: HttpRequest, cluster_id: str) -> HttpResponse:
     """On POST make a join token and show the one command that uses it, this once."""
-    cluster = get_cluster(request.user, cluster_id, manage=True)
+    cluster = get_cluster(request, cluster_id)
     context: dict[str, Any] = {"cluster": cluster}
     if request.method == "POST":
         token, secret = actions.new_join_token(actor=person(request), cluster=cluster)
@@ -160,9 +161,9 @@ def add_node(request: HttpRequest, cluster_id: str) -> HttpResponse:
     return show(request, "nodes/add_node.html", context, fragments={"dialog": "nodes/_add_node.html"})
 
 
-@page(methods=("POST",))
+@page(post=machine(Permission.CLUSTERS_USE))
 def check(request: HttpRequest, cluster_id: str) -> HttpResponse:
-    cluster = get_cluster(request.user, cluster_id)
+    cluster = get_cluster(request, cluster_id)
     actions.check_cluster(actor=person(request), cluster=cluster)
     return answer(
         request, f"Checking the nodes of cluster {cluster.name}; the results come in seconds.", home="clusters"

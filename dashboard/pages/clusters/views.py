@@ -31,7 +31,16 @@ from runs.placing.queue import waiting_runs
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import num_ready
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import Someone, can_manage_clusters, can_run_on, nodes_of, visible_clusters, visible_runs
+from runs.rights.access import (
+    Permission,
+    Someone,
+    can_manage_clusters,
+    can_run_on,
+    nodes_of,
+    visible_clusters,
+    visible_runs,
+)
+from runs.rights.access.operations import lists
 from runs.serving.certificates import Certificate, Served, Unreadable, served
 
 MAX_JOBS = 50
@@ -63,7 +72,7 @@ class ClusterView:
     may_check: bool
 
 
-@page()
+@page(get=lists(Permission.CLUSTERS_READ))
 def clusters(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     shown = list(visible_clusters(request.user))

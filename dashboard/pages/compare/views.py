@@ -14,7 +14,8 @@ from dashboard.pages.shared.run_colours import colours_apart
 from runs.models import Run
 from runs.presenting.throughput import MFU, RATES
 from runs.records.points import read
-from runs.rights.access import visible_runs
+from runs.rights.access import Permission, visible_runs
+from runs.rights.access.operations import lists
 from trainyard.contract.answers.runs import SeriesSummary
 
 MAX_ROWS = 200
@@ -57,7 +58,7 @@ class ComparedList(TypedDict):
     orders: dict[str, str]
 
 
-@page()
+@page(get=lists(Permission.RUNS_READ))
 def compare(request: HttpRequest) -> HttpResponse:
     asked = list(dict.fromkeys(one[:MAX_CHARS] for one in request.GET.getlist("run") if one))
     runs = _runs(request, asked[:MAX_RUNS])

@@ -16,6 +16,7 @@ from runs import actions
 from runs.inputs.datasets import options_of
 from runs.models import Cluster
 from runs.rights.access import Forbidden, Permission, get_cluster_for, get_project, projects_with, visible_clusters
+from runs.rights.access.operations import SIGNED_IN, thing
 
 NUMBER = re.compile(r"[0-9]{1,9}")
 FIELDS = ("name", "project", "cluster", "source", "location")
@@ -31,7 +32,7 @@ EXAMPLES = {"text": "/data/books", "jsonl": "/data/notes.jsonl", "npz": "/data/d
             "parquet": "/data/rows", "images": "/data/photos"}  # fmt: skip
 
 
-@page(methods=("GET", "POST"))
+@page(get=SIGNED_IN, post=thing(Permission.DATASETS_EDIT))
 def add(request: HttpRequest) -> HttpResponse:
     projects = list(projects_with(request.user, Permission.DATASETS_EDIT).values_list("name", flat=True))
     clusters = list(visible_clusters(request.user).values_list("name", flat=True))

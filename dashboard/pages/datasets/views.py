@@ -24,6 +24,7 @@ from runs.rights.access import (
     visible_jobs,
     visible_runs,
 )
+from runs.rights.access.operations import lists, thing
 
 LIMIT = 200
 NUM_RUNS = 10
@@ -31,7 +32,7 @@ USED = "spec__task__data__dataset"
 ADD_COMMAND = "trainyard dataset add trees --source csv --location /data/trees.csv --target kind"
 
 
-@page()
+@page(get=lists(Permission.DATASETS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").strip()[:200]
     found = visible_datasets(request.user)
@@ -53,9 +54,9 @@ def table(request: HttpRequest) -> HttpResponse:
     return show(request, "datasets/table.html", context, fragments={"table": "datasets/_table.html"})
 
 
-@page()
+@page(get=thing(Permission.DATASETS_READ))
 def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
-    chosen = get_dataset(request.user, dataset_id)
+    chosen = get_dataset(request, dataset_id)
     runs = _runs(request.user, chosen)
     context = {
         "dataset": chosen,
@@ -73,16 +74,16 @@ def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
     return show(request, "datasets/dataset.html", context, fragments={"dataset": "datasets/_dataset.html"})
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.DATASETS_EDIT))
 def check(request: HttpRequest, dataset_id: str) -> HttpResponse:
-    chosen = actions.check_dataset(actor=person(request), dataset=get_dataset(request.user, dataset_id))
+    chosen = actions.check_dataset(actor=person(request), dataset=get_dataset(request, dataset_id))
     to = "" if request.headers.get("X-Requested-With") == "fetch" else reverse("dataset", args=(chosen.pk,))
     return answer(request, f"A node will look at {chosen.name} again.", to=to, home="datasets")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.DATASETS_EDIT))
 def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
-    chosen = get_dataset(request.user, dataset_id)
+    chosen = get_dataset(request, dataset_id)
     actions.delete_dataset(actor=person(request), dataset=chosen)
     return answer(request, f"Deleted dataset {chosen.name}.", to=reverse("datasets"))
 

@@ -21,6 +21,7 @@ from runs.actions import submit_run
 from runs.models import Cluster, Run, User
 from runs.models.ordered import first_rows_together, is_none, one_of
 from runs.rights.access import Permission, Someone, projects_with, visible_runs
+from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.status import FINAL, LIVE, PLACED, Status
 
 MAX_RUNNING = 12
@@ -34,7 +35,7 @@ MAX_ENDLESS = 5  # of those that were logged elsewhere: nobody knows whether the
 EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
 
 
-@page()
+@page(get=SIGNED_IN)
 def home(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     runs = visible_runs(request.user).filter(archived_at=None)
@@ -88,7 +89,7 @@ def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: dateti
     return [[made[run.pk] for run in part] for part in lists]
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_LAUNCH))
 def launch_example(request: HttpRequest) -> HttpResponse:
     user = request.user
     assert isinstance(user, User)

@@ -42,6 +42,7 @@ from runs.rights.access import (
     visible_datasets,
     visible_projects,
 )
+from runs.rights.access.operations import SIGNED_IN, thing
 from runs.sweeps.actions import start_sweep
 from trainyard import bundle
 from trainyard.bundle import MAX_BYTES, BundleError
@@ -64,7 +65,7 @@ class Prospect(TypedDict):
     found_problems: dict[str, str]  # by the path of the field
 
 
-@page(methods=("GET", "POST"))
+@page(get=SIGNED_IN, post=thing(Permission.RUNS_LAUNCH))
 def launch(request: HttpRequest) -> HttpResponse:
     """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong.
 
@@ -92,14 +93,14 @@ def launch(request: HttpRequest) -> HttpResponse:
     return _show(request, source, typed, sweep, problems, status=422)
 
 
-@page(methods=("POST",))
+@page(post=SIGNED_IN)
 def preview(request: HttpRequest) -> HttpResponse:
     """The right column for what the form holds now; nothing is written."""
     context = _prospect(request, typed_in(request.POST), sweep_form.typed_in(request.POST))
     return show(request, "launch/_aside.html", context)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_LAUNCH))
 def upload_code(request: HttpRequest) -> HttpResponse:
     """Keep a folder's files as a bundle of the project, and say what it is called."""
     project = get_project(request.user, request.POST.get("project", ""), Permission.RUNS_LAUNCH)

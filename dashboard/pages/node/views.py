@@ -25,7 +25,8 @@ from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import spare_sentence
 from runs.records.metrics.node_health import node_history
-from runs.rights.access import can_manage_cluster, get_node, visible_runs
+from runs.rights.access import Permission, can_manage_cluster, get_node, visible_runs
+from runs.rights.access.operations import machine
 from runs.serving.node_troubles import sentences_of
 from runs.values.checks import Check
 from trainyard.contract.machines import Cpu, GpuHealth, Health, HealthSample
@@ -51,9 +52,9 @@ VERBS = {
 }
 
 
-@page()
+@page(get=machine(Permission.CLUSTERS_READ))
 def node(request: HttpRequest, node_id: str) -> HttpResponse:
-    found = get_node(request.user, node_id)
+    found = get_node(request, node_id)
     now = timezone.now()
     seconds = next((span for _, span in RANGES if str(span) == request.GET.get("range")), RANGES[0][1])
     history = node_history(found.pk, since=now.timestamp() - seconds, until=now.timestamp())
@@ -76,21 +77,21 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     return show(request, "nodes/node.html", context, fragments={"node": "nodes/_node.html"})
 
 
-@page(methods=("POST",))
+@page(post=machine(Permission.CLUSTERS_MANAGE))
 def do(request: HttpRequest, node_id: str, verb: str) -> HttpResponse:
     if verb not in VERBS:
         raise Http404(f"nodes have no verb {verb!r}")
     chosen = VERBS[verb]
-    found = get_node(request.user, node_id, manage=True)
+    found = get_node(request, node_id)
     chosen.action(actor=person(request), node=found)
     undo = reverse("do-node", args=(found.name, chosen.undo)) if chosen.undo else ""
     to = reverse("clusters") if chosen.leads_away else ""
     return answer(request, chosen.sentence.format(name=found.name), undo=undo, to=to, home="clusters")
 
 
-@page(methods=("POST",))
+@page(post=machine(Permission.CLUSTERS_MANAGE))
 def slots(request: HttpRequest, node_id: str) -> HttpResponse:
-    found = get_node(request.user, node_id, manage=True)
+    found = get_node(request, node_id)
     given = request.POST.get("slots", "").strip()
     wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else 0
     try:

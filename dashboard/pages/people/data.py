@@ -17,6 +17,7 @@ from runs.models import Project, StoredData
 from runs.privacy.kinds import REMOVABLE, WORDS, Kind, days_kept
 from runs.privacy.quota import in_words
 from runs.rights.access import NotFound, Permission, get_project, is_administrator, permissions_in
+from runs.rights.access.operations import HIDDEN_ADMINISTRATOR, thing
 from runs.rights.secrets.storage_keys import newest_number
 from runs.values.refused import Refused
 
@@ -47,15 +48,15 @@ class KeptKind(NamedTuple):
     problem: str
 
 
-@page()
+@page(get=thing(Permission.PROJECTS_READ))
 def data(request: HttpRequest, project_id: str) -> HttpResponse:
-    return _show(request, get_project(request.user, project_id))
+    return _show(request, get_project(request, project_id))
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.PRIVACY_MANAGE))
 def retention(request: HttpRequest, project_id: str) -> HttpResponse:
     """Show what would go; save when that is what was pressed."""
-    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     typed = {str(kind): request.POST.get(f"days-{kind}", "").strip() for kind in REMOVABLE}
     try:
         days = _days(typed)
@@ -70,9 +71,9 @@ def retention(request: HttpRequest, project_id: str) -> HttpResponse:
     return _show(request, project, typed=typed, removals=shown, is_preview=True)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.PRIVACY_MANAGE))
 def regions(request: HttpRequest, project_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     try:
         actions.set_regions(actor=person(request), project=project, regions=request.POST.getlist("region"))
     except ValidationError as error:
@@ -83,10 +84,10 @@ def regions(request: HttpRequest, project_id: str) -> HttpResponse:
     return redirect("project-data", project.pk)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.PRIVACY_MANAGE))
 def encryption(request: HttpRequest, project_id: str) -> HttpResponse:
     """Switch it on or off, make a new key, or destroy all keys, by the button that was pressed."""
-    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     user, what = person(request), request.POST.get("what", "")
     try:
         if what in ("on", "off"):
@@ -102,14 +103,14 @@ def encryption(request: HttpRequest, project_id: str) -> HttpResponse:
     return redirect("project-data", project.pk)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.PRIVACY_MANAGE))
 def measure(request: HttpRequest, project_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     actions.measure_storage(actor=person(request), project=project)
     return redirect("project-data", project.pk)
 
 
-@page(methods=("POST",))
+@page(post=HIDDEN_ADMINISTRATOR)
 def quota(request: HttpRequest, project_id: str) -> HttpResponse:
     project = get_project(request.user, project_id)
     if not is_administrator(request.user):

@@ -11,14 +11,15 @@ from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
 from runs.models import GitKey
-from runs.rights.access import get_project
+from runs.rights.access import Permission, get_project
+from runs.rights.access.operations import thing
 
 SHOWN = ("kind", "place", "user", "host_keys")  # of what was typed: never the secret
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.GIT_KEYS_MANAGE))
 def add(request: HttpRequest, project_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     typed = {name: request.POST.get(name, "").strip() for name in SHOWN}
     kind = GitKey.Kind.SSH if typed["kind"] == GitKey.Kind.SSH else GitKey.Kind.TOKEN
     try:
@@ -39,8 +40,8 @@ def add(request: HttpRequest, project_id: str) -> HttpResponse:
     return redirect(f"{reverse('people')}?project={project.name}")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.GIT_KEYS_MANAGE))
 def delete(request: HttpRequest, project_id: str, key_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     actions.delete_git_key(actor=person(request), project=project, key_id=key_id)
     return answer(request, "Deleted the Git key.", home="people")

@@ -15,9 +15,10 @@ from dashboard.pages.shared.frame import page, problems_of, show
 from runs.actions import Refused, accept_invitation
 from runs.models import User
 from runs.rights.access import NotFound, get_invitation
+from runs.rights.access.operations import PUBLIC
 
 
-@page(methods=("GET", "POST"), public=True)
+@page(get=PUBLIC, post=PUBLIC)
 @sensitive_variables("secret")
 @sensitive_post_parameters("password")
 def accept(request: HttpRequest, secret: str) -> HttpResponse:

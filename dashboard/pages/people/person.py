@@ -11,14 +11,15 @@ from dashboard.pages.shared.frame import person as who_asks
 from runs import actions
 from runs.models import PersonalExport, User
 from runs.rights.access import NotFound, is_administrator
+from runs.rights.access.operations import HIDDEN_ADMINISTRATOR
 
 
-@page()
+@page(get=HIDDEN_ADMINISTRATOR)
 def person(request: HttpRequest, person_id: int) -> HttpResponse:
     return _show(request, _found(request, person_id))
 
 
-@page(methods=("POST",))
+@page(post=HIDDEN_ADMINISTRATOR)
 def export(request: HttpRequest, person_id: int) -> HttpResponse:
     found = _found(request, person_id)
     actions.request_export(actor=who_asks(request), user=found)
@@ -26,7 +27,7 @@ def export(request: HttpRequest, person_id: int) -> HttpResponse:
     return redirect("person", person_id)
 
 
-@page(methods=("POST",))
+@page(post=HIDDEN_ADMINISTRATOR)
 def erase(request: HttpRequest, person_id: int) -> HttpResponse:
     found = _found(request, person_id)
     try:

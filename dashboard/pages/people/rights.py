@@ -14,6 +14,7 @@ from dashboard.rules.render import COLUMNS
 from runs import actions
 from runs.models import Role, User
 from runs.rights.access import MEANINGS, NotFound, Permission, describe_roles, get_project, visible_projects
+from runs.rights.access.operations import SIGNED_IN, thing
 
 
 class Line(NamedTuple):
@@ -23,7 +24,7 @@ class Line(NamedTuple):
     marks: list[bool]  # in the order of the columns
 
 
-@page()
+@page(get=SIGNED_IN)
 def who_may_what(request: HttpRequest) -> HttpResponse:
     lines = [Line(one, [caller in holders(one) for caller in COLUMNS]) for one in Permission]
     mine = [(project, describe_roles(person(request), project)) for project in visible_projects(request.user)]
@@ -32,9 +33,9 @@ def who_may_what(request: HttpRequest) -> HttpResponse:
     return show(request, "people/who_may_what.html", context)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.MEMBERS_MANAGE))
 def give_group_role(request: HttpRequest, project_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.MEMBERS_MANAGE)
+    project = get_project(request, project_id)
     name = request.POST.get("group", "").strip()
     group = actions.group_named(name)
     role = role_of_form(request)
@@ -42,18 +43,18 @@ def give_group_role(request: HttpRequest, project_id: str) -> HttpResponse:
     return answer(request, f"Everybody in {group.name} is now {role.label.lower()} of {project.name}.", home="people")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.MEMBERS_MANAGE))
 def take_group_role(request: HttpRequest, project_id: str, group_id: int) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.MEMBERS_MANAGE)
+    project = get_project(request, project_id)
     group = actions.group_named(str(group_id))
     actions.take_group_role(actor=person(request), group=group, project=project)
     return answer(request, f"Group {group.name} has no role in {project.name} any more.", home="people")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.ROLES_MANAGE))
 def save_role(request: HttpRequest, project_id: str) -> HttpResponse:
     """Make a role of the project, or change the one of that name."""
-    project = get_project(request.user, project_id, Permission.ROLES_MANAGE)
+    project = get_project(request, project_id)
     name, chosen = request.POST.get("name", "").strip(), request.POST.getlist("permission")
     role = project.custom_roles.filter(name=name).first()
     try:
@@ -67,18 +68,18 @@ def save_role(request: HttpRequest, project_id: str) -> HttpResponse:
     return answer(request, f"Saved the role {saved.name} of {project.name}.", home="people")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.ROLES_MANAGE))
 def delete_role(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.ROLES_MANAGE)
+    project = get_project(request, project_id)
     role = actions.custom_role_of(project, name)
     actions.delete_custom_role(actor=person(request), role=role)
     return answer(request, f"Deleted the role {name}: whoever had it keeps their other one.", home="people")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.TOKENS_MANAGE))
 def new_account(request: HttpRequest, project_id: str) -> HttpResponse:
     """Make a service account with a token, and show the token's secret, this once."""
-    project = get_project(request.user, project_id, Permission.TOKENS_MANAGE)
+    project = get_project(request, project_id)
     name = request.POST.get("name", "").strip()
     try:
         account = actions.create_service_account(
@@ -90,15 +91,15 @@ def new_account(request: HttpRequest, project_id: str) -> HttpResponse:
     return _with_token(request, project_id, account)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.TOKENS_MANAGE))
 def account_token(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.TOKENS_MANAGE)
+    project = get_project(request, project_id)
     return _with_token(request, project_id, _account(project.pk, user_id))
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.TOKENS_MANAGE))
 def close_account(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
-    project = get_project(request.user, project_id, Permission.TOKENS_MANAGE)
+    project = get_project(request, project_id)
     account = _account(project.pk, user_id)
     actions.close_service_account(actor=person(request), account=account)
     return answer(request, f"{account} is closed: its tokens open nothing any more.", home="people")

@@ -15,13 +15,14 @@ from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
 from runs.models import Secret
-from runs.rights.access import get_project
+from runs.rights.access import Permission, get_project
+from runs.rights.access.operations import own, thing
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SECRETS_WRITE))
 @sensitive_post_parameters("value")
 def put(request: HttpRequest, project_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     name = request.POST.get("name", "").strip()
     try:
         actions.set_secret(actor=person(request), project=project, name=name, value=_value(request))
@@ -33,20 +34,20 @@ def put(request: HttpRequest, project_id: str) -> HttpResponse:
     return redirect(f"{reverse('people')}?project={project.name}")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SECRETS_WRITE))
 def delete(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     actions.delete_secret(actor=person(request), project=project, name=name)
     return answer(request, f"Deleted the secret {name}.", home="people")
 
 
-@page()
-def own(request: HttpRequest) -> HttpResponse:
+@page(get=own(Permission.SECRETS_READ))
+def own_secrets(request: HttpRequest) -> HttpResponse:
     """One's own secrets."""
     return show(request, "account/secrets.html", _own(request), fragments={"secrets": "people/_secrets.html"})
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.SECRETS_WRITE))
 @sensitive_post_parameters("value")
 def put_own(request: HttpRequest) -> HttpResponse:
     name = request.POST.get("name", "").strip()
@@ -61,7 +62,7 @@ def put_own(request: HttpRequest) -> HttpResponse:
     return redirect("own-secrets")
 
 
-@page(methods=("POST",))
+@page(post=own(Permission.SECRETS_WRITE))
 def delete_own(request: HttpRequest, name: str) -> HttpResponse:
     actions.delete_secret(actor=person(request), name=name)
     return answer(request, f"Deleted the secret {name}.", home="own-secrets")

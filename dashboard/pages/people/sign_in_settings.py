@@ -11,19 +11,20 @@ from dashboard.pages.shared.frame import answer, is_script, page, person, show
 from runs.models import Identity, Role
 from runs.people.identity.second_factor import ask_from
 from runs.people.scim.tokens import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
-from runs.rights.access import NotFound, get_project, require_administrator
+from runs.rights.access import NotFound, Permission, get_project, require_administrator
+from runs.rights.access.operations import ADMINISTRATOR, HIDDEN_ADMINISTRATOR, thing
 
 FRAGMENTS = {"scim": "people/_scim.html"}
 NEEDS = {"": "nobody", "staff": "staff and administrators", "everybody": "everybody"}
 
 
-@page()
+@page(get=ADMINISTRATOR)
 def sign_in_settings(request: HttpRequest) -> HttpResponse:
     require_administrator(person(request))
     return _show(request)
 
 
-@page(methods=("POST",))
+@page(post=ADMINISTRATOR)
 def new_scim_token(request: HttpRequest) -> HttpResponse:
     """Make a token and show its secret, this once."""
     user = person(request)
@@ -35,16 +36,16 @@ def new_scim_token(request: HttpRequest) -> HttpResponse:
     return _show(request, secret=secret, made_for=provider.name)
 
 
-@page(methods=("POST",))
+@page(post=HIDDEN_ADMINISTRATOR)
 def revoke_scim_token(request: HttpRequest, token_id: str) -> HttpResponse:
     revoke_provisioning_token(actor=person(request), token_id=token_id)
     return answer(request, "Revoked the SCIM token.", home="sign-in-settings")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.OWNERS_MANAGE))
 def ask_second_factor(request: HttpRequest, project_id: str) -> HttpResponse:
     """Who of a project needs a second factor."""
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     role = request.POST.get("second_factor_from", "")
     ask_from(actor=person(request), project=project, role=role)
     label = f"Who is {Role(role).label.lower()} or more" if role else "Nobody"

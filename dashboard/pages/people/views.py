@@ -46,6 +46,7 @@ from runs.rights.access import (
     require_project_maker,
     visible_projects,
 )
+from runs.rights.access.operations import lists, site, thing
 
 COLUMNS = ("role", "custom_role_id", "user_id", "user__username", "user__first_name", "user__last_name", "user__email",
            "user__service_of_id")  # fmt: skip
@@ -63,7 +64,7 @@ FRAGMENTS = {
 }
 
 
-@page()
+@page(get=lists(Permission.MEMBERS_READ))
 def people(request: HttpRequest) -> HttpResponse:
     projects = list(visible_projects(request.user))
     asked = request.GET.get("project", "")
@@ -73,10 +74,10 @@ def people(request: HttpRequest) -> HttpResponse:
     return show(request, "people/people.html", {**around(request, project), "projects": projects}, fragments=FRAGMENTS)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.MEMBERS_MANAGE))
 def invite(request: HttpRequest, project_id: str) -> HttpResponse:
     """Make an invitation and show its link, this once."""
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     email = request.POST.get("email", "").strip()
     typed = {"email": email, "role": request.POST.get("role", "")}
     try:
@@ -90,16 +91,16 @@ def invite(request: HttpRequest, project_id: str) -> HttpResponse:
     return show(request, "people/people.html", context, fragments=FRAGMENTS)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.MEMBERS_MANAGE))
 def withdraw(request: HttpRequest, project_id: str, invitation_id: str) -> HttpResponse:
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     actions.withdraw_invitation(actor=person(request), project=project, invitation_id=invitation_id)
     return answer(request, "Withdrew the invitation: its link opens nothing any more.", home="people")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.MEMBERS_MANAGE))
 def change_role(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
-    project = get_project(request.user, project_id)
+    project = get_project(request, project_id)
     member = _member(project, user_id)
     role = role_of_form(request)
     name = request.POST.get("custom_role", "")
@@ -108,7 +109,7 @@ def change_role(request: HttpRequest, project_id: str, user_id: int) -> HttpResp
     return answer(request, f"{member} is now {role.label.lower()} of {project.name}.", home="people")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.MEMBERS_MANAGE))
 def remove(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
     project = get_project(request.user, project_id)
     member = _member(project, user_id)
@@ -117,7 +118,7 @@ def remove(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
     return answer(request, f"{member} is no longer in {project.name}.", to=to, home="people")
 
 
-@page(methods=("GET", "POST"))
+@page(get=site(Permission.PROJECTS_CREATE), post=site(Permission.PROJECTS_CREATE))
 def new_project(request: HttpRequest) -> HttpResponse:
     require_project_maker(request.user)
     name, problems = request.POST.get("name", "").strip(), {}

@@ -11,13 +11,14 @@ from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
 from runs.models import Run
 from runs.rights.access import Permission, get_run, why_not_enter
+from runs.rights.access.operations import thing
 from runs.values.refused import Refused
 
 TENSORBOARD_PORT = 6006
 LIMITS = (("rank", 999_999), ("port", MAX_PORT))
 
 
-@page(methods=("GET", "POST"))
+@page(get=thing(Permission.RUNS_READ), post=thing(Permission.RUNS_ENTER))
 def apps(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.method == "POST":
         return _open(request, run_id)

@@ -15,7 +15,8 @@ from runs.models import Run
 from runs.presenting.checkpoints import CheckpointDocument, documents, memory_sentence
 from runs.records.checkpoints.reports import OFF
 from runs.records.metrics.models import Checkpoint, CheckpointUse
-from runs.rights.access import Someone, get_run, visible_runs
+from runs.rights.access import Permission, Someone, get_run, visible_runs
+from runs.rights.access.operations import thing
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
@@ -39,9 +40,9 @@ class Kept(NamedTuple):
     launch_url: str  # where a launch from here begins; empty where none can
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     rows = Checkpoint.objects.filter(run_id=run.pk)
     kept = _kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN]))
     missing = [one.doc for one in kept if one.doc["state"] == "missing"]

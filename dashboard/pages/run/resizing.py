@@ -13,6 +13,7 @@ from runs import actions
 from runs.models import Attempt, Run
 from runs.records.metrics.models import Series
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import thing
 
 AUTO = "auto"
 WIDTH, HEIGHT = 600.0, 48.0  # of the drawing
@@ -83,9 +84,9 @@ def _stretch(
     )
 
 
-@page(methods=("GET", "POST"))
+@page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))
 def resize(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     chosen = request.POST.get("nodes")
     if chosen is None:
         attempt = run.live_attempt()

@@ -12,6 +12,7 @@ from runs.life.rewinding import skipped_for
 from runs.models import Attempt, Run
 from runs.records.checkpoints import read as checkpoints
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import thing
 from trainyard.spec import Problem, SpecError
 
 
@@ -32,9 +33,9 @@ def alarm_note(attempt: Attempt | None) -> AlarmNote | None:
     return AlarmNote(alarms[-1].sentence, len(alarms) - 1, first, last)
 
 
-@page(methods=("GET", "POST"))
+@page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))
 def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     if "to" not in request.POST:
         context = {"run": run, **_suggested(run)}
         return show(request, "runs/rewind.html", context, fragments={"dialog": "runs/_rewind.html"})

@@ -13,6 +13,7 @@ from runs.life.stopping import what_ranks_do
 from runs.life.watching.words import slow_sentences
 from runs.models import Attempt, Run
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import thing
 
 
 class SlowNote(NamedTuple):
@@ -36,9 +37,9 @@ def exclude_words(run: Run, attempt: Attempt | None) -> str:
     return f"At first {what_ranks_do(run, attempt)}. Then the run goes on from it, on other nodes."
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_LAUNCH))
 def exclude_node(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     node = request.POST.get("node", "")
     actions.exclude_node(actor=person(request), run=run, node=node)
     return answer(request, f"{run.name} goes on without {node}: its ranks save first.")

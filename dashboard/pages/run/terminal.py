@@ -7,12 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
 from runs.models import Run
-from runs.rights.access import get_run, why_not_enter
+from runs.rights.access import Permission, get_run, why_not_enter
+from runs.rights.access.operations import thing
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def terminal(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     found = ranks(run)
     context = {
         **around(request, run, "terminal"),

@@ -8,14 +8,15 @@ from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from runs import actions
 from runs.actions.tracing import MAX_STEPS, Ranks, in_words
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import thing
 from trainyard.spec import Problem, SpecError
 
 STEPS = 3
 
 
-@page(methods=("GET", "POST"))
+@page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))
 def trace(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     if "steps" not in request.POST:
         attempt = run.live_attempt()
         context = {"run": run, "steps": STEPS, "max_steps": MAX_STEPS, "world": attempt.world_size if attempt else 1}

@@ -32,6 +32,7 @@ from runs.records.files import outputs
 from runs.records.metrics import progress
 from runs.records.time_use.sums import times_shown
 from runs.rights.access import Permission, can, get_run
+from runs.rights.access.operations import thing
 from runs.rights.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
 from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
@@ -58,16 +59,16 @@ run.log({"weights/head": trainyard.Histogram(model.head.weight)}, step=step)
 run.log({"answers": trainyard.Table(["prompt", "answer"], rows)}, step=step)"""
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def charts(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     context = {**around(request, run, "charts"), **charts_context(person(request), [run])}
     return show(request, "runs/charts.html", context, fragments=HEADER)
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     context = {
         **around(request, run, "ranks"),
         "attempts": ranks_table.attempts(run),
@@ -77,10 +78,10 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def plan(request: HttpRequest, run_id: str) -> HttpResponse:
     """What was predicted and what was measured; of a benchmark, what it found."""
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     is_benchmark = _is_benchmark(run)
     context = {
         **around(request, run, "plan"),
@@ -92,9 +93,9 @@ def plan(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/plan.html", context, fragments={**HEADER, "plan": "runs/_plan.html"})
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def logs(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     context = {
         **around(request, run, "logs"),
         "attempts": list(run.attempts.order_by("number").values("fence", "number")),
@@ -104,16 +105,16 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/logs.html", context, fragments=HEADER)
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def media(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE}
     return show(request, "runs/media.html", context, fragments=HEADER)
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def files(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     found = listed(run)
     has_traces = any(is_trace(one) for one in found)
     context = {
@@ -126,17 +127,17 @@ def files(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/files.html", context, fragments={**HEADER, "files": "runs/_files.html"})
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def spec(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     text = yaml.safe_dump(run.spec, sort_keys=False, allow_unicode=True, width=100)
     context = {**around(request, run, "spec"), "yaml": text, "code_view": code_view(run), "secret_uses": uses_of(run)}
     return show(request, "runs/spec.html", context, fragments=HEADER)
 
 
-@page()
+@page(get=thing(Permission.RUNS_READ))
 def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
-    run = get_run(request.user, run_id)
+    run = get_run(request, run_id)
     time = times_shown([run], timezone.now()).get(run.pk)
     context = {
         **around(request, run, "timeline"),

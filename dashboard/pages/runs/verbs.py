@@ -12,7 +12,8 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import answer, page
 from runs import actions
 from runs.models import Run, User
-from runs.rights.access import Forbidden, NotFound, get_run
+from runs.rights.access import Forbidden, NotFound, Permission, get_run
+from runs.rights.access.operations import thing
 
 
 class Verb(NamedTuple):
@@ -42,10 +43,10 @@ VERBS = {
 }
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_STOP))
 def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
     chosen = find(verb)
-    run = get_run(request.user, run_id)
+    run = get_run(request.user, run_id)  # the action asks for what it does: verbs differ in it
     result = chosen.action(actor=request.user, run=run)
     undo = reverse("do", args=(run_id, chosen.undo)) if chosen.undo else ""
     to = ""
@@ -56,7 +57,7 @@ def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
     return answer(request, chosen.sentence.format(name=run.name), undo=undo, to=to)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_STOP))
 def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     """The selected runs (fields ``run``), one by one: what is refused is named, the rest is done. A selection may be
     old: a run of it that is gone, or not this person's to change, keeps nobody from the others."""
@@ -76,12 +77,12 @@ def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     return answer(request, f"{words} {refused[0]}" if refused else words)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.RUNS_ANNOTATE))
 def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
     """Save the tags (with commas between them) and the notes."""
     user = request.user
     assert isinstance(user, User)
-    run = get_run(user, run_id)
+    run = get_run(request, run_id)
     actions.tag_run(actor=user, run=run, tags=request.POST.get("tags", "").split(","))
     actions.note_run(actor=user, run=run, notes=request.POST.get("notes", ""))
     return answer(request, f"Saved the tags and notes of {run.name}.")

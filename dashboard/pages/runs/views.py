@@ -27,6 +27,7 @@ from runs.models import Run
 from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of, trials_among
 from runs.presenting.runs import run_documents
 from runs.rights.access import Permission, projects_with
+from runs.rights.access.operations import lists
 
 MAX_RUNS = 5000
 MAX_FIELDS = 2000  # of all specs together; a spreadsheet has 16,384 columns
@@ -67,7 +68,7 @@ class View(NamedTuple):
     is_current: bool
 
 
-@page()
+@page(get=lists(Permission.RUNS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
     try:
@@ -100,7 +101,7 @@ def table(request: HttpRequest) -> HttpResponse:
     return show(request, "runs/table.html", context, fragments={"table": "runs/_table.html"})
 
 
-@page()
+@page(get=lists(Permission.RUNS_READ))
 def export(request: HttpRequest) -> HttpResponse:
     """The runs that the table shows, on all its pages, as CSV."""
     asked = _asked(request)

@@ -25,7 +25,8 @@ from runs.actions import Refused
 from runs.models import User
 from runs.presenting import server_state
 from runs.presenting.audit_rows import can_read_audit
-from runs.rights.access import Forbidden, NotFound, ProofNeeded
+from runs.rights.access import Forbidden, NotFound, ProofNeeded, admit
+from runs.rights.access.operations import Kind, Rule
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)
@@ -43,17 +44,23 @@ AUDIT_LINK = {"url_name": "audit", "icon": "admin", "label": "Audit"}
 ADMIN_LINK = {"url_name": "admin:index", "icon": "admin", "label": "Admin"}
 
 
-def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callable[[View], View]:
-    """Let signed-in people (everybody when ``public``) call the view with ``methods``; answer its refusals."""
+def page(**rules: Rule) -> Callable[[View], View]:
+    """Declare what the view asks of whoever calls it by each method, such as ``post=thing(Permission.RUNS_STOP)``: no
+    other method is taken. Answer its refusals."""
+    by_method = {method.upper(): rule for method, rule in rules.items()}
+    is_public = any(rule.kind == Kind.PUBLIC or rule.by_view for rule in by_method.values())
 
     def decorate(view: View) -> View:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not public and not request.user.is_authenticated:
+            if not is_public and not request.user.is_authenticated:
                 return to_sign_in(request)
-            if request.method not in (*methods, "HEAD"):
-                return HttpResponseNotAllowed(methods)
+            rule = by_method.get("GET" if request.method == "HEAD" else str(request.method))
+            if rule is None:
+                return HttpResponseNotAllowed(by_method)
             try:
+                if not rule.by_view:
+                    admit(request, rule)
                 return view(request, *args, **kwargs)
             except NotFound as error:
                 return refusal(request, 404, str(error) or "There is nothing here, or nothing that you may see.")
@@ -73,8 +80,7 @@ def page(*, methods: tuple[str, ...] = ("GET",), public: bool = False) -> Callab
             except SpecError as error:  # a spec that fitted when it was written, and fits the cluster no more
                 return refusal(request, 422, f"This cannot run: {error}.")
 
-        guarded.admits = "anybody" if public else "signed in"  # type: ignore[attr-defined]
-        guarded.methods = methods  # type: ignore[attr-defined]
+        guarded.rules = by_method  # type: ignore[attr-defined]  # for the table of routes
         return guarded
 
     return decorate

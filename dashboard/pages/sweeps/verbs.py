@@ -14,6 +14,7 @@ from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
 from runs.models import Sweep
 from runs.rights.access import Permission, get_sweep
+from runs.rights.access.operations import thing
 from runs.sweeps import actions
 from runs.sweeps.analysis.trials import SpaceField, fields_of, text_of
 from runs.sweeps.population_rows import replay_trial
@@ -50,58 +51,58 @@ class TrialField(NamedTuple):
     problem: str
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SWEEPS_STOP))
 def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
     if verb not in VERBS:
         raise Http404(f"sweeps have no verb {verb!r}")
-    chosen, sweep = VERBS[verb], get_sweep(request.user, sweep_id, Permission.SWEEPS_STOP)
+    chosen, sweep = VERBS[verb], get_sweep(request, sweep_id)
     chosen.action(actor=person(request), sweep=sweep)
     return answer(request, chosen.sentence.format(name=sweep.name), home="sweeps")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SWEEPS_LAUNCH))
 def promote(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Let a trial that was stopped early go on from its checkpoint."""
-    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     actions.promote_trial(actor=person(request), sweep=sweep, number=number)
     return answer(request, f"Trial {number} goes on from its checkpoint, to its end.", home="sweeps")
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SWEEPS_DELETE))
 def delete(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Forget the sweep and its trials; their runs stay."""
-    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_DELETE)
+    sweep = get_sweep(request, sweep_id)
     actions.delete_sweep(actor=person(request), sweep=sweep)
     return answer(request, f"Deleted sweep {sweep.name}. Its runs are still there.", to=reverse("sweeps"))
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SWEEPS_LAUNCH))
 def launch_best(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Launch the best trial's values again, as runs of their own, and lead to their comparison."""
-    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     if sweep.best is None:
         return refusal(request, 409, f"No trial of {sweep.name} is complete, so none is the best.")
     return _launch_again(request, sweep, sweep.best.number)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SWEEPS_LAUNCH))
 def launch_trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """The same of any trial."""
-    return _launch_again(request, get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH), number)
+    return _launch_again(request, get_sweep(request, sweep_id), number)
 
 
-@page(methods=("POST",))
+@page(post=thing(Permission.SWEEPS_LAUNCH))
 def replay(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Launch what led to a trial of a population as one run, and lead to it."""
-    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     run = replay_trial(actor=person(request), sweep=sweep, number=number)
     return answer(request, f"Launched what led to trial {number} as one run.", to=reverse("run", args=(run.pk,)))
 
 
-@page(methods=("GET", "POST"))
+@page(get=thing(Permission.SWEEPS_LAUNCH), post=thing(Permission.SWEEPS_LAUNCH))
 def add(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Add a trial with values that a person chose; the dialog starts with those of the best one."""
-    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     problems: list[Problem] = []
     if "add" in request.POST:
         try:
@@ -114,10 +115,10 @@ def add(request: HttpRequest, sweep_id: str) -> HttpResponse:
     return show(request, "sweeps/add.html", context, fragments=ADD, status=status)
 
 
-@page(methods=("GET", "POST"))
+@page(get=thing(Permission.SWEEPS_LAUNCH), post=thing(Permission.SWEEPS_LAUNCH))
 def widen(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """Change the ranges and choices of the space; the search goes on with what it has learnt."""
-    sweep = get_sweep(request.user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     entries, problems = entries_of(sweep.spec["space"]), list[Problem]()
     if "widen" in request.POST:
         space, entries = space_in(request.POST)

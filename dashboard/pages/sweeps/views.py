@@ -27,6 +27,7 @@ from runs.api import paging
 from runs.api.sweeping.figures import importance_of
 from runs.models import Placement, Run, Sweep
 from runs.rights.access import NotFound, Permission, can, get_sweep, projects_with
+from runs.rights.access.operations import lists, thing
 from runs.sweeps.analysis.contour import contour
 from runs.sweeps.analysis.slots import Occupation
 from runs.sweeps.analysis.trials import COMPLETE, fields_of
@@ -56,7 +57,7 @@ class Line(NamedTuple):
 FRAGMENTS = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html", "lineage": "sweeps/_lineage.html"}
 
 
-@page()
+@page(get=lists(Permission.SWEEPS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     words, cursor = request.GET.get("q", "").strip()[:200], request.GET.get("cursor", "")[:200]
     try:
@@ -75,9 +76,9 @@ def table(request: HttpRequest) -> HttpResponse:
     return show(request, "sweeps/table.html", context, fragments={"table": "sweeps/_table.html"})
 
 
-@page()
+@page(get=thing(Permission.SWEEPS_READ))
 def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
-    chosen = get_sweep(request.user, sweep_id)
+    chosen = get_sweep(request, sweep_id)
     fragment = request.GET.get("fragment", "")
     wanted = {fragment} if fragment in FRAGMENTS else {*FRAGMENTS}
     context: dict[str, object] = {"sweep": chosen}
@@ -92,19 +93,19 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     return show(request, "sweeps/sweep.html", context, fragments=FRAGMENTS)
 
 
-@page()
+@page(get=thing(Permission.SWEEPS_READ))
 def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """The columns that the charts draw."""
-    found = columns_json(get_sweep(request.user, sweep_id), timezone.now())
+    found = columns_json(get_sweep(request, sweep_id), timezone.now())
     answer = HttpResponse(found, content_type="application/json")
     answer["Cache-Control"] = "no-store"
     return answer
 
 
-@page()
+@page(get=thing(Permission.SWEEPS_READ))
 def trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Lead to the run of a trial: a bar of the timeline knows its number alone."""
-    chosen = get_sweep(request.user, sweep_id)
+    chosen = get_sweep(request, sweep_id)
     found = chosen.trials.filter(number=number).first()
     if found is None:
         raise NotFound(f"Sweep {chosen.name} has no trial {number}.")
@@ -113,11 +114,11 @@ def trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     return redirect("run", found.run_id)
 
 
-@page()
+@page(get=thing(Permission.SWEEPS_READ))
 def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """How much each field matters. Where ``isCurrent`` is false, newer figures are being computed; 202 where there are
     none yet."""
-    chosen = get_sweep(request.user, sweep_id)
+    chosen = get_sweep(request, sweep_id)
     found, is_current = importance_of(chosen)
     if found is None:
         answer = _json({"isCurrent": False})
@@ -128,10 +129,10 @@ def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
     return _json({**found._asdict(), "fields": fields, "isCurrent": is_current})
 
 
-@page()
+@page(get=thing(Permission.SWEEPS_READ))
 def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """The objective over the fields ``x`` and ``y``."""
-    chosen = get_sweep(request.user, sweep_id)
+    chosen = get_sweep(request, sweep_id)
     known = {one.path: one for one in fields_of(chosen.parsed.space)}
     across, up = (known.get(request.GET.get(name, "")) for name in ("x", "y"))
     if across is None or up is None or across == up:

@@ -8,11 +8,11 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.models import Cluster, Node, Project, Run, User
@@ -29,9 +29,10 @@ from runs.rights.access import (
     visible_projects,
     visible_runs,
 )
+from runs.rights.access.operations import lists, machine, operation, site
 from runs.values.status import Status
 
-router = Router(tags=["clusters"])
+router = Resource(tags=["clusters"])
 
 
 class RuleIn(Body):
@@ -107,12 +108,14 @@ class JoinTokenOut(Schema):
 
 
 @router.get("/clusters", response=Page[ClusterOut])
+@operation(lists(Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ClusterOut]:
     user = actor(request)
     return page(visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/clusters", response={201: ClusterOut})
+@operation(site(Permission.CLUSTERS_MANAGE))
 def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
     user = actor(request)
     cluster = actions.create_cluster(actor=user, **body.dict())
@@ -120,32 +123,36 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterWithTime)
+@operation(machine(Permission.CLUSTERS_READ))
 def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
     user = actor(request)
-    cluster = get_cluster(user, cluster_id)
+    cluster = get_cluster(request, cluster_id)
     runs = visible_runs(user) if has_scope(user, Permission.RUNS_READ) else Run.objects.none()
     time = time_of_all(runs.filter(cluster=cluster), timezone.now()).as_document()
     return ClusterWithTime(**_clusters(user, [cluster])[0].dict(), time=TimeOut(**time))
 
 
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> ClusterOut:
     user = actor(request)
-    cluster = get_cluster(user, cluster_id, manage=True)
+    cluster = get_cluster(request, cluster_id)
     return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
 
 
 @router.delete("/clusters/{cluster_id}", response={204: None})
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_cluster(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
+    actions.delete_cluster(actor=user, cluster=get_cluster(request, cluster_id))
     return Answer(204, None)
 
 
 @router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
     user = actor(request)
-    token, secret = actions.new_join_token(actor=user, cluster=get_cluster(user, cluster_id, manage=True))
+    token, secret = actions.new_join_token(actor=user, cluster=get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"
     return Answer(
         201,

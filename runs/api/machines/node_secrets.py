@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
 from ninja.errors import HttpError
 
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.auth import Resource
 from runs.api.machines.node_bodies import answer_with, described
 from runs.models import Node
 from runs.rights.access import NotFound
+from runs.rights.access.operations import NODE, operation
 from runs.rights.secrets.delivery import NotPlaced, SecretMissing, give
 from runs.rights.secrets.key_stores import KeyProblem
 from trainyard.contract.calls.secrets import secrets_scope
 from trainyard.contract.locks import lock
 from trainyard.contract.orders import Locked
 
-router = Router(tags=["nodes"])
+router = Resource(tags=["nodes"])
 
 
 @router.post(
     "/node/attempts/{attempt_id}/secrets",
-    auth=NodeAuth(),
     response={200: None},
     openapi_extra=described(None, Locked),
     summary="Fetch an attempt's secrets (nodes only)",
 )
+@operation(NODE)
 def fetch(request: HttpRequest, attempt_id: str) -> HttpResponse:
     node: Node = request.auth  # type: ignore[attr-defined]
     try:

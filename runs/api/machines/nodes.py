@@ -7,13 +7,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
 from redis.exceptions import RedisError
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
@@ -21,11 +21,12 @@ from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.rights import valkey_users
-from runs.rights.access import get_cluster, get_node, visible_nodes
+from runs.rights.access import Permission, get_cluster, get_node, visible_nodes
+from runs.rights.access.operations import PUBLIC, lists, machine, operation
 from runs.serving import certificates
 from trainyard.contract.calls.joining import JoinAnswer, JoinRequest, unpinned
 
-router = Router(tags=["nodes"])
+router = Resource(tags=["nodes"])
 
 
 class NodeEdit(Body):
@@ -67,10 +68,10 @@ class NodeOut(Schema):
 @router.post(
     "/nodes/join",
     response={201: None},
-    auth=None,
     openapi_extra=described(JoinRequest, JoinAnswer, 201),
     summary="Join a cluster with a join token",
 )
+@operation(PUBLIC)
 def join(request: HttpRequest) -> HttpResponse:
     """Needs no user's token: the join token in the body lets one machine in."""
     body = read_body(request, JoinRequest, is_secret=True)
@@ -104,6 +105,7 @@ def join(request: HttpRequest) -> HttpResponse:
 
 
 @router.get("/nodes", response=Page[NodeOut])
+@operation(lists(Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[NodeOut]:
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if query.cluster:
@@ -112,32 +114,37 @@ def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[NodeOut]:
 
 
 @router.get("/nodes/{node_id}", response=NodeOut)
+@operation(machine(Permission.CLUSTERS_READ))
 def show(request: HttpRequest, node_id: str) -> NodeOut:
-    return _nodes([get_node(actor(request), node_id)])[0]
+    return _nodes([get_node(request, node_id)])[0]
 
 
 @router.patch("/nodes/{node_id}", response=NodeOut, summary="Change its slots")
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> NodeOut:
     user = actor(request)
-    return _nodes([actions.set_slots(actor=user, node=get_node(user, node_id, manage=True), slots=body.slots)])[0]
+    return _nodes([actions.set_slots(actor=user, node=get_node(request, node_id), slots=body.slots)])[0]
 
 
 @router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def drain(request: HttpRequest, node_id: str) -> NodeOut:
     user = actor(request)
-    return _nodes([actions.drain_node(actor=user, node=get_node(user, node_id, manage=True))])[0]
+    return _nodes([actions.drain_node(actor=user, node=get_node(request, node_id))])[0]
 
 
 @router.post("/nodes/{node_id}/enable", response=NodeOut, summary="Place on it again")
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def enable(request: HttpRequest, node_id: str) -> NodeOut:
     user = actor(request)
-    return _nodes([actions.enable_node(actor=user, node=get_node(user, node_id, manage=True))])[0]
+    return _nodes([actions.enable_node(actor=user, node=get_node(request, node_id))])[0]
 
 
 @router.delete("/nodes/{node_id}", response={204: None}, summary="Take it off its cluster")
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def remove(request: HttpRequest, node_id: str) -> Answer[None]:
     user = actor(request)
-    actions.remove_node(actor=user, node=get_node(user, node_id, manage=True))
+    actions.remove_node(actor=user, node=get_node(request, node_id))
     return Answer(204, None)
 
 

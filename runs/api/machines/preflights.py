@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.life.preflight.nodes import checked_nodes
 from runs.life.preflight.vetting import checks_together
@@ -18,9 +18,10 @@ from runs.models import Node, Preflight
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_run
+from runs.rights.access.operations import machine, operation, thing
 from runs.values.checks import Check
 
-router = Router(tags=["clusters"])
+router = Resource(tags=["clusters"])
 
 
 class CheckOut(Schema):
@@ -52,40 +53,45 @@ class ChecksOut(Schema):
 
 
 @router.get("/clusters/{cluster_id}/checks", response=ChecksOut, summary="What its nodes report of themselves now")
+@operation(machine(Permission.CLUSTERS_READ))
 def current(request: HttpRequest, cluster_id: str) -> ChecksOut:
-    cluster = get_cluster(actor(request), cluster_id)
+    cluster = get_cluster(request, cluster_id)
     now = contact_time(timezone.now())
     found = checks_together(checked_nodes(Node.objects.present().filter(cluster=cluster), now))
     return ChecksOut(checks=[_check(one) for one in found])
 
 
 @router.post("/clusters/{cluster_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now")
+@operation(machine(Permission.CLUSTERS_USE))
 def check(request: HttpRequest, cluster_id: str) -> Answer[PreflightOut]:
     """The checks are there a few seconds later: see `GET /clusters/{cluster_id}/preflights`."""
     user = actor(request)
-    made = actions.check_cluster(actor=user, cluster=get_cluster(user, cluster_id))
+    made = actions.check_cluster(actor=user, cluster=get_cluster(request, cluster_id))
     return Answer(202, _preflights([made])[0])
 
 
 @router.get("/clusters/{cluster_id}/preflights", response=Page[PreflightOut], summary="Checks that were asked for")
+@operation(machine(Permission.CLUSTERS_READ))
 def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[PreflightOut]:
-    rows = get_cluster(actor(request), cluster_id).preflights.filter(why=Preflight.Why.ASKED)
+    rows = get_cluster(request, cluster_id).preflights.filter(why=Preflight.Why.ASKED)
     rows = rows.select_related("cluster", "attempt", "asked_by")
     return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/runs/{run_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now", tags=["runs"])
+@operation(thing(Permission.CLUSTERS_USE))
 def check_run(request: HttpRequest, run_id: str) -> Answer[PreflightOut]:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
     user = actor(request)
-    made = actions.check_run(actor=user, run=get_run(user, run_id, Permission.CLUSTERS_USE))
+    made = actions.check_run(actor=user, run=get_run(request, run_id))
     return Answer(202, _preflights([made])[0])
 
 
 @router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])
+@operation(thing(Permission.RUNS_READ))
 def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[PreflightOut]:
     """What was known of the nodes of each attempt when it was placed."""
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     rows = Preflight.objects.filter(attempt__run=run).select_related("cluster", "attempt", "asked_by")
     return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.metrics.curves import MAX_RUNS
 from runs.api.metrics.labels import labels_in
@@ -21,9 +21,10 @@ from runs.api.streaming import stream
 from runs.models import Run
 from runs.records.metrics.json_numbers import numbers
 from runs.records.points.read import Curve, raw
-from runs.rights.access import get_run, get_runs
+from runs.rights.access import Permission, get_run, get_runs
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["series"])
+router = Resource(tags=["series"])
 
 TITLES = ("run", "name", "labels", "attempt", "step", "time", "value")
 ROWS_AT_ONCE = 4096
@@ -42,12 +43,14 @@ class ManyCsvQuery(CsvQuery):
 
 
 @router.get("/runs/{run_id}/series.csv", summary="Every point as CSV")
+@operation(thing(Permission.RUNS_READ))
 def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
     right = LastingRight(request, lambda user: get_run(user, run_id))
-    return _answer(request, [get_run(actor(request), run_id)], right, query, run_id)
+    return _answer(request, [get_run(request, run_id)], right, query, run_id)
 
 
 @router.get("/series.csv", summary="Every point of many runs as CSV")
+@operation(thing(Permission.RUNS_READ))
 def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
     right = LastingRight(request, lambda user: get_runs(user, query.run))
     return _answer(request, get_runs(actor(request), query.run), right, query, f"{len(query.run)}-runs")

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource
 from runs.api.lasting_rights import LastingRight
 from runs.api.streaming import text_response
 from runs.models import Run
@@ -22,9 +22,10 @@ from runs.records.logs import windows as log_windows
 from runs.records.logs.levels import CODES
 from runs.records.logs.lines import BadLine, Filters, LineId, line_id
 from runs.records.logs.read import read_log_text, read_logs
-from runs.rights.access import get_run
+from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["logs"])
+router = Resource(tags=["logs"])
 LevelName = Literal["error", "warning", "info", "debug", "none", ""]  # none, or empty: of lines that say none
 
 
@@ -151,28 +152,32 @@ class Hits(Schema):
 
 
 @router.get("/runs/{run_id}/logs", response=Lines, summary="Log lines of a run")
+@operation(thing(Permission.RUNS_READ))
 def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return read_logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
 
 
 @router.get("/runs/{run_id}/logs/overview", response=Overview, summary="How many lines there are, and of which kinds")
+@operation(thing(Permission.RUNS_READ))
 def overview(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return {**log_windows.overview(run.pk, query.filters), "labels": log_labels.counts_of(run, query.attempt)}
 
 
 @router.get("/runs/{run_id}/logs/window", response=Window, exclude_none=True, summary="Lines by their place among all")
+@operation(thing(Permission.RUNS_READ))
 def window(request: HttpRequest, run_id: str, query: Query[WindowQuery]) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     found = log_windows.window(run.pk, query.start, query.limit, query.filters)
     log_labels.label_lines(run, found["items"])
     return _as_it_is(found)
 
 
 @router.get("/runs/{run_id}/logs/locate", response=Located, summary="The place of a line, a moment or an error")
+@operation(thing(Permission.RUNS_READ))
 def locate(request: HttpRequest, run_id: str, query: Query[LocateQuery]) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     if [bool(query.line), query.time is not None, query.error is not None].count(True) != 1:
         raise ValidationError({"line": "line, time or error: exactly one of them says what is sought"})
     if query.line:
@@ -196,8 +201,9 @@ def _named(field: str, text: str) -> LineId:
 
 
 @router.get("/runs/{run_id}/logs/line", response=Line, summary="One line, whole")
+@operation(thing(Permission.RUNS_READ))
 def line(request: HttpRequest, run_id: str, id: str) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     found = log_windows.whole_line(run.pk, _named("id", id))
     if found is None:
         raise Http404("no such line")
@@ -205,8 +211,9 @@ def line(request: HttpRequest, run_id: str, id: str) -> Any:
 
 
 @router.get("/runs/{run_id}/logs/search", response=Hits, summary="Search the log, a while at a time")
+@operation(thing(Permission.RUNS_READ))
 def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     pattern = _pattern(run, query)
     budget_s = query.budget_ms / 1000
     try:
@@ -241,8 +248,9 @@ def _as_it_is(found: Mapping[str, object]) -> HttpResponse:
 
 
 @router.get("/runs/{run_id}/logs/download", summary="The log as text")
+@operation(thing(Permission.RUNS_READ))
 def download(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> StreamingHttpResponse:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     right = LastingRight(request, lambda user: get_run(user, run_id))
     response = text_response(request, read_log_text(run.pk, query.filters), right)
     response["Content-Disposition"] = f'attachment; filename="{run.pk}.log"'

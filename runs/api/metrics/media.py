@@ -8,17 +8,18 @@ from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import content_disposition_header, parse_etags
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.metrics.labels import labels_in
 from runs.records.media import read as media
 from runs.records.media.store import IMAGE
 from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
-from runs.rights.access import NotFound, get_run
+from runs.rights.access import NotFound, Permission, get_run
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["media"])
+router = Resource(tags=["media"])
 
 Kind = Literal["histogram", "image", "text", "table"]
 FOR_EVER = "private, max-age=31536000, immutable"
@@ -113,25 +114,28 @@ _file = {"content": {f"image/{kind}": {"schema": {"type": "string", "format": "b
 
 
 @router.get("/runs/{run_id}/media", response=MediaList, summary="Names of a run's media")
+@operation(thing(Permission.RUNS_READ))
 def list_media(request: HttpRequest, run_id: str) -> Any:
     """Each name with its labels and kind."""
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return {"items": media.media_list(run.pk), "next": None}
 
 
 @router.get("/runs/{run_id}/media/steps", response=StepList, summary="Steps of one of a run's media")
+@operation(thing(Permission.RUNS_READ))
 def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
     """By step and rank, without the data."""
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     cursor = cursor_of(run.pk)  # before it is read: what comes meanwhile is read again, and not missed
     items, is_thinned = media.steps_of(run.pk, query.name, labels_in(query.labels), is_all=query.attempts == "all")
     return {"items": items, "cursor": cursor, "thinned": is_thinned}
 
 
 @router.get("/runs/{run_id}/media/histograms", response=Histograms, summary="Histograms over steps on common edges")
+@operation(thing(Permission.RUNS_READ))
 def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery]) -> Any:
     """Those of several ranks at a step are added."""
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return media.histograms(run.pk, query.name, labels_in(query.labels), query.steps)
 
 
@@ -141,6 +145,7 @@ def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery])
     openapi_extra={"responses": _not_modified},
     summary="One of a run's media with its data",
 )
+@operation(thing(Permission.RUNS_READ))
 def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     row = _row(request, run_id, media_id)
     if (known := _known(request, row)) is not None:
@@ -156,6 +161,7 @@ def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     openapi_extra={"responses": {200: _file, **_not_modified}},
     summary="The file of an image",
 )
+@operation(thing(Permission.RUNS_READ))
 def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     """Its type follows from its first bytes."""
     row = _row(request, run_id, media_id)

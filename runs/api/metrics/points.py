@@ -6,19 +6,20 @@ from threading import Lock
 from typing import Annotated, Any, Literal, NamedTuple
 
 from django.http import HttpRequest
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel, ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import ValidationError as Invalid
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource
 from runs.api.problems import problem
 from runs.ingest.report import Gap, Taken, report_points
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 from trainyard.contract.records import MAX_LABELS, MAX_NAME_CHARS, MAX_SEQUENCE, MAX_STEP
 
-router = Router(tags=["points"])
+router = Resource(tags=["points"])
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
 MAX_POINTS = 50_000  # in a batch
@@ -61,8 +62,9 @@ _openapi = {
 
 
 @router.post("/runs/{run_id}/points", response=PointsOut, openapi_extra=_openapi, summary="Store points")
+@operation(thing(Permission.RUNS_REPORT))
 def store_points(request: HttpRequest, run_id: str) -> Any:
-    run = get_run(actor(request), run_id, Permission.RUNS_REPORT)
+    run = get_run(request, run_id)
     batch = _read(request)
     points = ((point.name, point.labels, point.step, point.time, float(point.value)) for point in batch.points)
     try:

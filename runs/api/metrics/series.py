@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import CONTENT_TYPE
 from runs.api.metrics.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, Question, answer
 from runs.api.metrics.labels import labels_in
 from runs.records.points import read
-from runs.rights.access import get_run, get_runs
+from runs.rights.access import Permission, get_run, get_runs
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["series"])
+router = Resource(tags=["series"])
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 Step = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]  # a float would not hold each of them
@@ -124,8 +125,9 @@ _openapi = {"responses": {200: _columns, 304: {"description": "What If-None-Matc
 
 
 @router.get("/runs/{run_id}/series", response=SeriesList, summary="Series of a run")
+@operation(thing(Permission.RUNS_READ))
 def list_series(request: HttpRequest, run_id: str) -> Any:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return {"items": read.series_list(run.pk), "next": None}
 
 
@@ -136,12 +138,14 @@ def list_series(request: HttpRequest, run_id: str) -> Any:
     openapi_extra=_openapi,
     summary="Points of series",
 )
+@operation(thing(Permission.RUNS_READ))
 def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> HttpResponse:
     runs = get_runs(actor(request), [run_id])
     return answer(request, runs, query.question(), form=query.format)
 
 
 @router.get("/series", response=ManySeriesList, summary="Series of many runs")
+@operation(thing(Permission.RUNS_READ))
 def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
     runs = get_runs(actor(request), query.run)
     return {"items": read.series_lists([one.pk for one in runs]), "next": None}
@@ -154,6 +158,7 @@ def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
     openapi_extra=_openapi,
     summary="Points of series of many runs",
 )
+@operation(thing(Permission.RUNS_READ))
 def many_series_data(request: HttpRequest, query: Query[ManyQuery]) -> HttpResponse:
     runs = get_runs(actor(request), query.run)
     return answer(request, runs, query.question(), form=query.format, is_many=True)

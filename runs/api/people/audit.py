@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from django.http import HttpRequest, StreamingHttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.schemas import schema_of
@@ -17,13 +17,14 @@ from runs.api.streaming import text_response
 from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters
-from runs.rights.access import Forbidden
+from runs.rights.access import Forbidden, Permission
+from runs.rights.access.operations import auditors, auditors_of_all, operation
 from runs.rights.audit import chain
 from runs.rights.audit.facts import as_answer
 from runs.rights.audit.pseudonyms import shown
 from trainyard.contract.answers.audit import AuditRow, Fault, Verdict
 
-router = Router(tags=["audit"])
+router = Resource(tags=["audit"])
 
 
 class FiltersQuery(Schema):
@@ -70,12 +71,14 @@ class VerdictOut(schema_of(Verdict)):  # type: ignore[misc]  # as above
 
 
 @router.get("/audit", response=Page[AuditOut], summary="Who did what, the newest first")
+@operation(auditors(Permission.AUDIT_READ))
 def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
     return page(rows, _entries, sort="-sequence", cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")
+@operation(auditors(Permission.AUDIT_READ))
 def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResponse:
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
     right = LastingRight(request, audit_rows.visible_entries)
@@ -85,6 +88,7 @@ def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResp
 
 
 @router.get("/audit/verify", response=VerdictOut, summary="Check the chain of hashes")
+@operation(auditors_of_all(Permission.AUDIT_READ))
 def verify(request: HttpRequest) -> Verdict:
     if not audit_rows.is_auditor(actor(request)):
         raise Forbidden("Only auditors may check the whole chain.")

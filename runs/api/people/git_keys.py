@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import GitKey
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["projects"])
+router = Resource(tags=["projects"])
 
 
 class GitKeyIn(Body):
@@ -39,15 +40,17 @@ class GitKeyOut(Schema):
 
 
 @router.get("/projects/{project_id}/git-keys", response=Page[GitKeyOut])
+@operation(thing(Permission.GIT_KEYS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[GitKeyOut]:
-    found = get_project(actor(request), project_id, Permission.GIT_KEYS_READ).git_keys.select_related("created_by")
+    found = get_project(request, project_id).git_keys.select_related("created_by")
     return page(found, _keys, sort="place", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")
+@operation(thing(Permission.GIT_KEYS_MANAGE))
 def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyOut]:
     user = actor(request)
-    project = get_project(user, project_id, Permission.GIT_KEYS_MANAGE)
+    project = get_project(request, project_id)
     key = actions.add_git_key(
         actor=user,
         project=project,
@@ -61,9 +64,10 @@ def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyO
 
 
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
+@operation(thing(Permission.GIT_KEYS_MANAGE))
 def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_git_key(actor=user, project=get_project(user, project_id, Permission.GIT_KEYS_MANAGE), key_id=key_id)
+    actions.delete_git_key(actor=user, project=get_project(request, project_id), key_id=key_id)
     return Answer(204, None)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.people.projects import RoleIn
 from runs.api.shapes import Body
@@ -25,8 +25,9 @@ from runs.rights.access import (
     visible_clusters,
     visible_projects,
 )
+from runs.rights.access.operations import ADMINISTRATOR, GROUP, lists, machine, operation, thing
 
-router = Router(tags=["people"])
+router = Resource(tags=["people"])
 
 EVERY = "*"  # in place of a project or a cluster: all of them, those to come included
 
@@ -63,6 +64,7 @@ class GroupOut(Schema):
 
 
 @router.get("/groups", response=Page[GroupOut], summary="Groups of people")
+@operation(lists(Permission.MEMBERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[GroupOut]:
     """All for administrators; for others their own, and those with a role in a project of theirs."""
     user = actor(request)
@@ -74,12 +76,14 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[GroupOut]:
 
 
 @router.post("/groups", response={201: GroupOut})
+@operation(ADMINISTRATOR)
 def create(request: HttpRequest, body: GroupIn) -> Answer[GroupOut]:
     user = actor(request)
     return Answer(201, _group(user, actions.create_group(actor=user, name=body.name)))
 
 
 @router.delete("/groups/{group_id}", response={204: None})
+@operation(GROUP)
 def delete(request: HttpRequest, group_id: str) -> Answer[None]:
     user = actor(request)
     actions.delete_group(actor=user, group=_find(user, group_id))
@@ -87,6 +91,7 @@ def delete(request: HttpRequest, group_id: str) -> Answer[None]:
 
 
 @router.put("/groups/{group_id}/members", response=GroupOut, summary="Set who is in a group")
+@operation(GROUP)
 def set_members(request: HttpRequest, group_id: str, body: GroupMembersIn) -> GroupOut:
     user = actor(request)
     group = _find(user, group_id)
@@ -99,6 +104,7 @@ def set_members(request: HttpRequest, group_id: str, body: GroupMembersIn) -> Gr
 
 
 @router.put("/groups/{group_id}/projects/{project_id}", response=GroupOut, summary="Give a group a role in a project")
+@operation(thing(Permission.MEMBERS_MANAGE))
 def give_role(request: HttpRequest, group_id: str, project_id: str, body: RoleIn) -> GroupOut:
     """``*`` in place of the project is every project; for administrators."""
     user = actor(request)
@@ -110,6 +116,7 @@ def give_role(request: HttpRequest, group_id: str, project_id: str, body: RoleIn
 
 
 @router.delete("/groups/{group_id}/projects/{project_id}", response={204: None}, summary="Take a group's role")
+@operation(thing(Permission.MEMBERS_MANAGE))
 def take_role(request: HttpRequest, group_id: str, project_id: str) -> Answer[None]:
     user = actor(request)
     project = _project(user, project_id)
@@ -118,6 +125,7 @@ def take_role(request: HttpRequest, group_id: str, project_id: str) -> Answer[No
 
 
 @router.put("/groups/{group_id}/clusters/{cluster_id}", response=GroupOut, summary="Let a group run on a cluster")
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def let_on_cluster(request: HttpRequest, group_id: str, cluster_id: str, body: ClusterRoleIn) -> GroupOut:
     """``*`` in place of the cluster is every cluster."""
     user = actor(request)
@@ -130,6 +138,7 @@ def let_on_cluster(request: HttpRequest, group_id: str, cluster_id: str, body: C
 @router.delete(
     "/groups/{group_id}/clusters/{cluster_id}", response={204: None}, summary="Shut a group out of a cluster"
 )
+@operation(machine(Permission.CLUSTERS_MANAGE))
 def shut_out_of_cluster(request: HttpRequest, group_id: str, cluster_id: str) -> Answer[None]:
     user = actor(request)
     cluster = _cluster(user, cluster_id)
@@ -142,7 +151,7 @@ def _project(user: User, project_id: str) -> Project | None:
 
 
 def _cluster(user: User, cluster_id: str) -> Cluster | None:
-    return None if cluster_id == EVERY else get_cluster(user, cluster_id, manage=True)
+    return None if cluster_id == EVERY else get_cluster(user, cluster_id, Permission.CLUSTERS_MANAGE)
 
 
 def _find(user: User, group_id: str, *, to_give: Project | Cluster | None = None) -> Group:

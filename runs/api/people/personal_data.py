@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.lasting_rights import LastingRight
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
@@ -19,8 +19,9 @@ from runs.models import ErasedPerson, PersonalExport, User
 from runs.presenting.stamps import stamp
 from runs.privacy.exporting import path_of
 from runs.rights.access import NotFound, Permission, require_account, require_administrator
+from runs.rights.access.operations import ADMINISTRATOR, operation, own
 
-router = Router(tags=["people"])
+router = Resource(tags=["people"])
 
 
 class ExportOut(Schema):
@@ -46,6 +47,7 @@ class ErasedOut(Schema):
 
 
 @router.get("/me/exports", response=Page[ExportOut], summary="Exports of what belongs to me")
+@operation(own(Permission.ACCOUNT_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ExportOut]:
     user = actor(request)
     require_account(user, Permission.ACCOUNT_READ)
@@ -54,11 +56,13 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ExportOut]:
 
 
 @router.post("/me/exports", response={202: ExportOut}, summary="Have an export made of what belongs to me")
+@operation(own(Permission.ACCOUNT_MANAGE))
 def create(request: HttpRequest) -> Answer[ExportOut]:
     return Answer(202, _exports([actions.request_export(actor=actor(request))])[0])
 
 
 @router.get("/me/exports/{export_id}/file", response=None, summary="The export: a ZIP of JSON")
+@operation(own(Permission.ACCOUNT_READ))
 def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
     """For the person that it is about alone: administrators do not get it either."""
     export = actions.get_export(actor=actor(request), export_id=export_id, is_ready=True)
@@ -72,6 +76,7 @@ def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
 
 
 @router.post("/me/erase", response=ErasedOut, summary="Erase me, for good")
+@operation(own(Permission.ACCOUNT_MANAGE))
 def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> ErasedOut:
     """It cannot be undone, and restoring a backup does not undo it."""
     user = actor(request)
@@ -80,6 +85,7 @@ def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> Era
 
 
 @router.post("/people/{username}/exports", response={202: ExportOut}, summary="Have an export made for somebody")
+@operation(ADMINISTRATOR)
 def create_for(request: HttpRequest, username: str) -> Answer[ExportOut]:
     """For administrators. The file is for the person alone."""
     user = actor(request)
@@ -87,6 +93,7 @@ def create_for(request: HttpRequest, username: str) -> Answer[ExportOut]:
 
 
 @router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")
+@operation(ADMINISTRATOR)
 def erase(request: HttpRequest, username: str, body: EraseIn) -> ErasedOut:
     """For administrators."""
     user = actor(request)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.shapes import Body
 from runs.models import Project, StoredData
 from runs.presenting.stamps import stamp
 from runs.privacy.kinds import REMOVABLE, days_kept
 from runs.privacy.quota import usage_of
-from runs.rights.access import Permission, get_project, require_administrator
+from runs.rights.access import Permission, get_project
+from runs.rights.access.operations import ADMINISTRATOR, operation, thing
 from runs.rights.secrets.storage_keys import newest_number
 
-router = Router(tags=["projects"])
+router = Resource(tags=["projects"])
 
 
 class PlaceOut(Schema):
@@ -77,36 +78,41 @@ class QuotaIn(Body):
 
 
 @router.get("/projects/{project_id}/storage", response=StorageOut, summary="Where its data is stored, and how much")
+@operation(thing(Permission.PROJECTS_READ))
 def storage(request: HttpRequest, project_id: str) -> StorageOut:
     """As it was measured last, at most an hour ago or so."""
-    return _storage(get_project(actor(request), project_id))
+    return _storage(get_project(request, project_id))
 
 
 @router.post("/projects/{project_id}/storage", response=StorageOut, summary="Measure it now")
+@operation(thing(Permission.PRIVACY_MANAGE))
 def measure(request: HttpRequest, project_id: str) -> StorageOut:
     user = actor(request)
-    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     actions.measure_storage(actor=user, project=project)
     return _storage(project)
 
 
 @router.get("/projects/{project_id}/retention", response=DaysOut, summary="For how long it keeps what")
+@operation(thing(Permission.PROJECTS_READ))
 def retention(request: HttpRequest, project_id: str) -> DaysOut:
-    return _days(get_project(actor(request), project_id))
+    return _days(get_project(request, project_id))
 
 
 @router.put("/projects/{project_id}/retention", response=DaysOut, summary="Keep kinds of data for so long")
+@operation(thing(Permission.PRIVACY_MANAGE))
 def set_retention(request: HttpRequest, project_id: str, body: Days) -> DaysOut:
     """Kinds that are not named stay as they are. What is older is removed within the hour."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     return _days(actions.set_retention(actor=user, project=project, days=body.days))
 
 
 @router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="What would be removed")
+@operation(thing(Permission.PRIVACY_MANAGE))
 def preview(request: HttpRequest, project_id: str, body: Days) -> RemovalsOut:
     user = actor(request)
-    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     found = actions.preview_retention(actor=user, project=project, days=body.days)
     return RemovalsOut(
         items=[RemovalOut(kind=one.kind, days=one.days, runs=one.num_runs, bytes=one.bytes) for one in found]
@@ -114,10 +120,11 @@ def preview(request: HttpRequest, project_id: str, body: Days) -> RemovalsOut:
 
 
 @router.put("/projects/{project_id}/regions", response=StorageOut, summary="Pin the project to regions")
+@operation(thing(Permission.PRIVACY_MANAGE))
 def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> StorageOut:
     """From now on nothing of it is launched or named elsewhere; what lies elsewhere already is marked."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     return _storage(actions.set_regions(actor=user, project=project, regions=body.regions))
 
 
@@ -126,10 +133,11 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> Stora
     response=StorageOut,
     summary="Encrypt its checkpoints and output files, or no longer",
 )
+@operation(thing(Permission.PRIVACY_MANAGE))
 def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> StorageOut:
     """It counts for attempts that begin from now on. What is there stays as it is, and is read in either case."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     actions.set_encryption(actor=user, project=project, encrypts=body.encrypts)
     if body.new_key:
         actions.rotate_storage_key(actor=user, project=project)
@@ -137,19 +145,20 @@ def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) ->
 
 
 @router.post("/projects/{project_id}/encryption/destroy", response=StorageOut, summary="Destroy its storage keys")
+@operation(thing(Permission.PRIVACY_MANAGE))
 def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> StorageOut:
     """Nobody reads again what they encrypted, wherever a copy of it is."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.PRIVACY_MANAGE)
+    project = get_project(request, project_id)
     actions.destroy_storage_keys(actor=user, project=project, confirm=body.confirm)
     return _storage(project)
 
 
 @router.put("/projects/{project_id}/quota", response=StorageOut, summary="Let the project store so much")
+@operation(ADMINISTRATOR)
 def set_quota(request: HttpRequest, project_id: str, body: QuotaIn) -> StorageOut:
     """For administrators. Null: as much as there is room for."""
     user = actor(request)
-    require_administrator(user)
     project = get_project(user, project_id)
     return _storage(actions.set_quota(actor=user, project=project, quota_bytes=body.quota_bytes))
 

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body, TimeOut
 from runs.models import Invitation, Membership, Project, Role, Run, User
 from runs.presenting.stamps import stamp
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import NotFound, Permission, get_project, require_scope, visible_projects
+from runs.rights.access.operations import lists, operation, site, thing
 
-router = Router(tags=["projects"])
+router = Resource(tags=["projects"])
 
 
 class ProjectIn(Body):
@@ -69,6 +70,7 @@ class NewInvitation(InvitationOut):
 
 
 @router.get("/projects", response=Page[ProjectOut])
+@operation(lists(Permission.PROJECTS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
     user = actor(request)
     require_scope(user, Permission.PROJECTS_READ)
@@ -77,29 +79,31 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
 
 
 @router.post("/projects", response={201: ProjectOut})
+@operation(site(Permission.PROJECTS_CREATE))
 def create(request: HttpRequest, body: ProjectIn) -> Answer[ProjectOut]:
     return Answer(201, _projects([actions.create_project(actor=actor(request), name=body.name)])[0])
 
 
 @router.get("/projects/{project_id}", response=ProjectWithTime)
+@operation(thing(Permission.PROJECTS_READ))
 def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
-    project = get_project(actor(request), project_id)
+    project = get_project(request, project_id)
     time = time_of_all(Run.objects.filter(project=project), timezone.now()).as_document()
     return ProjectWithTime(**_projects([project])[0].dict(), time=TimeOut(**time))
 
 
 @router.get("/projects/{project_id}/members", response=Page[MemberOut])
+@operation(thing(Permission.MEMBERS_READ))
 def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[MemberOut]:
-    found = get_project(actor(request), project_id, Permission.MEMBERS_READ).memberships.select_related(
-        "user", "custom_role"
-    )
+    found = get_project(request, project_id).memberships.select_related("user", "custom_role")
     return page(found, _members, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
+@operation(thing(Permission.MEMBERS_MANAGE))
 def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> MemberOut:
     user = actor(request)
-    project = get_project(user, project_id, Permission.MEMBERS_MANAGE)
+    project = get_project(request, project_id)
     custom = actions.custom_role_of(project, body.custom_role) if body.custom_role else None
     member = _member(project, username)
     membership = actions.change_role(actor=user, project=project, user=member, role=body.role, custom_role=custom)
@@ -107,6 +111,7 @@ def change_role(request: HttpRequest, project_id: str, username: str, body: Role
 
 
 @router.delete("/projects/{project_id}/members/{username}", response={204: None})
+@operation(thing(Permission.MEMBERS_MANAGE))
 def remove_member(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
     user = actor(request)
     project = get_project(user, project_id)
@@ -115,15 +120,17 @@ def remove_member(request: HttpRequest, project_id: str, username: str) -> Answe
 
 
 @router.get("/projects/{project_id}/invitations", response=Page[InvitationOut])
+@operation(thing(Permission.INVITATIONS_READ))
 def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[InvitationOut]:
-    found = get_project(actor(request), project_id, Permission.INVITATIONS_READ).invitations.all()
+    found = get_project(request, project_id).invitations.all()
     return page(found, _invitations, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
+@operation(thing(Permission.MEMBERS_MANAGE))
 def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[NewInvitation]:
     user = actor(request)
-    project = get_project(user, project_id, Permission.MEMBERS_MANAGE)
+    project = get_project(request, project_id)
     invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
     return Answer(

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import CustomRole
 from runs.presenting.stamps import stamp
 from runs.rights.access import PERMISSIONS_OF, Permission, get_project, permissions_in
+from runs.rights.access.operations import SIGNED_IN, operation, thing
 
-router = Router(tags=["people"])
+router = Resource(tags=["people"])
 
 
 class PermissionOut(Schema):
@@ -46,6 +47,7 @@ class CustomRoleOut(Schema):
 
 
 @router.get("/permissions", response=PermissionsOut, summary="What one may do, and which roles may")
+@operation(SIGNED_IN)
 def table(request: HttpRequest) -> PermissionsOut:
     actor(request)
     return PermissionsOut(
@@ -62,30 +64,34 @@ def table(request: HttpRequest) -> PermissionsOut:
 
 
 @router.get("/projects/{project_id}/permissions", response=HeldOut, summary="What I may do in a project")
+@operation(thing(Permission.PROJECTS_READ))
 def mine(request: HttpRequest, project_id: str) -> HeldOut:
     user = actor(request)
-    return HeldOut(permissions=sorted(permissions_in(user, get_project(user, project_id))))
+    return HeldOut(permissions=sorted(permissions_in(user, get_project(request, project_id))))
 
 
 @router.get("/projects/{project_id}/roles", response=Page[CustomRoleOut], summary="The project's own roles")
+@operation(thing(Permission.MEMBERS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[CustomRoleOut]:
-    found = get_project(actor(request), project_id, Permission.MEMBERS_READ).custom_roles.all()
+    found = get_project(request, project_id).custom_roles.all()
     return page(found, _roles, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/roles", response={201: CustomRoleOut}, summary="Make a role of the project")
+@operation(thing(Permission.ROLES_MANAGE))
 def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRoleOut]:
     """It holds no more than whoever makes it may do there."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.ROLES_MANAGE)
+    project = get_project(request, project_id)
     made = actions.save_custom_role(actor=user, project=project, name=body.name, permissions=body.permissions)
     return Answer(201, _roles([made])[0])
 
 
 @router.put("/projects/{project_id}/roles/{name}", response=CustomRoleOut, summary="Change a role of the project")
+@operation(thing(Permission.ROLES_MANAGE))
 def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn) -> CustomRoleOut:
     user = actor(request)
-    project = get_project(user, project_id, Permission.ROLES_MANAGE)
+    project = get_project(request, project_id)
     role = actions.custom_role_of(project, name)
     saved = actions.save_custom_role(
         actor=user, project=project, name=body.name, permissions=body.permissions, role=role
@@ -94,10 +100,11 @@ def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn)
 
 
 @router.delete("/projects/{project_id}/roles/{name}", response={204: None}, summary="Delete a role of the project")
+@operation(thing(Permission.ROLES_MANAGE))
 def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
     """Whoever had it keeps their built-in role."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.ROLES_MANAGE)
+    project = get_project(request, project_id)
     actions.delete_custom_role(actor=user, role=actions.custom_role_of(project, name))
     return Answer(204, None)
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import Secret
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, get_run, require_scope
+from runs.rights.access.operations import ADMINISTRATOR, operation, own, thing
 from runs.rights.secrets.delivery import uses_of
 from trainyard.contract.limits import MAX_SECRET_BYTES
 
-router = Router(tags=["secrets"])
+router = Resource(tags=["secrets"])
 
 
 class SecretIn(Body):
@@ -53,29 +54,33 @@ class RotatedOut(Schema):
 
 
 @router.get("/projects/{project_id}/secrets", response=Page[SecretOut], summary="Names, versions and times")
+@operation(thing(Permission.SECRETS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[SecretOut]:
-    project = get_project(actor(request), project_id, Permission.SECRETS_READ)
+    project = get_project(request, project_id)
     rows = Secret.objects.filter(project=project).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.put("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Set a secret")
+@operation(thing(Permission.SECRETS_WRITE))
 def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
     """Runs that begin from now on get the new value; those that run keep what they have."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.SECRETS_WRITE)
+    project = get_project(request, project_id)
     actions.set_secret(actor=user, project=project, name=name, value=body.value)
     return Answer(204, None)
 
 
 @router.delete("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Forget a secret")
+@operation(thing(Permission.SECRETS_WRITE))
 def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_secret(actor=user, project=get_project(user, project_id, Permission.SECRETS_WRITE), name=name)
+    actions.delete_secret(actor=user, project=get_project(request, project_id), name=name)
     return Answer(204, None)
 
 
 @router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
+@operation(own(Permission.SECRETS_READ))
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[SecretOut]:
     user = actor(request)
     require_scope(user, Permission.SECRETS_READ)
@@ -84,20 +89,23 @@ def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[SecretOut]:
 
 
 @router.put("/me/secrets/{name}", response={204: None}, summary="Set a secret of my own")
+@operation(own(Permission.SECRETS_WRITE))
 def put_own(request: HttpRequest, name: str, body: SecretIn) -> Answer[None]:
     actions.set_secret(actor=actor(request), name=name, value=body.value)
     return Answer(204, None)
 
 
 @router.delete("/me/secrets/{name}", response={204: None}, summary="Forget a secret of my own")
+@operation(own(Permission.SECRETS_WRITE))
 def delete_own(request: HttpRequest, name: str) -> Answer[None]:
     actions.delete_secret(actor=actor(request), name=name)
     return Answer(204, None)
 
 
 @router.get("/runs/{run_id}/secrets", response=Uses, summary="Which versions its attempts got", tags=["runs"])
+@operation(thing(Permission.RUNS_READ))
 def uses(request: HttpRequest, run_id: str) -> Uses:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return Uses(
         items=[
             UseOut(
@@ -114,6 +122,7 @@ def uses(request: HttpRequest, run_id: str) -> Uses:
 
 
 @router.post("/secrets/rotate-key", response=RotatedOut, summary="Wrap all secrets with a new key")
+@operation(ADMINISTRATOR)
 def rotate_key(request: HttpRequest) -> RotatedOut:
     """For administrators. Everything goes on meanwhile: older keys open until the last secret is wrapped anew."""
     done = actions.rotate_secrets_key(actor=actor(request))

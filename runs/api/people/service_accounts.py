@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.people.tokens import NewToken, TokenOut, new_token, tokens_out
 from runs.api.shapes import Body
 from runs.models import Membership, Project, Role, Token, User
 from runs.presenting.stamps import stamp
 from runs.rights.access import NotFound, Permission, get_project
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["people"])
+router = Resource(tags=["people"])
 
 
 class AccountIn(Body):
@@ -39,32 +40,36 @@ class AccountTokenIn(Body):
 
 
 @router.get("/projects/{project_id}/service-accounts", response=Page[AccountOut], summary="Service accounts")
+@operation(thing(Permission.TOKENS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[AccountOut]:
-    project = get_project(actor(request), project_id, Permission.TOKENS_READ)
+    project = get_project(request, project_id)
     found = project.memberships.filter(user__service_of=project).select_related("user")
     return page(found, _accounts, sort="created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects/{project_id}/service-accounts", response={201: AccountOut}, summary="Make a service account")
+@operation(thing(Permission.TOKENS_MANAGE))
 def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[AccountOut]:
     user = actor(request)
-    project = get_project(user, project_id, Permission.TOKENS_MANAGE)
+    project = get_project(request, project_id)
     account = actions.create_service_account(actor=user, project=project, name=body.name, role=body.role)
     return Answer(201, _accounts(list(project.memberships.filter(user=account).select_related("user")))[0])
 
 
 @router.delete("/projects/{project_id}/service-accounts/{username}", response={204: None}, summary="End it for good")
+@operation(thing(Permission.TOKENS_MANAGE))
 def close(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
     """Its tokens open nothing any more. What it launched keeps its name."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.TOKENS_MANAGE)
+    project = get_project(request, project_id)
     actions.close_service_account(actor=user, account=_account(project, username))
     return Answer(204, None)
 
 
 @router.get("/projects/{project_id}/service-accounts/{username}/tokens", response=Page[TokenOut], summary="Its tokens")
+@operation(thing(Permission.TOKENS_READ))
 def tokens(request: HttpRequest, project_id: str, username: str, query: Query[ListQuery]) -> Page[TokenOut]:
-    project = get_project(actor(request), project_id, Permission.TOKENS_READ)
+    project = get_project(request, project_id)
     found = Token.objects.filter(user=_account(project, username)).select_related("user")
     return page(found, tokens_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
@@ -72,12 +77,13 @@ def tokens(request: HttpRequest, project_id: str, username: str, query: Query[Li
 @router.post(
     "/projects/{project_id}/service-accounts/{username}/tokens", response={201: NewToken}, summary="Make it a token"
 )
+@operation(thing(Permission.TOKENS_MANAGE))
 def create_token(
     request: HttpRequest, project_id: str, username: str, body: AccountTokenIn, response: HttpResponse
 ) -> Answer[NewToken]:
     """`DELETE /tokens/{id}` revokes it."""
     user = actor(request)
-    project = get_project(user, project_id, Permission.TOKENS_MANAGE)
+    project = get_project(request, project_id)
     token, secret = actions.create_token(
         actor=user, user=_account(project, username), name=body.name, scopes=body.scopes, expires_at=body.expires_at
     )

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 from pydantic import AwareDatetime
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
 from runs.models import GroupRole, Membership, Role, Token, User
 from runs.presenting.stamps import stamp
-from runs.rights.access import NotFound, is_administrator, strongest_roles, visible_projects
+from runs.rights.access import NotFound, Permission, is_administrator, strongest_roles, visible_projects
+from runs.rights.access.operations import SIGNED_IN, operation, own, thing
 
-router = Router(tags=["people"])
+router = Resource(tags=["people"])
 
 
 class TokenIn(Body):
@@ -70,6 +71,7 @@ class Me(Schema):
 
 
 @router.get("/me", response=Me)
+@operation(SIGNED_IN)
 def me(request: HttpRequest) -> Me:
     user = actor(request)
     own = Membership.objects.filter(user=user).values_list("project_id", "role")
@@ -88,12 +90,14 @@ def me(request: HttpRequest) -> Me:
 
 
 @router.get("/tokens", response=Page[TokenOut])
+@operation(own(Permission.ACCOUNT_READ))
 def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[TokenOut]:
     found = actions.tokens_of(actor(request), _whose(request, query.user)).select_related("user")
     return page(found, tokens_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/tokens", response={201: NewToken})
+@operation(own(Permission.ACCOUNT_MANAGE))
 def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[NewToken]:
     expires_at: datetime | None = body.expires_at
     token, secret = actions.create_token(
@@ -104,6 +108,7 @@ def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answe
 
 
 @router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
+@operation(own(Permission.ACCOUNT_MANAGE))
 def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
     """One's own, or for administrators those of the person with that user name."""
     return Revoked(
@@ -112,6 +117,7 @@ def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
 
 
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
+@operation(thing(Permission.TOKENS_MANAGE, hides=True))
 def revoke(request: HttpRequest, token_id: str) -> Answer[None]:
     actions.revoke_token(actor=actor(request), token_id=token_id)
     return Answer(204, None)

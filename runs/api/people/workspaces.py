@@ -6,17 +6,18 @@ import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.problems import problem
 from runs.api.shapes import Body
 from runs.models import Workspace
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, require_account
+from runs.rights.access.operations import operation, thing
 from trainyard.contract.base import JsonObject
 
-router = Router(tags=["projects"])
+router = Resource(tags=["projects"])
 
 MAX_BYTES = 64 * 1024  # of state as JSON
 
@@ -31,16 +32,18 @@ class WorkspaceOut(Schema):
 
 
 @router.get("/projects/{project_id}/workspace", response=WorkspaceOut, summary="How I look at a project's charts")
+@operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, project_id: str) -> WorkspaceOut:
     user = actor(request)
-    found = Workspace.objects.filter(user=user, project=get_project(user, project_id, Permission.RUNS_READ)).first()
+    found = Workspace.objects.filter(user=user, project=get_project(request, project_id)).first()
     return _answer(found)
 
 
 @router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep how I look at a project's charts")
+@operation(thing(Permission.RUNS_READ))
 def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> WorkspaceOut | HttpResponse:
     user = actor(request)
-    project = get_project(user, project_id, Permission.RUNS_READ)
+    project = get_project(request, project_id)
     require_account(user, Permission.ACCOUNT_MANAGE)
     if words := _why_not(body.state):
         return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])

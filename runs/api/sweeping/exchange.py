@@ -4,18 +4,19 @@ storages: the terminal does, and sends what it has read."""
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Schema
 from ninja import Status as Answer
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
-from runs.rights.access import get_sweep
+from runs.rights.access import Permission, get_sweep
+from runs.rights.access.operations import operation, thing
 from runs.sweeps.exchange.exporting import study_of
 from runs.sweeps.exchange.importing import import_study
 from trainyard.contract.base import JsonObject, WireStruct
 from trainyard.interchange.study import Study
 
-router = Router(tags=["sweeps"])
+router = Resource(tags=["sweeps"])
 
 
 class Import(WireStruct):
@@ -36,6 +37,7 @@ class ImportedOut(Schema):
     openapi_extra=described(Import),
     summary="Start a sweep with the finished trials of a study",
 )
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def start(request: HttpRequest) -> Answer[ImportedOut]:
     """`sweep` is as for `POST /sweeps`; its space has all parameters of the study that are to vary."""
     body = read_body(request, Import)
@@ -49,5 +51,6 @@ def start(request: HttpRequest) -> Answer[ImportedOut]:
     openapi_extra=described(answer=Study),
     summary="The finished trials of a sweep, as a study",
 )
+@operation(thing(Permission.SWEEPS_READ))
 def study(request: HttpRequest, sweep_id: str) -> HttpResponse:
-    return answer_with(study_of(get_sweep(actor(request), sweep_id)))
+    return answer_with(study_of(get_sweep(request, sweep_id)))

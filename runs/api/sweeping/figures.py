@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 from django.db.models import Count
 from django.http import HttpRequest
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja import Status as Answer
 
-from runs.api.auth import actor
+from runs.api.auth import Resource
 from runs.models import Sweep
-from runs.rights.access import get_sweep
+from runs.rights.access import Permission, get_sweep
+from runs.rights.access.operations import operation, thing
 from runs.sweeps.analysis.importance import Importance, importance
 from runs.sweeps.analysis.trials import fields_of
 from runs.sweeps.reading import compared_points
@@ -26,7 +27,7 @@ MOST = 64
 PATIENCE_S = 0.25  # of a short sweep the first request has the answer
 Prepare = Callable[[], Callable[[], Importance]]
 Counts = dict[str, int]  # of the trials that have a value, by state
-router = Router(tags=["sweeps"])
+router = Resource(tags=["sweeps"])
 
 
 class Kept(NamedTuple):
@@ -60,9 +61,10 @@ class ImportanceOut(Schema):
     response={200: ImportanceOut, 202: ImportanceOut},
     summary="How much each field of a sweep matters",
 )
+@operation(thing(Permission.SWEEPS_READ))
 def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:
     """202, with no fields, while they are computed for the first time."""
-    kept = importance_of(get_sweep(actor(request), sweep_id))
+    kept = importance_of(get_sweep(request, sweep_id))
     found = kept.found or Importance([], 0.0, 0, 0, "They are being computed.")
     fields = [FieldOut(**one._asdict()) for one in found.fields]
     out = ImportanceOut(**{**found._asdict(), "fields": fields}, is_current=kept.is_current)

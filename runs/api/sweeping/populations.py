@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja import Status as Answer
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.shapes import RunOut
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_sweep
+from runs.rights.access.operations import operation, thing
 from runs.sweeps.population_rows import lineage, replay_trial
 
-router = Router(tags=["sweeps"])
+router = Resource(tags=["sweeps"])
 
 
 class ChangeOut(Schema):
@@ -42,9 +43,10 @@ class LineageOut(Schema):
 
 
 @router.get("/sweeps/{sweep_id}/lineage", response=LineageOut, summary="Which trial goes on from which")
+@operation(thing(Permission.SWEEPS_READ))
 def show(request: HttpRequest, sweep_id: str) -> LineageOut:
     """Without population based training every trial stands alone."""
-    found = lineage(get_sweep(actor(request), sweep_id))
+    found = lineage(get_sweep(request, sweep_id))
     return LineageOut(
         trials=[
             BranchOut(
@@ -70,8 +72,9 @@ def show(request: HttpRequest, sweep_id: str) -> LineageOut:
 @router.post(
     "/sweeps/{sweep_id}/trials/{number}/replay", response={201: RunOut}, summary="Train what led to a trial as one run"
 )
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def replay(request: HttpRequest, sweep_id: str, number: int) -> Answer[Any]:
     """Its losses are those of the trials that went on from each other, bit for bit."""
     user = actor(request)
-    run = replay_trial(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH), number=number)
+    run = replay_trial(actor=user, sweep=get_sweep(request, sweep_id), number=number)
     return Answer(201, single_document(run))

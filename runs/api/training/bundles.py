@@ -7,20 +7,21 @@ from typing import Any
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from ninja import Router, Schema
+from ninja import Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.machines.node_auth import NodeAuth
 from runs.api.streaming import file_response
 from runs.models import Node, Placement, bundle_of
 from runs.placing.spares import standby_of
 from runs.records.files.paths import bundle_path
 from runs.rights.access import NotFound, Permission, get_project
+from runs.rights.access.operations import NODE, operation, thing
 
-router = Router(tags=["bundles"])
+router = Resource(tags=["bundles"])
 
 MAX_BUNDLE_BYTES = 50 * 1024 * 1024
 
@@ -35,10 +36,11 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 
 
 @router.post("/bundles", response={201: BundleOut}, openapi_extra=_raw, summary="Upload packed code")
+@operation(thing(Permission.RUNS_LAUNCH))
 def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
     """The body is the archive that `trainyard.bundle.pack` makes. The same bytes again are the same bundle."""
     user = actor(request)
-    into = get_project(user, project, Permission.RUNS_LAUNCH)
+    into = get_project(request, project)
     if len(request.body) > MAX_BUNDLE_BYTES:
         raise HttpError(413, f"A bundle has at most {MAX_BUNDLE_BYTES // 1024 // 1024} MB.")
     try:
@@ -49,6 +51,7 @@ def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
 
 
 @router.get("/bundles/{sha256}", auth=NodeAuth(), response=None, summary="Fetch packed code (nodes only)")
+@operation(NODE)
 def fetch(request: HttpRequest, sha256: str) -> HttpResponseBase:
     """A node gets the bundles of the runs that are placed on it, or that it prepares for as a spare, and no others."""
     node: Node = request.auth  # type: ignore[attr-defined]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
-from runs.api.auth import actor
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.models import GoneRun, RemovedData
 from runs.presenting.checkpoints import CheckpointDocument, documents
 from runs.privacy.retention import runs_without_checkpoints
 from runs.records.metrics.models import Checkpoint
-from runs.rights.access import get_run
+from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import NODE, operation, thing
 from trainyard.contract.calls.deleted_runs import DeletedRuns, RunList
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 
 class RestoredOut(Schema):
@@ -48,21 +48,22 @@ class CheckpointOut(Schema):
 
 
 @router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
+@operation(thing(Permission.RUNS_READ))
 def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[CheckpointDocument]:
     """The newest first."""
     user = actor(request)
-    run = get_run(user, run_id)
+    run = get_run(request, run_id)
     found = Checkpoint.objects.filter(run_id=run.pk)
     return page(found, lambda rows: documents(user, run, rows), sort="-id", cursor=query.cursor, limit=query.limit)
 
 
 @router.post(
     "/node/gone-runs",
-    auth=NodeAuth(),
     response={200: None},
     openapi_extra=described(RunList, DeletedRuns),
     summary="Of which of these runs checkpoints may go (nodes only)",
 )
+@operation(NODE)
 def gone_runs(request: HttpRequest) -> HttpResponse:
     """A run that was never here is not among them: its checkpoints are another server's."""
     body = read_sealed_body(request, RunList)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 
-from runs.api.auth import actor
+from runs.api.auth import Resource
 from runs.inputs.repositories.differences import difference
 from runs.models import Project, Run, RunCode
 from runs.presenting.stamps import stamp
-from runs.rights.access import NotFound, get_run
+from runs.rights.access import NotFound, Permission, get_run
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 
 class CodeOut(Schema):
@@ -29,9 +30,10 @@ class CodeOut(Schema):
 
 
 @router.get("/runs/{run_id}/code", response=CodeOut, summary="The commit that a run was made of")
+@operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> CodeOut:
     """404 for a run whose code is not from Git."""
-    code = _code_of(get_run(actor(request), run_id))
+    code = _code_of(get_run(request, run_id))
     return CodeOut(
         url=code.url,
         commit=code.commit,
@@ -53,9 +55,10 @@ def show(request: HttpRequest, run_id: str) -> CodeOut:
     summary="What changed since the run before, as a patch",
     openapi_extra={"responses": {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}},
 )
+@operation(thing(Permission.RUNS_READ))
 def diff(request: HttpRequest, run_id: str) -> HttpResponse:
     """Empty where nothing changed. 404 for the first run of a repository, and where its copy is not here any more."""
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     project: Project = run.project
     found = difference(project, _code_of(run))
     if found is None:

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.api.auth import actor
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.shapes import Body
@@ -22,6 +21,7 @@ from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
+from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.contract.limits import MAX_FACTS_BYTES
@@ -29,7 +29,7 @@ from trainyard.formats.pictures import PNG_SIGNATURE, size_of
 
 MAX_SIDE = 64  # pixels of a thumbnail
 MAX_PNG_BYTES = 20_000
-router = Router(tags=["datasets"])
+router = Resource(tags=["datasets"])
 
 MAX_ANSWER_BYTES = MAX_FACTS_BYTES + 8_192  # the facts, the words around them and what JSON spends on spaces
 
@@ -75,6 +75,7 @@ class DatasetWithFacts(DatasetOut):
 
 
 @router.get("/datasets", response=Page[DatasetOut])
+@operation(lists(Permission.DATASETS_READ))
 def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[DatasetOut]:
     found = visible_datasets(actor(request))
     if query.project:
@@ -85,6 +86,7 @@ def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[DatasetOut]:
 
 
 @router.post("/datasets", response={201: DatasetWithFacts}, summary="Name data; a node looks at it")
+@operation(thing(Permission.DATASETS_EDIT))
 def create(request: HttpRequest, body: DatasetIn) -> Answer[DatasetWithFacts]:
     user = actor(request)
     dataset = actions.create_dataset(
@@ -100,30 +102,33 @@ def create(request: HttpRequest, body: DatasetIn) -> Answer[DatasetWithFacts]:
 
 
 @router.get("/datasets/{dataset_id}", response=DatasetWithFacts)
+@operation(thing(Permission.DATASETS_READ))
 def show(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
-    return _whole(get_dataset(actor(request), dataset_id))
+    return _whole(get_dataset(request, dataset_id))
 
 
 @router.post("/datasets/{dataset_id}/check", response=DatasetWithFacts, summary="Have a node look again")
+@operation(thing(Permission.DATASETS_EDIT))
 def check(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
     user = actor(request)
-    return _whole(actions.check_dataset(actor=user, dataset=get_dataset(user, dataset_id, Permission.DATASETS_EDIT)))
+    return _whole(actions.check_dataset(actor=user, dataset=get_dataset(request, dataset_id)))
 
 
 @router.delete("/datasets/{dataset_id}", response={204: None}, summary="Forget the name; the files stay")
+@operation(thing(Permission.DATASETS_EDIT))
 def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_dataset(actor=user, dataset=get_dataset(user, dataset_id, Permission.DATASETS_EDIT))
+    actions.delete_dataset(actor=user, dataset=get_dataset(request, dataset_id))
     return Answer(204, None)
 
 
 @router.post(
     "/node/datasets/{dataset_id}/answer",
-    auth=NodeAuth(),
     response={204: None},
     openapi_extra=described(inspections.Answer),
     summary="Say what is in it (nodes only)",
 )
+@operation(NODE)
 def answer(request: HttpRequest, dataset_id: str) -> Answer[None]:
     """Only the node that was asked last may, and only once."""
     if len(request.body) > MAX_ANSWER_BYTES:

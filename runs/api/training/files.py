@@ -6,14 +6,13 @@ from typing import Literal
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.lasting_rights import LastingRight
-from runs.api.machines.node_auth import NodeAuth
 from runs.api.machines.node_files import keyring_for, placement_of, refusals, sender_of
 from runs.api.shapes import Body
 from runs.api.streaming import file_response
@@ -22,9 +21,10 @@ from runs.presenting.runs import sendings_of
 from runs.records.files import outputs, room, uploads
 from runs.records.files.encrypted import EncryptedOutput, is_encrypted, plain_name
 from runs.rights.access import NotFound, Permission, get_run
+from runs.rights.access.operations import NODE, operation, thing
 from trainyard.at_rest.chunks import CannotDecrypt
 
-router = Router(tags=["files"])
+router = Resource(tags=["files"])
 
 
 class FileOut(Schema):
@@ -71,15 +71,17 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 
 
 @router.get("/runs/{run_id}/files", response=FileList)
+@operation(thing(Permission.RUNS_READ))
 def find(request: HttpRequest, run_id: str) -> FileList:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return _list_of(run)
 
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
+@operation(thing(Permission.RUNS_DELETE))
 def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
     user = actor(request)
-    run = actions.decide_leftovers(actor=user, run=get_run(user, run_id, Permission.RUNS_DELETE), word=body.decision)
+    run = actions.decide_leftovers(actor=user, run=get_run(request, run_id), word=body.decision)
     return _list_of(run)
 
 
@@ -121,8 +123,9 @@ def _left(run: Run) -> list[LeftOnNode]:
 
 
 @router.get("/runs/{run_id}/files/{path:path}", response=None, summary="Download a file")
+@operation(thing(Permission.RUNS_READ))
 def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     found = outputs.find(run.pk, path)
     if found is None:
         raise NotFound(f"Run {run.name} has no file {path!r}.")
@@ -139,11 +142,11 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
 
 @router.put(
     "/node/runs/{run_id}/fences/{fence}/files/{path:path}",
-    auth=NodeAuth(),
     response={204: None},
     openapi_extra=_raw,
     summary="Store an output file (nodes only)",
 )
+@operation(NODE)
 def store(request: HttpRequest, run_id: str, fence: int, path: str) -> Answer[None]:
     """Only a node of the run's newest attempt may, until it has said that everything was sent: what an older attempt
     leaves, or what comes after the end, does not change the run."""

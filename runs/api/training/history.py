@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from pydantic import ConfigDict
 
-from runs.api.auth import actor
+from runs.api.auth import Resource
 from runs.api.paging import ListQuery, Page, page
 from runs.models import Attempt, Event, Placement
 from runs.presenting.stamps import stamp
-from runs.rights.access import get_run
+from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import CauseClass
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 
 class PlacementOut(Schema):
@@ -119,20 +120,23 @@ class AlarmsOut(Schema):
 
 
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut], by_alias=True)
+@operation(thing(Permission.RUNS_READ))
 def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[AttemptOut]:
-    found = get_run(actor(request), run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
+    found = get_run(request, run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
     return page(found, _attempts, sort="number", cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/runs/{run_id}/events", response=Page[EventOut])
+@operation(thing(Permission.RUNS_READ))
 def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[EventOut]:
-    found = get_run(actor(request), run_id).events.select_related("attempt", "actor")
+    found = get_run(request, run_id).events.select_related("attempt", "actor")
     return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")
+@operation(thing(Permission.RUNS_READ))
 def alarms(request: HttpRequest, run_id: str) -> AlarmsOut:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     return AlarmsOut(
         items=[
             AlarmOut(attempt=attempt.number, **to_builtins(one))

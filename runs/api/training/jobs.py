@@ -7,19 +7,20 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.models import Job
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_job, named_project, visible_jobs
+from runs.rights.access.operations import lists, operation, thing
 from trainyard.contract.base import JsonObject
 
-router = Router(tags=["jobs"])
+router = Resource(tags=["jobs"])
 
 
 class JobsQuery(Schema):
@@ -40,12 +41,14 @@ class JobOut(Schema):
 
 
 @router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
+@operation(thing(Permission.JOBS_EDIT))
 def save(request: HttpRequest, document: InBody[JsonObject]) -> Answer[JobOut]:
     """The body is a spec. Under a name that exists it becomes the next version."""
     return Answer(201, _jobs([actions.save_job(actor=actor(request), document=document)])[0])
 
 
 @router.get("/jobs", response=Page[JobOut])
+@operation(lists(Permission.JOBS_READ))
 def find(request: HttpRequest, query: Query[JobsQuery]) -> Page[JobOut]:
     found = visible_jobs(actor(request)).select_related("created_by")
     if query.project:
@@ -56,14 +59,16 @@ def find(request: HttpRequest, query: Query[JobsQuery]) -> Page[JobOut]:
 
 
 @router.get("/jobs/{job_id}", response=JobOut)
+@operation(thing(Permission.JOBS_READ))
 def show(request: HttpRequest, job_id: str) -> JobOut:
-    return _jobs([get_job(actor(request), job_id)])[0]
+    return _jobs([get_job(request, job_id)])[0]
 
 
 @router.delete("/jobs/{job_id}", response={204: None}, summary="Forget a job with all its versions")
+@operation(thing(Permission.JOBS_EDIT))
 def delete(request: HttpRequest, job_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_job(actor=user, job=get_job(user, job_id, Permission.JOBS_EDIT))
+    actions.delete_job(actor=user, job=get_job(request, job_id))
     return Answer(204, None)
 
 

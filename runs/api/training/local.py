@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from django.http import HttpRequest
-from ninja import Field, Path, Router
+from ninja import Field, Path
 from ninja.errors import HttpError
 from pydantic import AfterValidator, StringConstraints
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.shapes import Body, RunOut
 from runs.ingest.local import Foreign, store_frames, watermarks
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 from trainyard.spec.values.fields import Name
 
-router = Router(tags=["points"])
+router = Resource(tags=["points"])
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024  # the facts about MAX_PROCESSES
@@ -68,6 +69,7 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 
 
 @router.put("/runs/local/{local_id}", response=LocalOut, summary="Make or find a run that was logged elsewhere")
+@operation(thing(Permission.RUNS_REPORT))
 def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> LocalOut:
     """The same local id is the same run. What became of it is decided anew from what has arrived."""
     run = actions.send_local_run(
@@ -84,9 +86,10 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
 
 
 @router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")
+@operation(thing(Permission.RUNS_REPORT))
 def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
     """The body is frames of spools, byte for byte, of a run that was logged elsewhere."""
-    run = get_run(actor(request), run_id, Permission.RUNS_REPORT)
+    run = get_run(request, run_id)
     if not run.is_local:
         raise actions.Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
     data = request.read(MAX_BODY_BYTES + 1)

@@ -7,17 +7,18 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body as InBody
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from runs.actions.estimates import plans_of, shown_run
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC, body_of
 from runs.presenting.measured import measured_of
 from runs.presenting.stamps import stamp
-from runs.rights.access import get_run
+from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 from trainyard.contract.base import JsonObject
 
-router = Router(tags=["plans"])
+router = Resource(tags=["plans"])
 
 
 class PlansQuery(Schema):
@@ -49,6 +50,7 @@ class RunPlanOut(Schema):
 
 
 @router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")
+@operation(thing(Permission.PROJECTS_READ))
 def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQuery]) -> PlansOut:
     """The body is a spec. Nothing is written."""
     user = actor(request)
@@ -66,7 +68,8 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
 
 
 @router.get("/runs/{run_id}/plan", response=RunPlanOut, summary="Predicted and measured")
+@operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> RunPlanOut:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     measured = measured_of(run)
     return RunPlanOut(predicted=run.estimate, measured=None if measured is None else dict(measured))

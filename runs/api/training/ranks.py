@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 from django.http import HttpRequest
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.shapes import Body, RunOut
 from runs.life.watching.phases import MEASURES, series_of
 from runs.life.watching.scores import Score
@@ -21,9 +21,10 @@ from runs.presenting.runs import single_document
 from runs.records.metrics import progress
 from runs.records.points import read
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 from trainyard.contract.answers.runs import RunDocument
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 MAX_COLUMNS = 2_000
 MICRO = 1e6
@@ -94,8 +95,9 @@ class RewindIn(Body):
 
 
 @router.get("/runs/{run_id}/ranks/grid", response=GridOut, summary="Time of each rank in each step")
+@operation(thing(Permission.RUNS_READ))
 def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     names = [series_of(phase) for phase in MEASURES[query.phase]]
     found = read.grid(run.pk, names, (query.start, query.end), columns=query.columns)
     is_there = np.isfinite(found.values).any(axis=0)
@@ -113,8 +115,9 @@ def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
 
 
 @router.get("/runs/{run_id}/ranks/scores", response=ScoresOut, summary="Which ranks slow the others down")
+@operation(thing(Permission.RUNS_READ))
 def scores(request: HttpRequest, run_id: str) -> ScoresOut:
-    run = get_run(actor(request), run_id)
+    run = get_run(request, run_id)
     attempt = _newest_attempt(run)
     if attempt is None:
         return ScoresOut(attempt=None, step=None, scores=[], slow=[])
@@ -129,19 +132,21 @@ def scores(request: HttpRequest, run_id: str) -> ScoresOut:
 
 
 @router.post("/runs/{run_id}/exclude-node", response=RunOut, summary="Go on without a node")
+@operation(thing(Permission.RUNS_LAUNCH))
 def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocument:
     """Its ranks save a checkpoint and end; the run goes on from it on other nodes."""
     user = actor(request)
-    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     return single_document(actions.exclude_node(actor=user, run=run, node=body.node))
 
 
 @router.post("/runs/{run_id}/rewind", response=RunOut, summary="Go back and skip batches")
+@operation(thing(Permission.RUNS_LAUNCH))
 def rewind(request: HttpRequest, run_id: str, body: RewindIn) -> RunDocument:
     """Its ranks end at once. The next attempt goes on from the newest checkpoint up to step `to`, and leaves out the
     batches of the steps `first` to `last`; so does every later one."""
     user = actor(request)
-    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     made = actions.rewind_run(actor=user, run=run, to=body.to, first=body.first, last=body.last)
     return single_document(made)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
 from runs import actions
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.shapes import Body, RunOut
@@ -18,12 +19,13 @@ from runs.models import Run
 from runs.presenting.listing import find_runs
 from runs.presenting.runs import run_documents, single_document
 from runs.rights.access import Permission, get_job, get_run, named_project
+from runs.rights.access.operations import lists, operation, thing
 from runs.values.status import Status
 from trainyard.contract.answers.runs import RunDocument
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, SpecError
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 
 class RunsQuery(Schema):
@@ -56,6 +58,7 @@ class Clone(Body):
 
 
 @router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
+@operation(thing(Permission.RUNS_LAUNCH))
 def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocument]:
     """The body is a spec, or `{"job": id, "overrides": {path: value}}`."""
     user = actor(request)
@@ -71,6 +74,7 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
 
 
 @router.get("/runs", response=Page[RunOut])
+@operation(lists(Permission.RUNS_READ))
 def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
     user = actor(request)
     found = find_runs(
@@ -85,14 +89,16 @@ def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
 
 
 @router.get("/runs/{run_id}", response=RunOut)
+@operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> RunDocument:
-    return _one(get_run(actor(request), run_id))
+    return _one(get_run(request, run_id))
 
 
 @router.patch("/runs/{run_id}", response=RunOut, summary="Change tags or notes")
+@operation(thing(Permission.RUNS_ANNOTATE))
 def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
     user = actor(request)
-    run = get_run(user, run_id, Permission.RUNS_ANNOTATE)
+    run = get_run(request, run_id)
     if body.tags is not None:
         actions.tag_run(actor=user, run=run, tags=body.tags)
     if body.notes is not None:
@@ -101,74 +107,69 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
 
 
 @router.delete("/runs/{run_id}", response={204: None})
+@operation(thing(Permission.RUNS_DELETE))
 def delete(request: HttpRequest, run_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_run(actor=user, run=get_run(user, run_id, Permission.RUNS_DELETE))
+    actions.delete_run(actor=user, run=get_run(request, run_id))
     return Answer(204, None)
 
 
-@router.post("/runs/{run_id}/stop", response=RunOut)
-def stop(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.stop_run(actor=user, run=get_run(user, run_id, Permission.RUNS_STOP)))
+class Verb(NamedTuple):
+    action: Callable[..., Run]
+    permission: Permission
+    summary: str | None = None
 
 
-@router.post("/runs/{run_id}/restart", response=RunOut)
-def restart(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.restart_run(actor=user, run=get_run(user, run_id, Permission.RUNS_LAUNCH)))
+VERBS = {
+    "stop": Verb(actions.stop_run, Permission.RUNS_STOP),
+    "pause": Verb(actions.pause_run, Permission.RUNS_STOP, "Save a checkpoint and free the slots"),
+    "resume": Verb(actions.resume_run, Permission.RUNS_LAUNCH, "Queue a paused run at its old place in line"),
+    "restart": Verb(actions.restart_run, Permission.RUNS_LAUNCH),
+    "archive": Verb(actions.archive_run, Permission.RUNS_ANNOTATE),
+    "unarchive": Verb(actions.unarchive_run, Permission.RUNS_ANNOTATE),
+    "give-up": Verb(actions.give_up_run, Permission.RUNS_STOP, "End a run whose nodes are out of contact"),
+}
+
+
+def _route(name: str, verb: Verb) -> None:
+    """Add ``POST /runs/{id}/<verb>``: a call of an action that needs nothing but the run."""
+
+    def do(request: HttpRequest, run_id: str) -> RunDocument:
+        return _one(verb.action(actor=actor(request), run=get_run(request, run_id)))
+
+    do.__name__ = name.replace("-", "_")  # by which clients know the operation
+    router.post(f"/runs/{{run_id}}/{name}", response=RunOut, summary=verb.summary)(
+        operation(thing(verb.permission))(do)
+    )
+
+
+for name, verb in VERBS.items():
+    _route(name, verb)
 
 
 @router.post("/runs/{run_id}/clone", response={201: RunOut})
+@operation(thing(Permission.RUNS_LAUNCH))
 def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[RunDocument]:
     user = actor(request)
     overrides = body.overrides if body else {}
-    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     return Answer(201, _one(actions.clone_run(actor=user, run=run, overrides=overrides)))
 
 
 @router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
+@operation(thing(Permission.RUNS_LAUNCH))
 def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[RunDocument]:
     user = actor(request)
     step, overrides = (body.step, body.overrides) if body else (None, {})
-    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     return Answer(201, _one(actions.continue_run(actor=user, run=run, step=step, overrides=overrides)))
 
 
-@router.post("/runs/{run_id}/archive", response=RunOut)
-def archive(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.archive_run(actor=user, run=get_run(user, run_id, Permission.RUNS_ANNOTATE)))
-
-
-@router.post("/runs/{run_id}/unarchive", response=RunOut)
-def unarchive(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.unarchive_run(actor=user, run=get_run(user, run_id, Permission.RUNS_ANNOTATE)))
-
-
-@router.post("/runs/{run_id}/give-up", response=RunOut, summary="End a run whose nodes are out of contact")
-def give_up(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.give_up_run(actor=user, run=get_run(user, run_id, Permission.RUNS_STOP)))
-
-
-@router.post("/runs/{run_id}/pause", response=RunOut, summary="Save a checkpoint and free the slots")
-def pause(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.pause_run(actor=user, run=get_run(user, run_id, Permission.RUNS_STOP)))
-
-
-@router.post("/runs/{run_id}/resume", response=RunOut, summary="Queue a paused run at its old place in line")
-def resume(request: HttpRequest, run_id: str) -> RunDocument:
-    user = actor(request)
-    return _one(actions.resume_run(actor=user, run=get_run(user, run_id, Permission.RUNS_LAUNCH)))
-
-
 @router.post("/runs/{run_id}/resize", response=RunOut, summary="Change the number of nodes of an elastic run")
+@operation(thing(Permission.RUNS_LAUNCH))
 def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocument:
     user = actor(request)
-    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     return _one(actions.resize_run(actor=user, run=run, nodes=body.nodes))
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body as InBody
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Schema
 from ninja import Status as Answer
 
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.openapi import SWEEP, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.schemas import schema_of
@@ -19,6 +19,7 @@ from runs.api.shapes import Body
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_sweep, named_project
+from runs.rights.access.operations import lists, operation, thing
 from runs.sweeps import actions
 from runs.sweeps.checking import preview
 from runs.sweeps.reading import (
@@ -35,7 +36,7 @@ from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus
 
-router = Router(tags=["sweeps"])
+router = Resource(tags=["sweeps"])
 
 
 class SweepsQuery(Schema):
@@ -77,12 +78,14 @@ class LaunchTrial(Body):
 
 
 @router.post("/sweeps", response={201: SweepOut}, openapi_extra=body_of(SWEEP), summary="Start a sweep")
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[answers.Sweep]:
     """`base` is a spec, or `{"job": id}`."""
     return Answer(201, _one(actions.start_sweep(actor=actor(request), document=document)))
 
 
 @router.post("/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="What a sweep would cost")
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
     """The body is a sweep. Nothing is written."""
     found = preview(actor(request), document)
@@ -100,6 +103,7 @@ def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sw
 
 
 @router.get("/sweeps", response=Page[SweepItem])
+@operation(lists(Permission.SWEEPS_READ))
 def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
     user = actor(request)
     project = named_project(user, query.project).name if query.project else ""
@@ -108,54 +112,62 @@ def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepI
 
 
 @router.get("/sweeps/{sweep_id}", response=SweepOut)
+@operation(thing(Permission.SWEEPS_READ))
 def show(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    return _one(get_sweep(actor(request), sweep_id))
+    return _one(get_sweep(request, sweep_id))
 
 
 @router.patch("/sweeps/{sweep_id}", response=SweepOut, summary="Widen the space, or change the budget")
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> answers.Sweep:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
 
 
 @router.delete("/sweeps/{sweep_id}", response={204: None}, summary="Forget an ended sweep; its runs stay")
+@operation(thing(Permission.SWEEPS_DELETE))
 def delete(request: HttpRequest, sweep_id: str) -> Answer[None]:
     user = actor(request)
-    actions.delete_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_DELETE))
+    actions.delete_sweep(actor=user, sweep=get_sweep(request, sweep_id))
     return Answer(204, None)
 
 
 @router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
+@operation(thing(Permission.SWEEPS_STOP))
 def stop(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     user = actor(request)
-    return _one(actions.stop_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
+    return _one(actions.stop_sweep(actor=user, sweep=get_sweep(request, sweep_id)))
 
 
 @router.post("/sweeps/{sweep_id}/pause", response=SweepOut, summary="Launch no further trial for now")
+@operation(thing(Permission.SWEEPS_STOP))
 def pause(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     user = actor(request)
-    return _one(actions.pause_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
+    return _one(actions.pause_sweep(actor=user, sweep=get_sweep(request, sweep_id)))
 
 
 @router.post("/sweeps/{sweep_id}/resume", response=SweepOut)
+@operation(thing(Permission.SWEEPS_STOP))
 def resume(request: HttpRequest, sweep_id: str) -> answers.Sweep:
     user = actor(request)
-    return _one(actions.resume_sweep(actor=user, sweep=get_sweep(user, sweep_id, Permission.SWEEPS_STOP)))
+    return _one(actions.resume_sweep(actor=user, sweep=get_sweep(request, sweep_id)))
 
 
 @router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[answers.Sweep]:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     actions.add_trial(actor=user, sweep=sweep, parameters=body.parameters)
     return Answer(201, _one(sweep))
 
 
 @router.post("/sweeps/{sweep_id}/trials/{number}/promote", response=SweepOut, summary="Let a pruned trial go on")
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     actions.promote_trial(actor=user, sweep=sweep, number=number)
     return _one(sweep)
 
@@ -163,9 +175,10 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
 @router.post(
     "/sweeps/{sweep_id}/launch", response={201: LaunchedOut}, summary="Launch a trial again with several seeds"
 )
+@operation(thing(Permission.SWEEPS_LAUNCH))
 def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[answers.Launched]:
     user = actor(request)
-    sweep = get_sweep(user, sweep_id, Permission.SWEEPS_LAUNCH)
+    sweep = get_sweep(request, sweep_id)
     runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)
     return Answer(201, {"runs": [run.pk for run in runs]})
 

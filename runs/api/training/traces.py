@@ -6,16 +6,17 @@ from typing import Literal
 
 from django.http import HttpRequest
 from ninja import Body as InBody
-from ninja import Field, Router, Schema
+from ninja import Field, Schema
 from ninja import Status as Answer
 
 from runs import actions
 from runs.actions.tracing import MAX_STEPS
-from runs.api.auth import actor
+from runs.api.auth import Resource, actor
 from runs.api.shapes import Body
 from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import operation, thing
 
-router = Router(tags=["runs"])
+router = Resource(tags=["runs"])
 
 STEPS = 3
 
@@ -33,11 +34,12 @@ class TraceOut(Schema):
 
 
 @router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")
+@operation(thing(Permission.RUNS_LAUNCH))
 def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[TraceOut]:
     """The steps are the next for which the request reaches every rank in time. Each rank's trace is the run's file
     `traces/step-N.rank-R.json.gz`, as soon as its last step is over."""
     user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
-    run = get_run(user, run_id, Permission.RUNS_LAUNCH)
+    run = get_run(request, run_id)
     made = actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)
     return Answer(202, TraceOut(**made._asdict()))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
 from ninja import Status as Answer
 
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.auth import Resource
 from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
 from runs.api.machines.node_files import placement_of, refusals, sender_of
 from runs.models import Placement
 from runs.records.files import uploads
+from runs.rights.access.operations import NODE, operation
 from trainyard.contract.base import to_builtins
 from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, UploadRequest
 
-router = Router(tags=["files"])
+router = Resource(tags=["files"])
 
 _raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 _PATH = "/node/runs/{run_id}/fences/{fence}"
@@ -22,11 +22,11 @@ _PATH = "/node/runs/{run_id}/fences/{fence}"
 
 @router.post(
     f"{_PATH}/uploads",
-    auth=NodeAuth(),
     response={200: None},
     openapi_extra=described(UploadRequest, UploadProgress),
     summary="Begin a large file, or a link (nodes only)",
 )
+@operation(NODE)
 def begin(request: HttpRequest, run_id: str, fence: int) -> HttpResponse:
     body = read_sealed_body(request, UploadRequest)
     sender = sender_of(placement_of(request, run_id, fence))
@@ -38,11 +38,11 @@ def begin(request: HttpRequest, run_id: str, fence: int) -> HttpResponse:
 
 @router.put(
     f"{_PATH}/uploads/{{key}}/{{offset}}",
-    auth=NodeAuth(),
     response={200: None},
     openapi_extra={**_raw, **described(answer=UploadProgress)},
     summary="Store a part of a large file (nodes only)",
 )
+@operation(NODE)
 def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: int) -> HttpResponse:
     """Where the part does not begin where the last one ended, the answer says where the next one begins."""
     sender = sender_of(placement_of(request, run_id, fence))
@@ -56,11 +56,11 @@ def store_part(request: HttpRequest, run_id: str, fence: int, key: str, offset: 
 
 @router.post(
     f"{_PATH}/gained",
-    auth=NodeAuth(),
     response={204: None},
     openapi_extra=described(GainedFiles),
     summary="List what was not sent (nodes only)",
 )
+@operation(NODE)
 def tell_gained(request: HttpRequest, run_id: str, fence: int) -> Answer[None]:
     """What a script left in its working folder beside the code: it waits on its node for a person's word."""
     body = read_sealed_body(request, GainedFiles)

@@ -16,6 +16,7 @@ from runs.people.scim import groups, people, service
 from runs.people.scim.documents import GroupIn, ListOut, PatchIn, ScimError, UserIn
 from runs.people.scim.filters import Comparison, parse_filter
 from runs.people.scim.tokens import provider_of
+from runs.rights.access.operations import SCIM
 from trainyard.contract.base import BadDocument, decode, encode
 
 log = structlog.get_logger(__name__)
@@ -75,7 +76,7 @@ def scim(request: HttpRequest, rest: str) -> HttpResponse:
         return _respond(error.document(), error.status)
 
 
-scim.methods = ("GET", "POST", "PUT", "PATCH", "DELETE")  # type: ignore[attr-defined]  # for the table of routes
+scim.rules = dict.fromkeys(("GET", "POST", "PUT", "PATCH", "DELETE"), SCIM)  # type: ignore[attr-defined]  # of routes
 
 
 def _provider(request: HttpRequest) -> Provider:

@@ -16,6 +16,7 @@ from runs.rights.access.clusters import (
     visible_nodes,
 )
 from runs.rights.access.loaders import (
+    admit,
     can_create_projects,
     get_dataset,
     get_job,
@@ -109,6 +110,7 @@ __all__ = [
     "Sight",
     "Someone",
     "Wanted",
+    "admit",
     "as_of_now",
     "by_token",
     "can",

@@ -8,7 +8,8 @@ from typing import Any
 from django.db.models import Exists, Q, QuerySet
 
 from runs.models import Cluster, ClusterRole, Node, Project, User
-from runs.rights.access.permissions import PERMISSIONS_ON_CLUSTERS, Permission
+from runs.rights.access.operations import Asker, asked
+from runs.rights.access.permissions import PERMISSIONS_ON_CLUSTERS, Permission, Wanted
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import Someone, has_scope, projects_with, require_scope, visible_project_ids
 
@@ -31,30 +32,36 @@ def nodes_of(clusters: Collection[Cluster] | QuerySet[Cluster, Any]) -> QuerySet
     return Node.objects.present().filter(cluster__in=clusters)
 
 
-def get_cluster(user: Someone, cluster_id: str, *, manage: bool = False) -> Cluster:
-    """Return the cluster with that id or name. Raises NotFound, and Forbidden where ``manage`` is asked in vain."""
+def get_cluster(who: Asker, cluster_id: str, wanted: Permission | None = None) -> Cluster:
+    """Return the cluster with that id or name. Raises NotFound, and Forbidden for who may not do this with it."""
+    user, asks = asked(who, wanted, Permission.CLUSTERS_READ)
     clusters = _clusters(user)
     cluster = clusters.filter(pk=cluster_id).first() or clusters.filter(name=cluster_id).first()
     if cluster is None:
         raise NotFound(f"There is no cluster {cluster_id!r} that you can see.")
-    if manage:
-        require_manager(user, cluster)
-    else:
-        require_scope(user, Permission.CLUSTERS_READ)
+    _require_on(user, cluster, asks)
     return cluster
 
 
-def get_node(user: Someone, node_id: str, *, manage: bool = False) -> Node:
-    """Return the node with that id or name. Raises NotFound, and Forbidden where ``manage`` is asked in vain."""
+def get_node(who: Asker, node_id: str, wanted: Permission | None = None) -> Node:
+    """Return the node with that id or name. Raises NotFound, and Forbidden for who may not do this with it."""
+    user, asks = asked(who, wanted, Permission.CLUSTERS_READ)
     nodes = _nodes(user)
     node = nodes.filter(pk=node_id).first() or nodes.filter(name=node_id).first()
     if node is None:
         raise NotFound(f"There is no node {node_id!r} that you can see.")
-    if manage:
-        require_manager(user, node.cluster)
-    else:
-        require_scope(user, Permission.CLUSTERS_READ)
+    _require_on(user, node.cluster, asks)
     return node
+
+
+def _require_on(user: Someone, cluster: Cluster, wanted: Wanted) -> None:
+    """Raise Forbidden unless the person, who sees the cluster, may do this with it."""
+    if wanted == Permission.CLUSTERS_MANAGE:
+        require_manager(user, cluster)
+    elif wanted == Permission.CLUSTERS_USE:
+        require_runner(user, cluster)
+    else:
+        require_scope(user, wanted)
 
 
 def get_cluster_for(user: Someone, project: Project, cluster_id: str) -> Cluster:

@@ -1,6 +1,7 @@
 """Loaders of what is in projects. Pages, the API and consumers get their things here alone.
 
-What a person may not see does not exist for them (NotFound); what they may see but not do is Forbidden.
+What a person may not see does not exist for them (NotFound); what they may see but not do is Forbidden. Loaders that
+are given a request ask for what its operation declares; of a person they ask to read, or what the caller names.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from collections.abc import Collection
 from typing import Any, TypeVar
 
 from django.db.models import Model, QuerySet
+from django.http import HttpRequest
 
 from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
 from runs.models.jobs import JobQuerySet
 from runs.models.ordered import one_of
-from runs.rights.access.clusters import require_use
+from runs.rights.access.clusters import require_manager, require_use
+from runs.rights.access.operations import Asker, Kind, Rule, asked, note
 from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
+from runs.rights.access.tokens import require_administrator
 
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -80,8 +84,9 @@ def _within(user: Someone, rows: Rows) -> Rows:
     return rows if ids is None else rows.filter(one_of("project_id", ids))
 
 
-def get_project(user: Someone, project_id: str, wanted: Wanted = Permission.PROJECTS_READ) -> Project:
+def get_project(who: Asker, project_id: str, wanted: Wanted | None = None) -> Project:
     """Return the project with that id or name. Raises NotFound or Forbidden."""
+    user, wanted = asked(who, wanted, Permission.PROJECTS_READ)
     project = named_project(user, project_id)
     return _allowed(user, project, project, wanted)
 
@@ -96,7 +101,8 @@ def named_project(user: Someone, project_id: str) -> Project:
     return project
 
 
-def get_run(user: Someone, run_id: str, wanted: Wanted = Permission.RUNS_READ) -> Run:
+def get_run(who: Asker, run_id: str, wanted: Wanted | None = None) -> Run:
+    user, wanted = asked(who, wanted, Permission.RUNS_READ)
     run = _runs(user).filter(pk=run_id).first()
     if run is None:
         raise NotFound(f"There is no run {run_id!r} that you can see.")
@@ -139,21 +145,24 @@ def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
     return [found[run_id] for run_id in wanted]
 
 
-def get_job(user: Someone, job_id: str, wanted: Wanted = Permission.JOBS_READ) -> Job:
+def get_job(who: Asker, job_id: str, wanted: Wanted | None = None) -> Job:
+    user, wanted = asked(who, wanted, Permission.JOBS_READ)
     job = _jobs(user).filter(pk=job_id).first()
     if job is None:
         raise NotFound(f"There is no job {job_id!r} that you can see.")
     return _allowed(user, job, job.project, wanted)
 
 
-def get_sweep(user: Someone, sweep_id: str, wanted: Wanted = Permission.SWEEPS_READ) -> Sweep:
+def get_sweep(who: Asker, sweep_id: str, wanted: Wanted | None = None) -> Sweep:
+    user, wanted = asked(who, wanted, Permission.SWEEPS_READ)
     sweep = _sweeps(user).filter(pk=sweep_id).first()
     if sweep is None:
         raise NotFound(f"There is no sweep {sweep_id!r} that you can see.")
     return _allowed(user, sweep, sweep.project, wanted)
 
 
-def get_dataset(user: Someone, dataset_id: str, wanted: Wanted = Permission.DATASETS_READ) -> Dataset:
+def get_dataset(who: Asker, dataset_id: str, wanted: Wanted | None = None) -> Dataset:
+    user, wanted = asked(who, wanted, Permission.DATASETS_READ)
     dataset = _datasets(user).filter(pk=dataset_id).first()
     if dataset is None:
         raise NotFound(f"There is no dataset {dataset_id!r} that you can see.")
@@ -178,3 +187,20 @@ def _allowed(user: Someone, thing: M, project: Project, wanted: Wanted) -> M:
     else:
         require(user, project, wanted)
     return thing
+
+
+def admit(request: HttpRequest, rule: Rule) -> None:
+    """Refuse what needs no thing to be refused, before the handler runs; tell the loaders what it declares. Raises
+    Forbidden."""
+    note(request, rule)
+    if rule.permission is None or rule.hides:
+        return
+    if rule.kind in (Kind.LIST, Kind.ACCOUNT):
+        require_scope(request.user, rule.permission)
+    elif rule.kind == Kind.ADMINISTRATOR:
+        require_administrator(request.user)
+    elif rule.kind == Kind.SITE:
+        MAKERS[rule.permission](request.user)
+
+
+MAKERS = {Permission.CLUSTERS_MANAGE: require_manager, Permission.PROJECTS_CREATE: require_project_maker}

@@ -1,27 +1,30 @@
 """Every route as every caller, compared with the table of permissions.
 
 The routes are found by walking (pages, REST, sockets, and the tables of the administration); what should become of a
-request is derived from the route's rule and the table. A route without a rule is red, and so is everything when a
-loader does not ask.
+request is derived from what the route's operation declares and the table. A route that declares nothing is red, so is
+one that declares something else than ``routes.txt`` says, and so is everything when a loader does not ask.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from django.contrib import admin
+from django.test import RequestFactory
 
-from dashboard.management.walk import RULES, Route, routes, rule_of
+from dashboard.management.walk import Route, routes, rule_of
 from dashboard.rules.admin import CHANGED_BY_HAND
 from dashboard.rules.callers import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, Outcome, outcome
-from dashboard.rules.kinds import Kind
 from runs.admin.base import Written
+from runs.api.auth import Resource
 from runs.rights import access
-from tests.cast import Cast
+from runs.rights.access.operations import PUBLIC, Kind
+from tests.cast import Cast, make_run
 from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
-from tests.dashboard.rules.world import World, make_world
+from tests.dashboard.rules.world import ABSENT, World, make_world
 from tests.servers import Valkey
 
 
@@ -30,10 +33,33 @@ def world(cast: Cast, valkey: Valkey) -> World:
     return make_world(cast)
 
 
-def test_every_route_has_a_rule_and_every_rule_a_route() -> None:
-    found = {str(route) for route in routes()}
-    assert {str(route) for route in routes() if rule_of(route) is None} == set(), "routes that no rule names"
-    assert RULES.keys() - found == set(), "rules of routes that are gone"
+def test_every_route_declares_what_the_approved_list_says() -> None:
+    """Loaders enforce what is declared, so a wrong declaration looks right to the calls below. It differs from here."""
+    assert {str(route) for route in routes() if rule_of(route) is None} == set(), "routes that declare nothing"
+    approved = (Path(__file__).parent / "routes.txt").read_text().splitlines()
+    assert [declared_by(route) for route in routes() if not route.is_admin] == approved
+
+
+def declared_by(route: Route) -> str:
+    rule = rule_of(route)
+    assert rule is not None
+    return " ".join(filter(None, (str(route), "|", rule.kind, rule.permission, "hidden" if rule.hides else "")))
+
+
+def test_an_operation_that_declares_nothing_does_not_start() -> None:
+    router = Resource()
+    with pytest.raises(TypeError, match="GET /open must wear @operation"):
+        router.get("/open")(lambda request: None)
+
+
+def test_a_loader_refuses_a_request_whose_operation_declares_no_permission(cast: Cast, rf: RequestFactory) -> None:
+    run, request = make_run(cast), rf.get("/")
+    request.user = cast.owner
+    with pytest.raises(LookupError, match="GET / declares no permission"):
+        access.get_run(request, run.pk)
+    access.admit(request, PUBLIC)
+    with pytest.raises(LookupError, match="GET / declares no permission"):
+        access.get_run(request, run.pk)
 
 
 def test_every_table_of_the_administration_is_walked_and_only_those_named_are_changed_there() -> None:
@@ -157,9 +183,10 @@ def wanted_of(route: Route, caller: Caller) -> Outcome:
     rule = rule_of(route)
     assert rule is not None, str(route)
     wanted = outcome(rule, caller)
-    if rule.kind in OF_THE_ADMIN and rule.is_there:
+    is_there = str(route) not in ABSENT
+    if rule.kind in OF_THE_ADMIN and is_there:
         return _wanted_of_a_row(route, wanted)
-    if rule.is_there or wanted in (Outcome.UNKNOWN, Outcome.FORBIDDEN):
+    if is_there or wanted in (Outcome.UNKNOWN, Outcome.FORBIDDEN):
         return wanted
     return Outcome.HIDDEN
 

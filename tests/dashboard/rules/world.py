@@ -94,6 +94,31 @@ QUERIES = {
     "/api/v1/runs/<run_id>/media/histograms": "name=weights",
     "/api/v1/runs/<run_id>/media/steps": "name=weights",
 }
+# Of what these routes are about the world has nothing: whoever may see it is answered 404.
+ABSENT = {
+    "GET /account/consent/",
+    "POST /account/consent/",
+    "POST /account/security/factors/<factor_id>/remove/",
+    "POST /account/security/providers/<provider_id>/forget/",
+    "POST /account/security/sessions/<session_id>/end/",
+    "GET /admin/r/<content_type_id>/<object_id>/",
+    "POST /admin/r/<content_type_id>/<object_id>/",
+    "GET /api/v1/me/exports/<export_id>/file",
+    "GET /api/v1/runs/<run_id>/code",
+    "GET /api/v1/runs/<run_id>/code/diff",
+    "GET /api/v1/runs/<run_id>/files/<path>",
+    "GET /api/v1/runs/<run_id>/logs/line",
+    "GET /api/v1/runs/<run_id>/media/<media_id>",
+    "GET /api/v1/runs/<run_id>/media/<media_id>/file",
+    "POST /people/sign-in/scim-tokens/",
+    "POST /people/sign-in/scim-tokens/<token_id>/revoke/",
+    "GET /sign-in/with/<provider_id>/",
+    "GET /sign-in/with/<provider_id>/assertion/",
+    "POST /sign-in/with/<provider_id>/assertion/",
+    "GET /sign-in/with/<provider_id>/back/",
+    "POST /sign-in/with/<provider_id>/logout/",
+    "GET /sign-in/with/<provider_id>/metadata/",
+}
 # A form that is refused comes back with the refusal beside its project.
 REFUSED_IN_FORMS = {"There is no project": Outcome.HIDDEN, "You need to be": Outcome.FORBIDDEN}
 # What a name in a route stands for there, where another route has another thing by the same name.

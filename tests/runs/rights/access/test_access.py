@@ -11,7 +11,7 @@ from django.http import Http404
 
 from runs.models import Membership, Project, Role, Run
 from runs.rights import access
-from runs.rights.access import Forbidden, NotFound
+from runs.rights.access import Forbidden, NotFound, Permission
 from tests.cast import Cast, make_node, make_user
 
 
@@ -67,8 +67,8 @@ def test_members_see_nodes_and_only_staff_manage_them(cast: Cast) -> None:
     node = make_node(cast.cluster)
     assert access.get_node(cast.viewer, node.name) == node
     with pytest.raises(Forbidden):
-        access.get_node(cast.mate, node.pk, manage=True)
-    assert access.get_node(cast.owner, node.pk, manage=True) == node
+        access.get_node(cast.mate, node.pk, Permission.CLUSTERS_MANAGE)
+    assert access.get_node(cast.owner, node.pk, Permission.CLUSTERS_MANAGE) == node
 
 
 def test_refusals_are_djangos_own_too() -> None:

@@ -197,11 +197,11 @@ def test_a_group_may_run_on_a_cluster_that_its_projects_may_not_use(cast: Cast) 
     assert access.get_cluster_for(cast.mate, cast.project, "big") == big and access.can_run_on(cast.mate, big)
     assert list(access.users_who_may_run_on(big)) == [cast.mate]
     with pytest.raises(Forbidden):
-        access.get_cluster(cast.mate, "big", manage=True)
+        access.get_cluster(cast.mate, "big", Permission.CLUSTERS_MANAGE)
     ClusterRole.objects.update(role=ClusterRole.Kind.OPERATOR)
-    assert access.get_cluster(cast.mate, "big", manage=True) == big
+    assert access.get_cluster(cast.mate, "big", Permission.CLUSTERS_MANAGE) == big
     with pytest.raises(Forbidden):
-        access.get_cluster(cast.mate, "local", manage=True)
+        access.get_cluster(cast.mate, "local", Permission.CLUSTERS_MANAGE)
 
 
 def test_the_document_of_roles_is_the_table() -> None:

@@ -1,11 +1,23 @@
-"""What a route may ask of whoever calls it."""
+"""What an operation asks of whoever calls it: an operation of REST, a page by one method, or a socket.
+
+It is declared on the handler, once. ``admit`` refuses before the handler runs what can be refused without the thing;
+loaders that are given the request ask for what its operation declares. The table of routes, "Who may what" and the
+tests of every route are made by walking the declarations. A handler without one does not start.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from runs.rights.access import Permission
+from django.http import HttpRequest
+
+from runs.rights.access.permissions import Permission, Wanted
+from runs.rights.access.roles import Someone
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+Asker = Someone | HttpRequest  # a request asks for what its operation declares, a person for what the caller names
 
 
 class Kind(StrEnum):
@@ -30,23 +42,23 @@ class Kind(StrEnum):
 class Rule(NamedTuple):
     kind: Kind
     permission: Permission | None = None
-    is_there: bool = True  # False: where tests have no such thing even its owner is answered 404
     hides: bool = False  # not there either for who sees the project and has no permission
+    by_view: bool = False  # the view asks itself: people come in through it
 
 
 PUBLIC = Rule(Kind.PUBLIC)
 SIGNED_IN = Rule(Kind.SIGNED_IN)
+ARRIVING = SIGNED_IN._replace(by_view=True)  # and for whoever gave a first factor a moment ago
 NODE = Rule(Kind.NODE)
 SCIM = Rule(Kind.SCIM)
 ADMINISTRATOR = Rule(Kind.ADMINISTRATOR, Permission.PEOPLE_MANAGE)
-
-
+HIDDEN_ADMINISTRATOR = ADMINISTRATOR._replace(hides=True)
 GROUP = Rule(Kind.GROUP, Permission.PEOPLE_MANAGE)
 
 
-def of(permission: Permission, *, is_there: bool = True, hides: bool = False) -> Rule:
+def thing(permission: Permission, *, hides: bool = False) -> Rule:
     """A thing of a project with which one may do this."""
-    return Rule(Kind.THING, permission, is_there, hides)
+    return Rule(Kind.THING, permission, hides)
 
 
 def machine(permission: Permission) -> Rule:
@@ -68,3 +80,33 @@ def own(permission: Permission) -> Rule:
 
 def auditors(permission: Permission) -> Rule:
     return Rule(Kind.AUDIT, permission)
+
+
+def auditors_of_all(permission: Permission) -> Rule:
+    return Rule(Kind.AUDITORS_OF_ALL, permission)
+
+
+def operation(rule: Rule) -> Callable[[Handler], Handler]:
+    """Declare what a handler asks."""
+
+    def declare(handler: Handler) -> Handler:
+        handler.rule = rule  # type: ignore[attr-defined]
+        return handler
+
+    return declare
+
+
+def note(request: HttpRequest, rule: Rule) -> None:
+    """Tell the loaders what the request's operation asks."""
+    request.rule = rule  # type: ignore[attr-defined]
+
+
+def asked(who: Asker, wanted: Wanted | None, reading: Permission) -> tuple[Someone, Wanted]:
+    """Return the person and what they want to do: of a request what its operation declares, else what the caller names,
+    and to read where it names nothing. Raises LookupError for a request whose operation declares no permission."""
+    if not isinstance(who, HttpRequest):
+        return who, wanted or reading
+    rule: Rule | None = getattr(who, "rule", None)
+    if rule is None or rule.permission is None or wanted is not None:
+        raise LookupError(f"{who.method} {who.path} declares no permission, or another one is named beside it")
+    return who.user, rule.permission
