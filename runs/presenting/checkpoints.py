@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import overload
 
 from runs.models import Attempt, Run
 from runs.presenting.stamps import stamp
@@ -14,46 +14,17 @@ from runs.records.metrics.facts import facts_of
 from runs.records.metrics.models import Checkpoint, CheckpointUse
 from runs.rights.access import Someone, visible_runs
 from runs.values.checkpoint_reference import Origin, origin_of
+from trainyard.contract.answers import data as answers
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.formats.words import listed
 
 MOST_NAMED = 4  # nodes in a sentence
 
 
-class RestoredBy(TypedDict):
-    run: str
-    attempt: int | None
-    at: str | None
+Restored = dict[tuple[int, int], list[answers.Restored]]  # by step and fence
 
 
-class CheckpointDocument(TypedDict):
-    """A checkpoint in its REST shape: see CheckpointOut of runs.api.training.checkpoints."""
-
-    name: str
-    step: int
-    fence: int
-    attempt: int | None
-    state: str
-    valid: bool
-    why: str
-    bytes: int | None
-    num_files: int | None
-    world_size: int | None
-    degrees: dict[str, Any]
-    took_s: float | None
-    stall_s: float | None
-    key_version: int
-    at: str | None
-    rank: int | None
-    node: str
-    deleted_at: str | None
-    restored_by: list[RestoredBy]
-
-
-Restored = dict[tuple[int, int], list[RestoredBy]]  # by step and fence
-
-
-def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[CheckpointDocument]:
+def documents(user: Someone, run: Run, rows: Sequence[Checkpoint]) -> list[answers.Checkpoint]:
     """Return these checkpoints of the run in their REST shape, as far as ``user`` may know who went on from them."""
     attempts = dict(run.attempts.values_list("fence", "number"))
     steps = [row.step for row in rows]
@@ -104,13 +75,17 @@ def state_of(row: Checkpoint) -> str:
     return "late" if row.is_late else "valid"
 
 
+@overload
+def moment(at: float) -> str: ...
+@overload
+def moment(at: float | None) -> str | None: ...
 def moment(at: float | None) -> str | None:
     return None if at is None else stamp(datetime.fromtimestamp(at, UTC))
 
 
 def _document(
-    row: Checkpoint, attempts: dict[int, int], restored: list[RestoredBy], missed: CheckpointUse | None
-) -> CheckpointDocument:
+    row: Checkpoint, attempts: dict[int, int], restored: list[answers.Restored], missed: CheckpointUse | None
+) -> answers.Checkpoint:
     state, why = state_of(row), row.invalid_why
     if missed is not None:
         number = attempts.get(missed.attempt)

@@ -6,7 +6,7 @@ import argparse
 import time
 
 from trainyard.cli.screen import LAMP_STYLES, Screen
-from trainyard.rest import answers
+from trainyard.contract.answers import machines as machine_answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 
@@ -99,7 +99,7 @@ def preflight(client: Client, arguments: argparse.Namespace, screen: Screen) -> 
     return 1 if found["state"] == "fail" else 0
 
 
-def _wait_for(client: Client, asked: answers.Preflight) -> answers.Preflight:
+def _wait_for(client: Client, asked: machine_answers.Preflight) -> machine_answers.Preflight:
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         for one in client.preflights(asked["cluster"]):
@@ -111,6 +111,6 @@ def _wait_for(client: Client, asked: answers.Preflight) -> answers.Preflight:
     raise ApiError(504, f"the checks of cluster {asked['cluster']} are not there after {LIMIT_S:g} s", [])
 
 
-def _nodes(found: answers.Preflight) -> str:
+def _nodes(found: machine_answers.Preflight) -> str:
     number = len(found["nodes"])
     return f"{number} node{'s'[: number != 1]}"

@@ -6,6 +6,7 @@ import argparse
 import time
 
 from trainyard.cli.screen import Screen, ago, figure, size
+from trainyard.contract.answers import data as data_answers
 from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
@@ -99,7 +100,7 @@ def _wait(client: Client, found: answers.DatasetWithFacts) -> answers.DatasetWit
     return found
 
 
-def _state(one: answers.Dataset) -> str:
+def _state(one: data_answers.Dataset) -> str:
     node = one["checked_by"] or "a node"
     return {
         "waiting": f"waits for a node of cluster {one['cluster']}",
@@ -109,11 +110,11 @@ def _state(one: answers.Dataset) -> str:
     }[one["state"]]
 
 
-def _rows(one: answers.Dataset) -> str:
+def _rows(one: data_answers.Dataset) -> str:
     return "" if one["num_rows"] is None else f"{one['num_rows']:,}"
 
 
-def _row(one: answers.Dataset) -> tuple[object, ...]:
+def _row(one: data_answers.Dataset) -> tuple[object, ...]:
     about = one["project"], one["cluster"], ago(one["checked_at"]), one["id"]
     return one["name"], one["source"], one["state"], _rows(one), size(one["size_bytes"]), *about
 

@@ -6,10 +6,11 @@ import argparse
 import itertools
 
 from trainyard.cli.screen import LAMP_STYLES, STATUS_STYLES, Screen, ago, figure, size
+from trainyard.contract.answers import data as data_answers
+from trainyard.contract.answers import machines as machine_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.facts import TimeDocument
 from trainyard.formats.figures import duration, percent
-from trainyard.rest import answers
 from trainyard.rest.client import Client
 
 SHOWN_S = 0.5  # a shorter part of a run's time is left out
@@ -130,7 +131,7 @@ def _status(run: run_answers.Run) -> str:
     return "PRUNED" if run.get("is_pruned") else run["status"]
 
 
-def _checkpoint_row(one: answers.Checkpoint) -> tuple[object, ...]:
+def _checkpoint_row(one: data_answers.Checkpoint) -> tuple[object, ...]:
     took = "" if one["took_s"] is None else f"{figure(one['took_s'])} s"
     restored = ", ".join(f"{use['run']}/{use['attempt']}" for use in one["restored_by"])
     taken = one["attempt"], one["node"], one["rank"]
@@ -194,13 +195,13 @@ def _percent(run: run_answers.Run) -> str:
     return "" if run["progress"] is None else f" ({run['progress']:.0%})"
 
 
-def _cluster_row(cluster: answers.Cluster) -> tuple[object, ...]:
+def _cluster_row(cluster: machine_answers.Cluster) -> tuple[object, ...]:
     nodes = f"{cluster['num_nodes_in_contact']} of {cluster['num_nodes']} in contact"
     slots = f"{cluster['num_free_slots']} of {cluster['num_slots']} free"
     return cluster["name"], cluster["engine"], cluster["region"], nodes, slots, cluster["num_queued"], cluster["id"]
 
 
-def _node_row(node: answers.Node) -> tuple[object, ...]:
+def _node_row(node: machine_answers.Node) -> tuple[object, ...]:
     state = "in contact" if node["is_in_contact"] else "no contact"
     if node["is_draining"]:
         state += ", draining"

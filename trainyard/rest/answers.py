@@ -1,4 +1,4 @@
-"""What else the REST API answers, as far as the SDK and the terminal read it; runs and sweeps are in the contract.
+"""What else the REST API answers, as far as the SDK and the terminal read it; the rest is in the contract.
 
 Fields that are not named here are ignored, and kept for ``--json``: an older client works with a newer server. What is
 ``NotRequired`` came with a later version, so a newer client works with an older server.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
+from trainyard.contract.answers import data as data_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument, ProposalDocument
@@ -124,23 +125,6 @@ class Series(TypedDict):
     max: float | None
 
 
-class RestoredBy(TypedDict):
-    run: str
-    attempt: int | None
-
-
-class Checkpoint(TypedDict):
-    step: int
-    state: str  # valid, deleted, invalid, missing or late
-    bytes: int | None
-    attempt: int | None
-    node: str
-    rank: int | None
-    took_s: float | None
-    at: str
-    restored_by: list[RestoredBy]
-
-
 class LogLine(TypedDict):
     rank: int
     level: str
@@ -184,76 +168,8 @@ class DatasetFacts(TypedDict):
     classes: NotRequired[list[ClassCount]]
 
 
-class Dataset(TypedDict):
-    id: str
-    name: str
-    project: str
-    cluster: str
-    source: str
-    location: str
-    options: dict[str, str | int]
-    recipe: str
-    state: str  # waiting, checking, ready or failed
-    problem: str
-    size_bytes: int | None
-    num_rows: int | None
-    digest: str
-    checked_by: str | None
-    checked_at: str | None
-
-
-class DatasetWithFacts(Dataset):
+class DatasetWithFacts(data_answers.Dataset):
     facts: DatasetFacts
-
-
-class Cluster(TypedDict):
-    id: str
-    name: str
-    engine: str
-    region: str
-    num_nodes: int
-    num_nodes_in_contact: int
-    num_slots: int
-    num_free_slots: int
-    num_queued: int
-
-
-class Holder(TypedDict):
-    slot: int
-    run: str
-
-
-class Node(TypedDict):
-    id: str
-    name: str
-    cluster: str
-    slots: int
-    held: list[Holder]
-    accelerator: str
-    is_in_contact: bool
-    is_draining: bool
-    seen_at: str | None
-
-
-class Check(TypedDict):
-    name: str
-    state: str  # ok, warn or fail
-    sentence: str
-    node: str
-    peer: str
-    value: float | None
-    limit: float | None
-    unit: str
-
-
-class Preflight(TypedDict):
-    """Checks of some nodes; ``state`` is ``running``, or the worst of them."""
-
-    id: str
-    cluster: str
-    nodes: list[str]
-    state: str
-    checks: list[Check]
 
 
 class NewToken(TypedDict):

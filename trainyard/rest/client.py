@@ -11,6 +11,8 @@ from urllib.parse import quote
 import httpx
 
 from trainyard.contract.answers import audit as audit_answers
+from trainyard.contract.answers import data as data_answers
+from trainyard.contract.answers import machines as machine_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject, convert, to_builtins
@@ -162,8 +164,8 @@ class Client(Connection):
     def attempts(self, run: str) -> Iterator[answers.Attempt]:
         return self._pages(f"runs/{_part(run)}/attempts", {}, answers.Attempt)
 
-    def checkpoints(self, run: str) -> Iterator[answers.Checkpoint]:
-        return self._pages(f"runs/{_part(run)}/checkpoints", {}, answers.Checkpoint)
+    def checkpoints(self, run: str) -> Iterator[data_answers.Checkpoint]:
+        return self._pages(f"runs/{_part(run)}/checkpoints", {}, data_answers.Checkpoint)
 
     def logs(self, run: str, **query: QueryValue) -> answers.LogPage:
         return self._json("GET", f"runs/{_part(run)}/logs", answers.LogPage, params=given(query))
@@ -177,8 +179,8 @@ class Client(Connection):
 
     # Data by name
 
-    def datasets(self, **filters: QueryValue) -> Iterator[answers.Dataset]:
-        return self._pages("datasets", filters, answers.Dataset)
+    def datasets(self, **filters: QueryValue) -> Iterator[data_answers.Dataset]:
+        return self._pages("datasets", filters, data_answers.Dataset)
 
     def dataset(self, dataset: str) -> answers.DatasetWithFacts:
         return self._json("GET", f"datasets/{_part(dataset)}", answers.DatasetWithFacts)
@@ -194,26 +196,26 @@ class Client(Connection):
 
     # Where runs go
 
-    def clusters(self) -> Iterator[answers.Cluster]:
-        return self._pages("clusters", {}, answers.Cluster)
+    def clusters(self) -> Iterator[machine_answers.Cluster]:
+        return self._pages("clusters", {}, machine_answers.Cluster)
 
-    def nodes(self, **filters: QueryValue) -> Iterator[answers.Node]:
-        return self._pages("nodes", filters, answers.Node)
+    def nodes(self, **filters: QueryValue) -> Iterator[machine_answers.Node]:
+        return self._pages("nodes", filters, machine_answers.Node)
 
-    def act_on_node(self, node: str, verb: str) -> answers.Node:
-        return self._json("POST", f"nodes/{_part(node)}/{verb}", answers.Node, json={})
+    def act_on_node(self, node: str, verb: str) -> machine_answers.Node:
+        return self._json("POST", f"nodes/{_part(node)}/{verb}", machine_answers.Node, json={})
 
-    def check_cluster(self, cluster: str) -> answers.Preflight:
+    def check_cluster(self, cluster: str) -> machine_answers.Preflight:
         """Have the cluster's nodes checked; ``preflight`` returns what they found once they have."""
-        return self._json("POST", f"clusters/{_part(cluster)}/preflight", answers.Preflight, json={})
+        return self._json("POST", f"clusters/{_part(cluster)}/preflight", machine_answers.Preflight, json={})
 
-    def check_run(self, run: str) -> answers.Preflight:
+    def check_run(self, run: str) -> machine_answers.Preflight:
         """Have the nodes of the run's newest attempt checked."""
-        return self._json("POST", f"runs/{_part(run)}/preflight", answers.Preflight, json={})
+        return self._json("POST", f"runs/{_part(run)}/preflight", machine_answers.Preflight, json={})
 
-    def preflights(self, cluster: str) -> Iterator[answers.Preflight]:
+    def preflights(self, cluster: str) -> Iterator[machine_answers.Preflight]:
         """Yield the preflights of a cluster that somebody asked for, the newest first."""
-        return self._pages(f"clusters/{_part(cluster)}/preflights", {}, answers.Preflight)
+        return self._pages(f"clusters/{_part(cluster)}/preflights", {}, machine_answers.Preflight)
 
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})

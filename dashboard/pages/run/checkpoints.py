@@ -12,11 +12,12 @@ from django.urls import reverse
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
 from runs.models import Run
-from runs.presenting.checkpoints import CheckpointDocument, documents, memory_sentence
+from runs.presenting.checkpoints import documents, memory_sentence
 from runs.records.checkpoints.reports import OFF
 from runs.records.metrics.models import Checkpoint, CheckpointUse
 from runs.rights.access import Permission, Someone, get_run, visible_runs
 from runs.rights.access.operations import thing
+from trainyard.contract.answers import data as answers
 
 NUM_SHOWN = 100
 COLOURS = {"valid": "green", "invalid": "red", "deleted": "grey", "late": "amber", "missing": "amber"}
@@ -32,7 +33,7 @@ class Use(NamedTuple):
 
 
 class Kept(NamedTuple):
-    doc: CheckpointDocument
+    doc: answers.Checkpoint
     colour: str
     why: str
     layout: str
@@ -63,7 +64,7 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/checkpoints.html", context, fragments=fragments)
 
 
-def _bytes(documents: list[CheckpointDocument]) -> int:
+def _bytes(documents: list[answers.Checkpoint]) -> int:
     return sum(one["bytes"] or 0 for one in documents)
 
 

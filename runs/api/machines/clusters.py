@@ -14,6 +14,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import schema_of
 from runs.api.shapes import Body, TimeOut
 from runs.models import Cluster, Node, Project, Run, User
 from runs.presenting.server_state import contact_time
@@ -31,6 +32,7 @@ from runs.rights.access import (
 )
 from runs.rights.access.operations import lists, machine, operation, site
 from runs.values.status import Status
+from trainyard.contract.answers import machines as answers
 
 router = Resource(tags=["clusters"])
 
@@ -39,12 +41,6 @@ class RuleIn(Body):
     label: str
     pattern: str = Field(description="an expression in RE2's syntax, sought in each line")
     action: str = Field("label", description="label, notify, exclude-node or no-retry")
-
-
-class RuleOut(Schema):
-    label: str
-    pattern: str
-    action: str
 
 
 class ClusterIn(Body):
@@ -76,25 +72,8 @@ class ClusterEdit(Body):
     log_rules: list[RuleIn | str] | None = Field(None, description="for the logs of runs that start from now on")
 
 
-class ClusterOut(Schema):
-    id: str
-    name: str
-    engine: str
-    settings: dict[str, Any] = Field(description="of its engine; empty for who may not change them")
-    secrets: list[str] = Field(description="names of the settings that are kept locked and never shown")
-    region: str
-    labels: dict[str, Any]
-    spares: int = Field(description="so many idle nodes prepare for the loss of another")
-    interactive: bool = Field(description="members of its projects may run commands beside ranks of their runs")
-    isolation_minimum: int = Field(description="nodes with a lower sandbox level get no runs")
-    projects: list[str] = Field(description="that may use it, as far as you see them")
-    log_rules: list[RuleOut]
-    created_at: str
-    num_nodes: int
-    num_nodes_in_contact: int
-    num_slots: int
-    num_free_slots: int = Field(description="on nodes in contact that are not draining")
-    num_queued: int
+class ClusterOut(schema_of(answers.Cluster)):  # type: ignore[misc]  # the fields are those of the contract
+    """A cluster."""
 
 
 class ClusterWithTime(ClusterOut):
@@ -109,14 +88,14 @@ class JoinTokenOut(Schema):
 
 @router.get("/clusters", response=Page[ClusterOut])
 @operation(lists(Permission.CLUSTERS_READ))
-def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ClusterOut]:
+def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
     user = actor(request)
     return page(visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/clusters", response={201: ClusterOut})
 @operation(site(Permission.CLUSTERS_MANAGE))
-def create(request: HttpRequest, body: ClusterIn) -> Answer[ClusterOut]:
+def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
     user = actor(request)
     cluster = actions.create_cluster(actor=user, **body.dict())
     return Answer(201, _clusters(user, [cluster])[0])
@@ -129,12 +108,12 @@ def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
     cluster = get_cluster(request, cluster_id)
     runs = visible_runs(user) if has_scope(user, Permission.RUNS_READ) else Run.objects.none()
     time = time_of_all(runs.filter(cluster=cluster), timezone.now()).as_document()
-    return ClusterWithTime(**_clusters(user, [cluster])[0].dict(), time=TimeOut(**time))
+    return ClusterWithTime(**_clusters(user, [cluster])[0], time=TimeOut(**time))
 
 
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)
 @operation(machine(Permission.CLUSTERS_MANAGE))
-def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> ClusterOut:
+def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cluster:
     user = actor(request)
     cluster = get_cluster(request, cluster_id)
     return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
@@ -164,7 +143,7 @@ def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse
     )
 
 
-def _clusters(user: User, rows: Sequence[Cluster]) -> list[ClusterOut]:
+def _clusters(user: User, rows: Sequence[Cluster]) -> list[answers.Cluster]:
     seen = Project.objects.all() if can_manage_clusters(user) else visible_projects(user)
     return [
         _cluster(
@@ -176,11 +155,11 @@ def _clusters(user: User, rows: Sequence[Cluster]) -> list[ClusterOut]:
     ]
 
 
-def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> ClusterOut:
+def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> answers.Cluster:
     now = contact_time(timezone.now())
     nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
-    return ClusterOut(
+    return answers.Cluster(
         id=row.pk,
         name=row.name,
         engine=row.engine,
@@ -192,7 +171,7 @@ def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> Clus
         interactive=row.interactive,
         isolation_minimum=row.isolation_minimum,
         projects=projects,
-        log_rules=[RuleOut(**rule) for rule in row.log_rules],
+        log_rules=row.log_rules,
         created_at=stamp(row.created_at),
         num_nodes=len(nodes),
         num_nodes_in_contact=sum(node.is_in_contact(now) for node in nodes),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from ninja import Field, Query, Schema
+from ninja import Field, Query
 from ninja import Status as Answer
 from ninja.errors import HttpError
 from redis.exceptions import RedisError
@@ -16,6 +15,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
 from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import schema_of
 from runs.api.shapes import Body
 from runs.models import Node
 from runs.presenting.server_state import contact_time
@@ -24,6 +24,7 @@ from runs.rights import valkey_users
 from runs.rights.access import Permission, get_cluster, get_node, visible_nodes
 from runs.rights.access.operations import PUBLIC, lists, machine, operation
 from runs.serving import certificates
+from trainyard.contract.answers import machines as answers
 from trainyard.contract.calls.joining import JoinAnswer, JoinRequest, unpinned
 
 router = Resource(tags=["nodes"])
@@ -37,32 +38,8 @@ class NodesQuery(ListQuery):
     cluster: str | None = None
 
 
-class HolderOut(Schema):
-    slot: int
-    run: str
-
-
-class NodeOut(Schema):
-    id: str
-    name: str
-    cluster: str
-    address: str
-    slots: int
-    held: list[HolderOut] = Field(description="which slots are held, and by which run")
-    accelerator: str
-    is_in_contact: bool
-    is_draining: bool
-    sandbox_level: int | None = Field(
-        description="0 to 2: how far its ranks are kept apart; null before it has joined. `inventory.sandbox` says why"
-    )
-    standby: dict[str, str] = Field(
-        description="of a spare, by run: why the run could not begin there at once; or empty"
-    )
-    version: str
-    joined_at: str
-    seen_at: str | None
-    inventory: dict[str, Any]
-    health: dict[str, Any]
+class NodeOut(schema_of(answers.Node)):  # type: ignore[misc]  # the fields are those of the contract
+    """A node."""
 
 
 @router.post(
@@ -106,7 +83,7 @@ def join(request: HttpRequest) -> HttpResponse:
 
 @router.get("/nodes", response=Page[NodeOut])
 @operation(lists(Permission.CLUSTERS_READ))
-def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[NodeOut]:
+def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[answers.Node]:
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if query.cluster:
         found = found.filter(cluster=get_cluster(actor(request), query.cluster))
@@ -115,27 +92,27 @@ def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[NodeOut]:
 
 @router.get("/nodes/{node_id}", response=NodeOut)
 @operation(machine(Permission.CLUSTERS_READ))
-def show(request: HttpRequest, node_id: str) -> NodeOut:
+def show(request: HttpRequest, node_id: str) -> answers.Node:
     return _nodes([get_node(request, node_id)])[0]
 
 
 @router.patch("/nodes/{node_id}", response=NodeOut, summary="Change its slots")
 @operation(machine(Permission.CLUSTERS_MANAGE))
-def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> NodeOut:
+def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> answers.Node:
     user = actor(request)
     return _nodes([actions.set_slots(actor=user, node=get_node(request, node_id), slots=body.slots)])[0]
 
 
 @router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")
 @operation(machine(Permission.CLUSTERS_MANAGE))
-def drain(request: HttpRequest, node_id: str) -> NodeOut:
+def drain(request: HttpRequest, node_id: str) -> answers.Node:
     user = actor(request)
     return _nodes([actions.drain_node(actor=user, node=get_node(request, node_id))])[0]
 
 
 @router.post("/nodes/{node_id}/enable", response=NodeOut, summary="Place on it again")
 @operation(machine(Permission.CLUSTERS_MANAGE))
-def enable(request: HttpRequest, node_id: str) -> NodeOut:
+def enable(request: HttpRequest, node_id: str) -> answers.Node:
     user = actor(request)
     return _nodes([actions.enable_node(actor=user, node=get_node(request, node_id))])[0]
 
@@ -148,16 +125,16 @@ def remove(request: HttpRequest, node_id: str) -> Answer[None]:
     return Answer(204, None)
 
 
-def _nodes(rows: Sequence[Node]) -> list[NodeOut]:
+def _nodes(rows: Sequence[Node]) -> list[answers.Node]:
     now = contact_time(timezone.now())
     return [
-        NodeOut(
+        answers.Node(
             id=row.pk,
             name=row.name,
             cluster=row.cluster.name,
             address=row.address,
             slots=row.slots,
-            held=[HolderOut(slot=slot.index, run=slot.placement.attempt.run_id) for slot in row.held_slots.all()],
+            held=[answers.Holder(slot=slot.index, run=slot.placement.attempt.run_id) for slot in row.held_slots.all()],
             accelerator=row.accelerator,
             is_in_contact=row.is_in_contact(now),
             is_draining=row.is_draining,

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Field, Query, Schema
+from ninja import Query
 from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import schema_of
 from runs.life.preflight.nodes import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Node, Preflight
@@ -20,50 +21,31 @@ from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_run
 from runs.rights.access.operations import machine, operation, thing
 from runs.values.checks import Check
+from trainyard.contract.answers import machines as answers
 
 router = Resource(tags=["clusters"])
 
 
-class CheckOut(Schema):
-    name: str = Field(description="contact, versions, connection, clock, memory, gpu, checkpoints-folder and so on")
-    state: str = Field(description="ok, warn or fail; what fails keeps runs off the node")
-    sentence: str
-    node: str = Field(description="empty: all of them")
-    peer: str = Field(description="another node, of a connection")
-    value: float | None
-    limit: float | None
-    unit: str
+class PreflightOut(schema_of(answers.Preflight)):  # type: ignore[misc]  # the fields are those of the contract
+    """Checks of some nodes."""
 
 
-class PreflightOut(Schema):
-    id: str
-    cluster: str
-    why: str = Field(description="asked, or placed: before an attempt")
-    attempt: int | None = Field(description="the number of the run's attempt, where it was made for one")
-    asked_by: str | None
-    nodes: list[str]
-    state: str = Field(description="running, or the worst of its checks: ok, warn, fail")
-    created_at: str
-    ended_at: str | None
-    checks: list[CheckOut]
-
-
-class ChecksOut(Schema):
-    checks: list[CheckOut]
+class ChecksOut(schema_of(answers.Checks)):  # type: ignore[misc]  # as above
+    """Checks of a cluster's nodes."""
 
 
 @router.get("/clusters/{cluster_id}/checks", response=ChecksOut, summary="What its nodes report of themselves now")
 @operation(machine(Permission.CLUSTERS_READ))
-def current(request: HttpRequest, cluster_id: str) -> ChecksOut:
+def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
     cluster = get_cluster(request, cluster_id)
     now = contact_time(timezone.now())
     found = checks_together(checked_nodes(Node.objects.present().filter(cluster=cluster), now))
-    return ChecksOut(checks=[_check(one) for one in found])
+    return answers.Checks(checks=[_check(one) for one in found])
 
 
 @router.post("/clusters/{cluster_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now")
 @operation(machine(Permission.CLUSTERS_USE))
-def check(request: HttpRequest, cluster_id: str) -> Answer[PreflightOut]:
+def check(request: HttpRequest, cluster_id: str) -> Answer[answers.Preflight]:
     """The checks are there a few seconds later: see `GET /clusters/{cluster_id}/preflights`."""
     user = actor(request)
     made = actions.check_cluster(actor=user, cluster=get_cluster(request, cluster_id))
@@ -72,7 +54,7 @@ def check(request: HttpRequest, cluster_id: str) -> Answer[PreflightOut]:
 
 @router.get("/clusters/{cluster_id}/preflights", response=Page[PreflightOut], summary="Checks that were asked for")
 @operation(machine(Permission.CLUSTERS_READ))
-def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[PreflightOut]:
+def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
     rows = get_cluster(request, cluster_id).preflights.filter(why=Preflight.Why.ASKED)
     rows = rows.select_related("cluster", "attempt", "asked_by")
     return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
@@ -80,7 +62,7 @@ def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -
 
 @router.post("/runs/{run_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now", tags=["runs"])
 @operation(thing(Permission.CLUSTERS_USE))
-def check_run(request: HttpRequest, run_id: str) -> Answer[PreflightOut]:
+def check_run(request: HttpRequest, run_id: str) -> Answer[answers.Preflight]:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
     user = actor(request)
     made = actions.check_run(actor=user, run=get_run(request, run_id))
@@ -89,17 +71,17 @@ def check_run(request: HttpRequest, run_id: str) -> Answer[PreflightOut]:
 
 @router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])
 @operation(thing(Permission.RUNS_READ))
-def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[PreflightOut]:
+def of_run(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
     """What was known of the nodes of each attempt when it was placed."""
     run = get_run(request, run_id)
     rows = Preflight.objects.filter(attempt__run=run).select_related("cluster", "attempt", "asked_by")
     return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
-def _preflights(rows: Sequence[Preflight]) -> list[PreflightOut]:
+def _preflights(rows: Sequence[Preflight]) -> list[answers.Preflight]:
     names = dict(Node.objects.filter(pk__in={node for row in rows for node in row.nodes}).values_list("pk", "name"))
     return [
-        PreflightOut(
+        answers.Preflight(
             id=row.pk,
             cluster=row.cluster.name,
             why=row.why,
@@ -115,8 +97,8 @@ def _preflights(rows: Sequence[Preflight]) -> list[PreflightOut]:
     ]
 
 
-def _check(one: Check) -> CheckOut:
-    return CheckOut(
+def _check(one: Check) -> answers.Check:
+    return answers.Check(
         name=one.name,
         state=one.state,
         sentence=one.sentence,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Field, Query, Schema
+from ninja import Field, Query
 from ninja import Status as Answer
 from ninja.errors import HttpError
 
@@ -16,6 +16,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import schema_of
 from runs.api.shapes import Body
 from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
@@ -23,6 +24,7 @@ from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_dataset, get_project, named_project, visible_datasets
 from runs.rights.access.operations import NODE, lists, operation, thing
 from trainyard.contract import inspections
+from trainyard.contract.answers import data as answers
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from trainyard.formats.pictures import PNG_SIGNATURE, size_of
@@ -50,24 +52,8 @@ class DatasetIn(Body):
     )
 
 
-class DatasetOut(Schema):
-    id: str
-    name: str
-    project: str
-    cluster: str
-    source: str
-    location: str
-    options: dict[str, Any]
-    recipe: str = Field(description="that reads it")
-    state: str = Field(description="waiting, checking, ready or failed")
-    problem: str
-    size_bytes: int | None
-    num_rows: int | None
-    digest: str
-    checked_by: str | None = Field(description="the node that looked, or looks")
-    checked_at: str | None
-    created_by: str | None
-    created_at: str
+class DatasetOut(schema_of(answers.Dataset)):  # type: ignore[misc]  # the fields are those of the contract
+    """A dataset."""
 
 
 class DatasetWithFacts(DatasetOut):
@@ -76,7 +62,7 @@ class DatasetWithFacts(DatasetOut):
 
 @router.get("/datasets", response=Page[DatasetOut])
 @operation(lists(Permission.DATASETS_READ))
-def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[DatasetOut]:
+def find(request: HttpRequest, query: Query[DatasetsQuery]) -> Page[answers.Dataset]:
     found = visible_datasets(actor(request))
     if query.project:
         found = found.filter(project=named_project(actor(request), query.project))
@@ -147,14 +133,14 @@ def answer(request: HttpRequest, dataset_id: str) -> Answer[None]:
 
 def _whole(row: Dataset) -> DatasetWithFacts:
     return DatasetWithFacts(
-        **dict(_datasets([row])[0]),
+        **_datasets([row])[0],
         facts=row.facts,
     )
 
 
-def _datasets(rows: Sequence[Dataset]) -> list[DatasetOut]:
+def _datasets(rows: Sequence[Dataset]) -> list[answers.Dataset]:
     return [
-        DatasetOut(
+        answers.Dataset(
             id=row.pk,
             name=row.name,
             project=row.project.name,

@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from runs.api import api
+from trainyard.contract.answers import data as data_answers
+from trainyard.contract.answers import machines as machine_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.rest import answers
 from trainyard.rest.client import Client
@@ -25,14 +27,14 @@ ANSWERS = [
     ("put", "/runs/local/{local_id}", answers.LocalRun),
     ("post", "/runs/{run_id}/frames", answers.Watermarks),
     ("get", "/runs/{run_id}/series", answers.Page[answers.Series]),
-    ("get", "/runs/{run_id}/checkpoints", answers.Page[answers.Checkpoint]),
+    ("get", "/runs/{run_id}/checkpoints", answers.Page[data_answers.Checkpoint]),
     ("get", "/runs/{run_id}/logs", answers.LogPage),
     ("get", "/runs/{run_id}/logs/search", answers.FoundLines),
     ("get", "/runs/{run_id}/logs/line", answers.LogLine),
-    ("get", "/datasets", answers.Page[answers.Dataset]),
+    ("get", "/datasets", answers.Page[data_answers.Dataset]),
     ("get", "/datasets/{dataset_id}", answers.DatasetWithFacts),
-    ("get", "/clusters", answers.Page[answers.Cluster]),
-    ("get", "/nodes", answers.Page[answers.Node]),
+    ("get", "/clusters", answers.Page[machine_answers.Cluster]),
+    ("get", "/nodes", answers.Page[machine_answers.Node]),
     ("post", "/tokens", answers.NewToken),
     ("get", "/me", answers.Me),
     ("post", "/plans", answers.Plans),

@@ -1,0 +1,114 @@
+"""What the REST API answers about clusters and their nodes. What is ``NotRequired`` the client does not need: an older
+server may lack it."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from trainyard.contract.base import JsonObject
+
+
+class Holder(TypedDict):
+    slot: int
+    run: str
+
+
+class Node(TypedDict):
+    id: str
+    name: str
+    cluster: str
+    address: NotRequired[str]
+    slots: int
+    held: Annotated[list[Holder], Meta(description="which slots are held, and by which run")]
+    accelerator: str
+    is_in_contact: bool
+    is_draining: bool
+    sandbox_level: NotRequired[
+        Annotated[
+            int | None,
+            Meta(
+                description="0 to 2: how far its ranks are kept apart; null before it has joined. `inventory.sandbox` "
+                "says why"
+            ),
+        ]
+    ]
+    standby: NotRequired[
+        Annotated[
+            dict[str, str],
+            Meta(description="of a spare, by run: why the run could not begin there at once; or empty"),
+        ]
+    ]
+    version: NotRequired[str]
+    joined_at: NotRequired[str]
+    seen_at: str | None
+    inventory: NotRequired[JsonObject]
+    health: NotRequired[JsonObject]
+
+
+class Rule(TypedDict):
+    """What a line of a log leads to."""
+
+    label: str
+    pattern: str
+    action: str
+
+
+class Cluster(TypedDict):
+    id: str
+    name: str
+    engine: str
+    settings: NotRequired[Annotated[JsonObject, Meta(description="of its engine; empty for who may not change them")]]
+    secrets: NotRequired[
+        Annotated[list[str], Meta(description="names of the settings that are kept locked and never shown")]
+    ]
+    region: str
+    labels: NotRequired[JsonObject]
+    spares: NotRequired[Annotated[int, Meta(description="so many idle nodes prepare for the loss of another")]]
+    interactive: NotRequired[
+        Annotated[bool, Meta(description="members of its projects may run commands beside ranks of their runs")]
+    ]
+    isolation_minimum: NotRequired[Annotated[int, Meta(description="nodes with a lower sandbox level get no runs")]]
+    projects: NotRequired[Annotated[list[str], Meta(description="that may use it, as far as you see them")]]
+    log_rules: NotRequired[list[Rule]]
+    created_at: NotRequired[str]
+    num_nodes: int
+    num_nodes_in_contact: int
+    num_slots: int
+    num_free_slots: Annotated[int, Meta(description="on nodes in contact that are not draining")]
+    num_queued: int
+
+
+class Check(TypedDict):
+    name: Annotated[
+        str, Meta(description="contact, versions, connection, clock, memory, gpu, checkpoints-folder and so on")
+    ]
+    state: Annotated[str, Meta(description="ok, warn or fail; what fails keeps runs off the node")]
+    sentence: str
+    node: Annotated[str, Meta(description="empty: all of them")]
+    peer: Annotated[str, Meta(description="another node, of a connection")]
+    value: float | None
+    limit: float | None
+    unit: str
+
+
+class Preflight(TypedDict):
+    """Checks of some nodes."""
+
+    id: str
+    cluster: str
+    why: NotRequired[Annotated[str, Meta(description="asked, or placed: before an attempt")]]
+    attempt: NotRequired[
+        Annotated[int | None, Meta(description="the number of the run's attempt, where it was made for one")]
+    ]
+    asked_by: NotRequired[str | None]
+    nodes: list[str]
+    state: Annotated[str, Meta(description="running, or the worst of its checks: ok, warn, fail")]
+    created_at: NotRequired[str]
+    ended_at: NotRequired[str | None]
+    checks: list[Check]
+
+
+class Checks(TypedDict):
+    checks: list[Check]
