@@ -6,8 +6,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
 from dashboard.pages.shared.badges import run_badge
-from dashboard.pages.shared.frame import page
-from dashboard.pages.shared.navigation import entries
+from dashboard.pages.shared.frame import entries, page
 from dashboard.pages.sweeps.badges import sweep_badge
 from runs.models.ordered import first_rows
 from runs.presenting.listing import find_runs

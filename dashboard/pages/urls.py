@@ -21,9 +21,10 @@ from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
 from dashboard.pages.people import data as project_data
-from dashboard.pages.people import git_keys, invitation, person, rights, secrets, sign_in_settings
+from dashboard.pages.people import invitation, person, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people
-from dashboard.pages.run import apps, checkpoints, resizing, rewinding, slow, terminal, traces
+from dashboard.pages.run import apps, checkpoints
+from dashboard.pages.run import verbs as page_verbs
 from dashboard.pages.run import views as run
 from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
@@ -105,8 +106,8 @@ urlpatterns = [
     route("people/<slug:project_id>/second-factor/", sign_in_settings.ask_second_factor, "ask-second-factor"),
     route("people/<slug:project_id>/invite/", people.invite, "invite"),
     route("people/<slug:project_id>/withdraw/<slug:invitation_id>/", people.withdraw, "withdraw"),
-    route("people/<slug:project_id>/git-keys/", git_keys.add, "add-git-key"),
-    route("people/<slug:project_id>/git-keys/<slug:key_id>/delete/", git_keys.delete, "delete-git-key"),
+    route("people/<slug:project_id>/git-keys/", secrets.add_key, "add-git-key"),
+    route("people/<slug:project_id>/git-keys/<slug:key_id>/delete/", secrets.delete_key, "delete-git-key"),
     route("people/<slug:project_id>/secrets/", secrets.put, "set-secret"),
     route("people/<slug:project_id>/secrets/<slug:name>/delete/", secrets.delete, "delete-secret"),
     route("people/<slug:project_id>/groups/", rights.give_group_role, "give-group-role"),
@@ -149,17 +150,17 @@ urlpatterns = [
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),
     route("runs/<slug:run_id>/plan/", run.plan, "run-plan"),
     route("runs/<slug:run_id>/logs/", run.logs, "run-logs"),
-    route("runs/<slug:run_id>/terminal/", terminal.terminal, "run-terminal"),
+    route("runs/<slug:run_id>/terminal/", apps.terminal, "run-terminal"),
     route("runs/<slug:run_id>/apps/", apps.apps, "run-apps"),
     route("runs/<slug:run_id>/media/", run.media, "run-media"),
     route("runs/<slug:run_id>/checkpoints/", checkpoints.checkpoints, "run-checkpoints"),
     route("runs/<slug:run_id>/files/", run.files, "run-files"),
     route("runs/<slug:run_id>/spec/", run.spec, "run-spec"),
     route("runs/<slug:run_id>/timeline/", run.timeline, "run-timeline"),
-    route("runs/<slug:run_id>/rewind/", rewinding.rewind, "rewind"),
-    route("runs/<slug:run_id>/exclude-node/", slow.exclude_node, "exclude-node"),
-    route("runs/<slug:run_id>/trace/", traces.trace, "trace"),
-    route("runs/<slug:run_id>/resize/", resizing.resize, "resize"),
+    route("runs/<slug:run_id>/rewind/", page_verbs.rewind, "rewind"),
+    route("runs/<slug:run_id>/exclude-node/", page_verbs.exclude_node, "exclude-node"),
+    route("runs/<slug:run_id>/trace/", page_verbs.trace, "trace"),
+    route("runs/<slug:run_id>/resize/", page_verbs.resize, "resize"),
     route("runs/<slug:run_id>/annotate/", run_verbs.annotate, "annotate"),
     route("runs/<slug:run_id>/do/<slug:verb>/", run_verbs.do, "do"),
 ]

@@ -8,7 +8,7 @@ from ninja import Field, Schema
 from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.interactive import app_tickets, notebooks
 from runs.interactive.addresses import MAX_PORT, App
 from runs.rights.access import Permission, get_run

@@ -19,7 +19,10 @@ from typing import (
 
 from msgspec import Meta
 from ninja import Schema
-from pydantic import Field, create_model
+from pydantic import ConfigDict, Field, create_model
+
+from trainyard.contract.answers.runs import RunDocument
+from trainyard.contract.facts import TimeDocument
 
 
 @cache
@@ -50,3 +53,25 @@ def _description(hint: Any) -> str | None:
     if origin is not Annotated:
         return None
     return next((one.description for one in arguments[1:] if isinstance(one, Meta)), None)
+
+
+# Shapes that several resources share.
+
+
+class Body(Schema):
+    """A request's body: what it does not know it refuses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Empty(Body):
+    """Nothing is needed."""
+
+
+class TimeOut(schema_of(TimeDocument)):  # type: ignore[misc]  # the fields are those of the contract
+    """Where the time went, in seconds: the parts add up to `total_s`. What passed between an end and a restart by a
+    person is not counted."""
+
+
+class RunOut(schema_of(RunDocument)):  # type: ignore[misc]  # as above
+    """A run."""

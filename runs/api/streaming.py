@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Generator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
+import structlog
 from asgiref.sync import sync_to_async
+from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
-from runs.api.lasting_rights import LastingRight
+from runs.api.auth import actor
+from runs.models import User
 from runs.records.files.encrypted import EncryptedOutput
+from runs.rights.access import Forbidden, as_of_now
 
+log = structlog.get_logger(__name__)
+
+EVERY_S = 4.0  # whoever loses the right gets nothing more within five seconds
+
+T = TypeVar("T")
 LINES_AT_ONCE = 2000
 CHUNK_BYTES = 1024 * 1024
 RANGE = re.compile(r"bytes=(\d{1,18})-")
@@ -117,4 +128,44 @@ def _file_parts(path: Path, first: int) -> Iterator[bytes]:
     with path.open("rb") as file:
         file.seek(first)
         while part := file.read(CHUNK_BYTES):
+            yield part
+
+
+# The right to an answer that takes long to send: asked for again every few seconds, as that to a socket is.
+
+
+class RightLost(Exception):
+    """Nothing more is sent: the connection breaks, so that nobody takes the part for the whole."""
+
+
+class LastingRight:
+    """The right of whoever sent the request to what ``ask`` lets the person have. ``ask`` raises as loaders do."""
+
+    def __init__(self, request: HttpRequest, ask: Callable[[User], object]) -> None:
+        self._request = request
+        self._user = actor(request)
+        self._ask = ask
+        self._asked_at = time.monotonic()
+
+    def check(self) -> None:
+        """Ask again if it is time. Raises RightLost."""
+        if time.monotonic() - self._asked_at < EVERY_S:
+            return
+        try:
+            self._ask(self._now())
+        except (PermissionDenied, Http404) as error:
+            log.info("answer.broken_off", user=self._user.pk, path=self._request.path, reason=str(error))
+            raise RightLost(str(error)) from error
+        self._asked_at = time.monotonic()
+
+    def _now(self) -> User:
+        session = self._request.session
+        if self._user.token is None and not session.exists(str(session.session_key)):
+            raise Forbidden("The session has ended.")
+        return as_of_now(self._user)
+
+    def over(self, parts: Iterable[T]) -> Generator[T]:
+        """Yield the parts for as long as the right lasts. Raises RightLost."""
+        for part in parts:
+            self.check()
             yield part

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import login
+from django.core import signing
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.crypto import constant_time_compare
 
 from dashboard.pages.account import factors
-from dashboard.pages.account.known_browser import remember
 from runs.models import BrowserSession, User
 from runs.people.identity.checking import Arrival, keep_for_checks
 from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW
 from runs.rights.audit.recording import describe
 from trainyard.contract.base import convert, to_builtins
 
+NAME = f"trainyard-browser-{settings.PORT}"
+AGE_S = 90 * 24 * 3600
+SALT = "known-browser"
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
 WAITING = "sign-in-waiting"  # in the session: who gave a first factor
 WAITS_S = 600.0
@@ -104,3 +108,28 @@ def sign_in_context(**context: object) -> dict[str, object]:
     """Return what the page of the sign-in shows besides."""
     providers = [(one.id, one.name) for one in settings.SIGN_IN.providers]
     return {"providers": providers, "has_provider": bool(providers), **context}
+
+
+# A cookie of a browser in which this person signed in before. It opens nothing; attempts there are counted apart.
+
+
+def browser_of(request: HttpRequest, username: str) -> str:
+    """Return the name of this browser where that person signed in with it before, else ""."""
+    try:
+        name, browser = signing.loads(request.COOKIES.get(NAME, ""), salt=SALT, max_age=AGE_S)
+    except (signing.BadSignature, ValueError, TypeError):
+        return ""
+    return str(browser) if name == username else ""
+
+
+def remember(request: HttpRequest, response: HttpResponse, username: str) -> None:
+    browser = browser_of(request, username) or secrets.token_urlsafe(12)
+    response.set_cookie(
+        NAME,
+        signing.dumps([username, browser], salt=SALT),
+        max_age=AGE_S,
+        secure=settings.IS_TLS,
+        httponly=True,
+        samesite="Lax",
+        path="/sign-in/",
+    )

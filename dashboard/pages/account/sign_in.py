@@ -9,8 +9,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
-from dashboard.pages.account.entering import WAITING, enter, sign_in_context
-from dashboard.pages.account.known_browser import browser_of
+from dashboard.pages.account.entering import WAITING, browser_of, enter, sign_in_context
 from dashboard.pages.shared.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.models import User

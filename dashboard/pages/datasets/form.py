@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from dashboard.pages.datasets.preview import SOURCES
+from dashboard.pages.datasets.views import SOURCES
 from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
 from runs.inputs.datasets import options_of

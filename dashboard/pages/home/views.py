@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import yaml
 from django.conf import settings
-from django.db.models import Case, QuerySet, When
+from django.db.models import Case, Count, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.home import attention
-from dashboard.pages.home.machines import cluster_lines, machines_of
 from dashboard.pages.shared.frame import answer, page, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, Run, User
+from runs.models import Cluster, HeldSlot, Node, Run, User
 from runs.models.ordered import first_rows_together, is_none, one_of
-from runs.rights.access import Permission, Someone, projects_with, visible_runs
+from runs.presenting.server_state import contact_time
+from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing
 from runs.values.status import FINAL, LIVE, PLACED, Status
+from trainyard.formats.words import listed
 
+UNREAD = ("inventory", "health", "self_check", "standby")  # documents, which no list shows
+LATELY = timedelta(hours=24)
+WAITS_LONG = timedelta(minutes=10)
+MAX_FAILED = 5
+MAX_TROUBLED = 20
+MAX_NAMED = 4  # nodes of a cluster
+SEVERITY = ("red", "rust", "amber", "grey")
 MAX_RUNNING = 12
 MAX_WAITING = 6
 WAITING = LIVE - PLACED
@@ -49,19 +58,19 @@ def home(request: HttpRequest) -> HttpResponse:
         [
             (running.order_by(NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING),
             (waiting.order_by("created_at", "pk"), MAX_WAITING),
-            (attention.troubled(runs, now), attention.MAX_TROUBLED),
+            (troubled_runs(runs, now), MAX_TROUBLED),
             (elsewhere, MAX_ENDLESS),
             (over.order_by("-ended_at", "-pk"), MAX_ENDED),
-            (attention.failed_lately(runs, now), attention.MAX_FAILED),
+            (failed_lately(runs, now), MAX_FAILED),
         ],
         request.user,
         now,
     )
     troubled = [row for row in troubled if row not in live]
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    needs = attention.needs([*live, *troubled, *endless], failed, now)
+    needs = needs_of([*live, *troubled, *endless], failed, now)
     machines = machines_of(request.user)
-    away = attention.away_nodes(machines, now)
+    away = away_nodes(machines, now)
     context: dict[str, Any] = {
         "needs": needs,
         "away": away,
@@ -102,3 +111,151 @@ def launch_example(request: HttpRequest) -> HttpResponse:
         document["cluster"] = clusters[0]
     run = submit_run(actor=user, document=document)
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
+
+
+# What needs a person: runs and nodes, each with the reason in one line and the one action that helps.
+
+
+class Need(NamedTuple):
+    row: Row
+    sentence: str
+    colour: str
+    verb: str  # a verb of run_verbs, or "" where looking is what helps
+    label: str
+
+
+class Away(NamedTuple):
+    """Nodes of a cluster that are out of contact and that nobody drains."""
+
+    cluster: Cluster
+    nodes: list[Node]
+    names: str
+    sentence: str
+    since: datetime | None  # the last word of any of them
+
+    @property
+    def url(self) -> str:
+        """The page of the one node, else of all clusters."""
+        return reverse("node", args=(self.nodes[0].pk,)) if len(self.nodes) == 1 else reverse("clusters")
+
+
+def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Runs that failed within a day and that nobody has restarted or archived since."""
+    failed = runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY)
+    return failed.order_by("-ended_at", "-pk")
+
+
+def troubled_runs(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
+    """Live runs whose row says that they need a person, the longest first, however many others there are."""
+    waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
+    is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
+    found = runs.filter(is_troubled, is_none("local_id"), ended_at=None)
+    return found.order_by("created_at", "pk")
+
+
+def away_nodes(machines: Sequence[Machines], now: datetime) -> list[Away]:
+    """Nodes that do not answer, by cluster. A drained node may be switched off, and of one that an engine brought its
+    run says what is missing."""
+    known = contact_time(now)
+    found = [(one.cluster, [node for node in one.nodes if _is_away(node, known)]) for one in machines]
+    return [_away(cluster, nodes) for cluster, nodes in found if nodes]
+
+
+def _is_away(node: Node, known: datetime) -> bool:
+    return not node.is_draining and node.kind == Node.Kind.STAYS and not node.is_in_contact(known)
+
+
+def _away(cluster: Cluster, nodes: list[Node]) -> Away:
+    names = [node.name for node in nodes]
+    seen = [node.seen_at for node in nodes if node.seen_at is not None]
+    shown = listed(names, at_most=MAX_NAMED)
+    them = "it" if len(nodes) == 1 else "them"
+    sentence = f"Out of contact with the server: nothing is started on {them}." if seen else "Never in contact so far."
+    return Away(cluster, nodes, shown, sentence, max(seen, default=None))
+
+
+def needs_of(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
+    found = [
+        Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
+        for row in failed
+    ]
+    for row in live:
+        need = _need(row, now)
+        if need is not None:
+            found.append(need)
+    return sorted(found, key=lambda need: SEVERITY.index(need.colour))
+
+
+def _need(row: Row, now: datetime) -> Need | None:
+    run = row.run
+    if run.is_local and run.status == Status.RUNNING:
+        return None
+    if run.is_local:  # its end comes with the next sync, or never: nothing to be alarmed about
+        return Need(row, run.reason_sentence, "grey", "give-up", "Give up")
+    if run.status == Status.LOST:
+        return Need(row, run.reason_sentence, "rust", "give-up", "Give up")
+    if run.status == Status.RECOVERING:
+        return Need(row, run.reason_sentence, "amber", "", "")
+    if run.status == Status.QUEUED and now - run.created_at > WAITS_LONG:
+        return Need(row, run.reason_sentence, "grey", "stop", "Cancel")
+    for lamp in row.lamps:
+        if run.status == Status.RUNNING and lamp["colour"] == "red":
+            return Need(row, lamp["sentence"], "amber", "", "")
+    return None
+
+
+# The clusters that a person sees, with their nodes and how full they are: read at once, whatever their number.
+
+
+@dataclass(frozen=True)
+class Machines:
+    """A cluster with its nodes."""
+
+    cluster: Cluster
+    nodes: Sequence[Node]
+
+
+@dataclass(frozen=True)
+class ClusterLine:
+    """How full a cluster is: slots held, free on nodes in contact, and runs that wait."""
+
+    cluster: Cluster
+    num_nodes: int
+    num_away: int
+    num_draining: int
+    slots: int
+    held: int
+    free: int
+    waiting: int
+
+
+def machines_of(user: Someone) -> list[Machines]:
+    clusters = list(visible_clusters(user).defer("settings", "secrets", "labels", "log_rules"))
+    nodes: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes_of(clusters).defer(*UNREAD):
+        nodes[node.cluster_id].append(node)
+    return [Machines(cluster, nodes[cluster.pk]) for cluster in clusters]
+
+
+def cluster_lines(user: Someone, machines: Sequence[Machines], now: datetime) -> list[ClusterLine]:
+    clusters = [one.cluster.pk for one in machines]
+    slots = HeldSlot.objects.filter(node__cluster__in=clusters).order_by()
+    held = Counter(cluster for cluster, *_ in slots.values_list("node__cluster", "node", "index").distinct())
+    queued = visible_runs(user).filter(status=Status.QUEUED, cluster__in=clusters).order_by()
+    waiting = dict(queued.values_list("cluster").annotate(num=Count("pk")))
+    known = contact_time(now)
+    return [_line(one, held[one.cluster.pk], waiting.get(one.cluster.pk, 0), known) for one in machines]
+
+
+def _line(one: Machines, held: int, waiting: int, known: datetime) -> ClusterLine:
+    here = [node for node in one.nodes if node.is_in_contact(known)]
+    return ClusterLine(
+        cluster=one.cluster,
+        num_nodes=len(one.nodes),
+        num_away=len(one.nodes) - len(here),
+        num_draining=sum(node.is_draining for node in one.nodes),
+        slots=sum(node.slots for node in one.nodes),
+        held=held,
+        free=max(0, sum(node.slots for node in here if not node.is_draining) - held),
+        waiting=waiting,
+    )

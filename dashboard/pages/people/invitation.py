@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
-from dashboard.pages.account.entering import begin
-from dashboard.pages.account.known_browser import remember
+from dashboard.pages.account.entering import begin, remember
 from dashboard.pages.shared.frame import page, problems_of, show
 from runs.actions import Refused, accept_invitation
 from runs.models import User

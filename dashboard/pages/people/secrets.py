@@ -1,4 +1,4 @@
-"""Secrets of a project and of oneself: names, versions and times; values go in and never come out."""
+"""Secrets and Git keys of a project, secrets of oneself: names, versions and times. Values go in and never come out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
-from runs.models import Secret
+from runs.models import GitKey, Secret
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import own, thing
+
+SHOWN = ("kind", "place", "user", "host_keys")  # of what was typed: never the secret
 
 
 @page(post=thing(Permission.SECRETS_WRITE))
@@ -80,3 +82,36 @@ def _own(request: HttpRequest) -> OwnSecrets:
 def _value(request: HttpRequest) -> str:
     """Return the value as it was typed: a browser ends each line with a carriage return."""
     return request.POST.get("value", "").replace("\r\n", "\n")
+
+
+# Git keys: what opens a project's repositories.
+
+
+@page(post=thing(Permission.GIT_KEYS_MANAGE))
+def add_key(request: HttpRequest, project_id: str) -> HttpResponse:
+    project = get_project(request, project_id)
+    typed = {name: request.POST.get(name, "").strip() for name in SHOWN}
+    kind = GitKey.Kind.SSH if typed["kind"] == GitKey.Kind.SSH else GitKey.Kind.TOKEN
+    try:
+        actions.add_git_key(
+            actor=person(request),
+            project=project,
+            kind=kind,
+            place=typed["place"],
+            secret=request.POST.get("secret", ""),
+            user=typed["user"],
+            host_keys=typed["host_keys"],
+        )
+    except ValidationError as error:
+        context = {**around(request, project), "git_key": {**typed, "problems": problems_of(error)}}
+        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+    if is_script(request):
+        return show(request, "people/people.html", around(request, project), fragments=FRAGMENTS)
+    return redirect(f"{reverse('people')}?project={project.name}")
+
+
+@page(post=thing(Permission.GIT_KEYS_MANAGE))
+def delete_key(request: HttpRequest, project_id: str, key_id: str) -> HttpResponse:
+    project = get_project(request, project_id)
+    actions.delete_git_key(actor=person(request), project=project, key_id=key_id)
+    return answer(request, "Deleted the Git key.", home="people")

@@ -1,10 +1,10 @@
-"""The Apps tab: what listens beside the ranks of a run, such as TensorBoard, opened in an origin of its own."""
+"""The tabs Apps and Terminal. Apps: what listens beside the ranks of a run, such as TensorBoard, opened in an origin of
+its own."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
-from dashboard.pages.run.terminal import ranks, why_no_ranks
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.interactive import app_tickets, notebooks
@@ -69,3 +69,33 @@ def _whole(name: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most):
         raise ValueError(f"{name}: {text[:40]!r} is no whole number up to {most:,}.")
     return int(text)
+
+
+# The Terminal tab: a shell beside a rank, for those who may run code there.
+
+
+@page(get=thing(Permission.RUNS_READ))
+def terminal(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    found = ranks(run)
+    context = {
+        **around(request, run, "terminal"),
+        "ranks": found,
+        "why_not": why_not_enter(request.user, run.pk) or ("" if found else why_no_ranks(run)),
+    }
+    return show(request, "runs/terminal.html", context, fragments=HEADER)
+
+
+def ranks(run: Run) -> list[tuple[int, str]]:
+    """Return the ranks of the live attempt with their nodes."""
+    attempt = run.live_attempt()
+    if attempt is None:
+        return []
+    placements = attempt.placements.select_related("node").order_by("first_rank")
+    return [(one.first_rank + local, one.node.name) for one in placements for local in range(one.num_ranks)]
+
+
+def why_no_ranks(run: Run) -> str:
+    if run.is_live:
+        return f"Run {run.name} is {run.status} and has no ranks now. A terminal opens beside one that runs."
+    return f"Run {run.name} has ended, and its ranks with it. A terminal opens beside a rank that runs."

@@ -13,11 +13,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.run import evidence, rewinding, slow
+from dashboard.pages.run import evidence, verbs
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab, width_transfer
-from dashboard.pages.run.resizing import nodes_over_time
+from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
@@ -165,9 +165,9 @@ class Around(TypedDict):
     url: str
     trouble: evidence.Trouble | None
     remarks: evidence.Remarks
-    slow: list[slow.SlowNote]
+    slow: list[verbs.SlowNote]
     exclude_words: str
-    alarm: rewinding.AlarmNote | None
+    alarm: verbs.AlarmNote | None
     may_act: bool
     is_live: bool
     trial: Trial | None
@@ -192,9 +192,9 @@ def around(request: HttpRequest, run: Run, tab: str) -> Around:
         "url": url,
         "trouble": evidence.trouble(run),
         "remarks": evidence.remarks(doc["troubles"]),
-        "slow": slow.slow_notes(attempt),
-        "exclude_words": slow.exclude_words(run, attempt),
-        "alarm": rewinding.alarm_note(attempt),
+        "slow": verbs.slow_notes(attempt),
+        "exclude_words": verbs.exclude_words(run, attempt),
+        "alarm": verbs.alarm_note(attempt),
         "may_act": can(request.user, run.project, Permission.RUNS_LAUNCH),
         "is_live": run.is_live,
         "trial": trial_of_run(run.pk),

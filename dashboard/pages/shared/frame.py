@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from typing import Any, Concatenate
+from typing import Any, Concatenate, NamedTuple
 from urllib.parse import urlencode
 
 import structlog
@@ -17,10 +17,9 @@ from django.core.exceptions import ValidationError
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from dashboard.pages.shared.navigation import entries
 from runs.actions import Refused
 from runs.models import User
 from runs.presenting import server_state
@@ -169,3 +168,47 @@ def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
         wanted, {request.get_host()}, require_https=request.is_secure()
     )
     return wanted if is_ours else otherwise
+
+
+# The rail's entries. A page that is built adds its line here.
+
+
+class Entry(NamedTuple):
+    label: str
+    icon: str
+    url_name: str
+    keys: str  # what to press to get there
+    on_phone: bool = True
+
+
+ENTRIES = (
+    Entry("Home", "home", "home", "g h"),
+    Entry("Runs", "runs", "runs", "g r"),
+    Entry("Jobs", "jobs", "jobs", "g j"),
+    Entry("Sweeps", "sweeps", "sweeps", "g s"),
+    Entry("Data", "data", "datasets", "g d"),
+    Entry("Clusters", "clusters", "clusters", "g c"),
+    Entry("People", "people", "people", "g p", on_phone=False),
+)
+
+
+class Link(NamedTuple):
+    label: str
+    icon: str
+    url: str
+    keys: str
+    on_phone: bool
+    is_current: bool
+
+
+def entries(path: str) -> list[Link]:
+    """The links of the frame, with the one that leads to ``path`` marked."""
+    links = []
+    for entry in ENTRIES:
+        try:
+            url = reverse(entry.url_name)
+        except NoReverseMatch:
+            continue  # that page is not built into this site
+        is_current = path == url or (url != "/" and path.startswith(url))
+        links.append(Link(entry.label, entry.icon, url, entry.keys, entry.on_phone, is_current))
+    return links

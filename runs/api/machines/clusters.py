@@ -14,8 +14,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import schema_of
-from runs.api.shapes import Body, TimeOut
+from runs.api.schemas import Body, TimeOut, schema_of
 from runs.models import Cluster, Node, Project, Run, User
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp

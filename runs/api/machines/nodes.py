@@ -15,8 +15,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import answer_with, described, read_body
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import schema_of
-from runs.api.shapes import Body
+from runs.api.schemas import Body, schema_of
 from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp

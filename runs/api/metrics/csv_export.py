@@ -14,10 +14,9 @@ from django.utils.http import content_disposition_header
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.lasting_rights import LastingRight
 from runs.api.metrics.curves import MAX_RUNS
 from runs.api.metrics.labels import labels_in
-from runs.api.streaming import stream
+from runs.api.streaming import LastingRight, stream
 from runs.models import Run
 from runs.records.metrics.json_numbers import numbers
 from runs.records.points.read import Curve, raw

@@ -12,8 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource
-from runs.api.lasting_rights import LastingRight
-from runs.api.streaming import text_response
+from runs.api.streaming import LastingRight, text_response
 from runs.models import Run
 from runs.records.logs import labels as log_labels
 from runs.records.logs import patterns as log_patterns

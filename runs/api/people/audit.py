@@ -10,10 +10,9 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
-from runs.api.lasting_rights import LastingRight
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.schemas import schema_of
-from runs.api.streaming import text_response
+from runs.api.streaming import LastingRight, text_response
 from runs.models import AuditEntry
 from runs.presenting import audit_rows
 from runs.presenting.audit_rows import AuditFilters

@@ -13,7 +13,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.people.projects import RoleIn
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.models import Cluster, ClusterRole, Project, User
 from runs.rights.access import (
     NotFound,

@@ -11,10 +11,9 @@ from ninja import Status as Answer
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.lasting_rights import LastingRight
 from runs.api.paging import ListQuery, Page, page
-from runs.api.shapes import Body
-from runs.api.streaming import file_response
+from runs.api.schemas import Body
+from runs.api.streaming import LastingRight, file_response
 from runs.models import ErasedPerson, PersonalExport, User
 from runs.presenting.stamps import stamp
 from runs.privacy.exporting import path_of

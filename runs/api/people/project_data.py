@@ -7,7 +7,7 @@ from ninja import Field, Schema
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.models import Project, StoredData
 from runs.presenting.stamps import stamp
 from runs.privacy.kinds import REMOVABLE, days_kept

@@ -12,7 +12,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.shapes import Body, TimeOut
+from runs.api.schemas import Body, TimeOut
 from runs.models import Invitation, Membership, Project, Role, Run, User
 from runs.presenting.stamps import stamp
 from runs.records.time_use.sums import time_of_all

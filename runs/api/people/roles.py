@@ -11,7 +11,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.models import CustomRole
 from runs.presenting.stamps import stamp
 from runs.rights.access import PERMISSIONS_OF, Permission, get_project, permissions_in

@@ -13,7 +13,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.people.tokens import NewToken, TokenOut, new_token, tokens_out
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.models import Membership, Project, Role, Token, User
 from runs.presenting.stamps import stamp
 from runs.rights.access import NotFound, Permission, get_project

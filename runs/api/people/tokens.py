@@ -13,7 +13,7 @@ from pydantic import AwareDatetime
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.models import GroupRole, Membership, Role, Token, User
 from runs.presenting.stamps import stamp
 from runs.rights.access import NotFound, Permission, is_administrator, strongest_roles, visible_projects

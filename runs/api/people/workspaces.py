@@ -10,7 +10,7 @@ from ninja import Field, Schema
 
 from runs.api.auth import Resource, actor
 from runs.api.problems import problem
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.models import Workspace
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, require_account

@@ -9,7 +9,7 @@ from ninja import Field, Schema
 from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
-from runs.api.shapes import RunOut
+from runs.api.schemas import RunOut
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing

@@ -16,8 +16,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.machines.node_bodies import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import schema_of
-from runs.api.shapes import Body
+from runs.api.schemas import Body, schema_of
 from runs.inputs.datasets import recipe_of
 from runs.models import Dataset, Node
 from runs.presenting.stamps import stamp

@@ -14,7 +14,7 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
-from runs.api.shapes import Body, RunOut
+from runs.api.schemas import Body, RunOut
 from runs.models import Run
 from runs.presenting.listing import find_runs
 from runs.presenting.runs import run_documents, single_document

@@ -14,8 +14,7 @@ from ninja import Status as Answer
 from runs.api.auth import Resource, actor
 from runs.api.openapi import SWEEP, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
-from runs.api.schemas import schema_of
-from runs.api.shapes import Body
+from runs.api.schemas import Body, schema_of
 from runs.models import Sweep
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_sweep, named_project

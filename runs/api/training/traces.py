@@ -12,7 +12,7 @@ from ninja import Status as Answer
 from runs import actions
 from runs.actions.tracing import MAX_STEPS
 from runs.api.auth import Resource, actor
-from runs.api.shapes import Body
+from runs.api.schemas import Body
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 

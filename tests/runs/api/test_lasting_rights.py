@@ -11,9 +11,9 @@ from django.core.cache import cache
 from django.test import AsyncClient, Client
 
 from runs import actions
-from runs.api import lasting_rights, streaming
-from runs.api.lasting_rights import RightLost
+from runs.api import streaming
 from runs.api.metrics import csv_export
+from runs.api.streaming import RightLost
 from runs.models import Membership, Project, Role, Run, Token, User
 from runs.records.files import outputs
 from tests.cast import Cast, spec
@@ -30,7 +30,7 @@ LOSSES: dict[str, Callable[[Cast], object]] = {
 
 @pytest.fixture(autouse=True)
 def ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lasting_rights, "EVERY_S", 0.0)
+    monkeypatch.setattr(streaming, "EVERY_S", 0.0)
     monkeypatch.setattr(csv_export, "ROWS_AT_ONCE", 10)
     monkeypatch.setattr(streaming, "CHUNK_BYTES", 10)
     monkeypatch.setattr(streaming, "LINES_AT_ONCE", 1)

@@ -1,0 +1,231 @@
+"""What is asked of a run on its page: to go back, to leave a node out, to resize, to trace. Each is a small dialog, or
+a page where there are no scripts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+
+from dashboard.pages.shared.frame import answer, page, person, refusal, show
+from runs import actions
+from runs.actions.tracing import MAX_STEPS, Ranks, in_words
+from runs.life.rewinding import skipped_for
+from runs.life.stopping import what_ranks_do
+from runs.life.watching.words import slow_sentences
+from runs.models import Attempt, Run
+from runs.records.checkpoints import read as checkpoints
+from runs.records.metrics.models import Series
+from runs.rights.access import Permission, get_run
+from runs.rights.access.operations import thing
+from trainyard.spec import Problem, SpecError
+
+STEPS = 3
+AUTO = "auto"
+WIDTH, HEIGHT = 600.0, 48.0  # of the drawing
+LEAST_WIDTH = 2.0
+
+
+class AlarmNote(NamedTuple):
+    """The newest alarm of a live attempt, and what going back from it would be."""
+
+    sentence: str
+    num_more: int
+    first: int
+    last: int
+
+
+def alarm_note(attempt: Attempt | None) -> AlarmNote | None:
+    if attempt is None or not attempt.alarms:
+        return None
+    alarms = attempt.known_alarms
+    first, last = skipped_for(alarms[-1])
+    return AlarmNote(alarms[-1].sentence, len(alarms) - 1, first, last)
+
+
+@page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))
+def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    if "to" not in request.POST:
+        context = {"run": run, **_suggested(run)}
+        return show(request, "runs/rewind.html", context, fragments={"dialog": "runs/_rewind.html"})
+    try:
+        to, first, last = (_whole(name, request.POST.get(name, "")) for name in ("to", "first", "last"))
+        actions.rewind_run(actor=person(request), run=run, to=to, first=first, last=last)
+    except SpecError as error:
+        return refusal(request, 422, "; ".join(map(str, error.errors)))
+    return answer(
+        request, f"{run.name} goes back to step {to:,} and leaves out the batches of steps {first:,} to {last:,}."
+    )
+
+
+def _suggested(run: Run) -> dict[str, int | str]:
+    attempt = run.attempts.order_by("-number").first()
+    if attempt is None or not attempt.alarms:
+        return {"to": "", "first": "", "last": ""}
+    first, last = skipped_for(attempt.known_alarms[-1])
+    found = checkpoints.newest_up_to(run.pk, first - 1)
+    return {"to": found.step if found else 0, "first": first, "last": last}
+
+
+def _whole(name: str, text: str) -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise SpecError([Problem(name, f"{text[:40]!r} is no step; accepted: a whole number")])
+    return int(text)
+
+
+# Ranks that slow the others down, on a run's page: sentences, and the button to go on without their node.
+
+
+class SlowNote(NamedTuple):
+    sentence: str
+    node: str
+
+
+def slow_notes(attempt: Attempt | None) -> list[SlowNote]:
+    """Return a note for each node with slow ranks; nothing of an attempt that has ended."""
+    if attempt is None or attempt.ended_at is not None:
+        return []
+    found = sorted(attempt.stragglers, key=lambda one: (one.node, one.rank))
+    return [
+        SlowNote(" ".join(slow_sentences(list(group), num_ranks=attempt.world_size)), node)
+        for node, group in groupby(found, key=lambda one: one.node)
+    ]
+
+
+def exclude_words(run: Run, attempt: Attempt | None) -> str:
+    """What the button does, for the question before it."""
+    return f"At first {what_ranks_do(run, attempt)}. Then the run goes on from it, on other nodes."
+
+
+@page(post=thing(Permission.RUNS_LAUNCH))
+def exclude_node(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    node = request.POST.get("node", "")
+    actions.exclude_node(actor=person(request), run=run, node=node)
+    return answer(request, f"{run.name} goes on without {node}: its ranks save first.")
+
+
+# How many nodes a run had, and asking for another number.
+
+
+class Stretch(NamedTuple):
+    """One attempt: on which nodes it was, from which step on, and its rectangle in the drawing."""
+
+    number: int
+    num_nodes: int
+    num_ranks: int
+    nodes: str
+    first_step: int | None
+    started_at: datetime
+    ended_at: datetime | None
+    why: str  # it ended
+    x: float
+    width: float
+    height: float
+
+    @property
+    def y(self) -> float:
+        return HEIGHT - self.height
+
+
+def nodes_over_time(run: Run, now: datetime) -> list[Stretch]:
+    """Return the attempts of a run whose number of nodes may change, oldest first; nothing of another."""
+    found = list(run.attempts.order_by("number").prefetch_related("placements__node"))
+    counts = [len(attempt.placements.all()) for attempt in found]
+    if not found or (not run.node_counts and len(set(counts)) < 2):
+        return []
+    first_steps = _first_steps(run)
+    start = found[0].created_at
+    length_s = max(1.0, ((run.ended_at or now) - start).total_seconds())
+    return [
+        _stretch(attempt, count, max(counts), first_steps.get(attempt.fence), (start, length_s), now)
+        for attempt, count in zip(found, counts, strict=True)
+    ]
+
+
+def _first_steps(run: Run) -> dict[int, int]:
+    """Return by fence the first step of each attempt, of the longest series without labels."""
+    series = Series.objects.filter(run_id=run.pk, labels_key="{}").exclude(name__startswith="system/")
+    longest = series.order_by("-count", "name").first()
+    return {} if longest is None else {int(fence): first for fence, first in longest.firsts.items()}
+
+
+def _stretch(
+    attempt: Attempt, count: int, most: int, first: int | None, scale: tuple[datetime, float], now: datetime
+) -> Stretch:
+    placements = list(attempt.placements.all())
+    start, length_s = scale
+    left = (attempt.created_at - start).total_seconds() / length_s * WIDTH
+    right = ((attempt.ended_at or now) - start).total_seconds() / length_s * WIDTH
+    return Stretch(
+        number=attempt.number,
+        num_nodes=count,
+        num_ranks=attempt.world_size,
+        nodes=", ".join(one.node.name for one in placements),
+        first_step=first,
+        started_at=attempt.created_at,
+        ended_at=attempt.ended_at,
+        why=attempt.reason_sentence,
+        x=round(left, 1),
+        width=round(max(LEAST_WIDTH, right - left), 1),
+        height=round(HEIGHT * count / max(most, 1), 1),
+    )
+
+
+@page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))
+def resize(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    chosen = request.POST.get("nodes")
+    if chosen is None:
+        attempt = run.live_attempt()
+        now = attempt.placements.count() if attempt else 0
+        context = {"run": run, "counts": run.node_counts or [], "now": now, "limit": run.node_limit}
+        return show(request, "runs/resize.html", context, fragments={"dialog": "runs/_resize.html"})
+    nodes = None if chosen == AUTO else int(chosen) if chosen.isdecimal() and len(chosen) < 10 else -1
+    try:
+        actions.resize_run(actor=person(request), run=run, nodes=nodes)
+    except ValidationError as error:
+        return refusal(request, 422, " ".join(error.messages))
+    how_many = "as many nodes as there are" if nodes is None else f"{nodes} node{'' if nodes == 1 else 's'}"
+    return answer(request, f"{run.name} is to train on {how_many}.")
+
+
+# Asking for a trace of steps.
+
+
+@page(get=thing(Permission.RUNS_LAUNCH), post=thing(Permission.RUNS_LAUNCH))
+def trace(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    if "steps" not in request.POST:
+        attempt = run.live_attempt()
+        context = {"run": run, "steps": STEPS, "max_steps": MAX_STEPS, "world": attempt.world_size if attempt else 1}
+        return show(request, "runs/trace.html", context, fragments={"dialog": "runs/_trace.html"})
+    try:
+        steps, ranks = _whole_number("steps", request.POST["steps"]), _ranks(request.POST.get("ranks", ""))
+        asked = actions.trace_run(actor=person(request), run=run, steps=steps, ranks=ranks)
+    except SpecError as error:
+        return refusal(request, 422, "; ".join(map(str, error.errors)))
+    where = "1 rank" if len(asked.ranks) == 1 else f"{len(asked.ranks)} ranks"
+    steps_in_words = in_words(asked.first_step, asked.last_step).capitalize()
+    sentence = f"{steps_in_words} will be traced on {where}. The traces come to the Files tab."
+    return answer(request, sentence)
+
+
+def _ranks(text: str) -> Ranks:
+    """Read ``all``, or numbers with commas between them."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if words in ([], ["all"]):
+        return "all"
+    return [_whole_number("ranks", word) for word in words]
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        accepted = "all, or numbers such as 0, 2" if name == "ranks" else f"1 to {MAX_STEPS}"
+        raise SpecError([Problem(name, f"{text[:40]!r} is no whole number; accepted: {accepted}")])
+    return int(text)
