@@ -18,8 +18,8 @@ from django.http.cookie import parse_cookie
 
 from dashboard.http.asgi import Message, Receive, Scope, Send
 from dashboard.http.credentials import credential_of, users_of
-from runs.api.machines.node_auth import Seal, node_of_seal
 from runs.api.metrics import points
+from runs.api.node_auth import Seal, node_of_seal
 from runs.api.problems import database_away, problem
 from runs.api.training import bundles, local
 from runs.records.files import outputs

@@ -16,7 +16,7 @@ from ninja.errors import HttpError
 from ninja.security import APIKeyCookie, HttpBearer
 from ninja.utils import check_csrf
 
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.node_auth import NodeAuth
 from runs.models import User
 from runs.people.identity import second_factor
 from runs.rights.access import admit, user_of_token

@@ -15,7 +15,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.contract.calls.joining import NODE_UNKNOWN
 from trainyard.contract.seals import check_mac, http_scope
 
-MAX_AGE_S = 300  # as runs.api.machines.node_auth
+MAX_AGE_S = 300  # as runs.api.node_auth
 
 
 class Site:

@@ -13,7 +13,7 @@ from ninja.errors import HttpError
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.node_auth import NodeAuth
 from runs.api.streaming import file_response
 from runs.models import Node, Placement, bundle_of
 from runs.placing.spares import standby_of

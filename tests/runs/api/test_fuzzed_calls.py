@@ -16,7 +16,7 @@ from django.test import Client
 from hypothesis import strategies as st
 
 from runs.api import api
-from runs.api.machines.node_auth import NodeAuth
+from runs.api.node_auth import NodeAuth
 from runs.models import Node, Run
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node
