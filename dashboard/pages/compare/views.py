@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 
@@ -43,21 +43,6 @@ COLOURS = ("blue", "copper", "teal", "pink", "olive", "sky", "brick", "violet", 
 FRAGMENTS = {"list": "runs/_compare_list.html", "specs": "runs/_compare_specs.html"}
 
 
-class ComparedList(TypedDict):
-    """What the list beside the charts shows."""
-
-    groups: list[Group]
-    is_grouped: bool
-    group_by: list[tuple[str, bool]]
-    group_names: str
-    bands: dict[str, str]
-    band: str
-    metric: Metric
-    statistics: dict[str, str]
-    order: str
-    orders: dict[str, str]
-
-
 @page(get=lists(Permission.RUNS_READ))
 def compare(request: HttpRequest) -> HttpResponse:
     asked = list(dict.fromkeys(one[:MAX_CHARS] for one in request.GET.getlist("run") if one))
@@ -81,7 +66,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 def _list(
     request: HttpRequest, runs: Sequence[Run], colours: dict[str, int], fields: dict[str, Fields], differ: list[str]
-) -> ComparedList:
+) -> dict[str, object]:
     summaries = read.summaries([run.pk for run in runs])
     metric = choose_metric(summaries, _asked(request, "metric"), _asked(request, "statistic"))
     by = [path for path in _asked(request, "group").split(",") if path in differ]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypedDict
-
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -14,7 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
-from runs.models import GitKey, Secret
+from runs.models import GitKey
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import own, thing
 
@@ -70,12 +67,7 @@ def delete_own(request: HttpRequest, name: str) -> HttpResponse:
     return answer(request, f"Deleted the secret {name}.", home="own-secrets")
 
 
-class OwnSecrets(TypedDict):
-    secrets: Iterable[Secret]
-    may_set: bool
-
-
-def _own(request: HttpRequest) -> OwnSecrets:
+def _own(request: HttpRequest) -> dict[str, object]:
     return {"secrets": person(request).secrets.all(), "may_set": True}
 
 

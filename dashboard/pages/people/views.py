@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -17,22 +17,19 @@ from django.utils.safestring import SafeString
 
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.pages.shared.stencil import Stencil
-from dashboard.pages.shared.time_bar import TimeView, time_view
+from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.models import (
     CustomRole,
-    GitKey,
     GroupRole,
-    Invitation,
     Membership,
     Project,
     Role,
     Run,
-    Secret,
     StoredData,
     User,
 )
-from runs.privacy.quota import Usage, in_words, usage_of
+from runs.privacy.quota import in_words, usage_of
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
     MEANINGS,
@@ -134,50 +131,7 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return show(request, "people/new_project.html", context, status=422 if problems else 200)
 
 
-class Rights(TypedDict):
-    """What the page shows of groups, of the project's own roles and of service accounts."""
-
-    groups: list[tuple[GroupRole, bool]]
-    group_names: Iterable[str]
-    custom_roles: Iterable[CustomRole]
-    may_make_roles: bool
-    grantable: list[Permission]
-    accounts: Iterable[Membership]
-    may_see_accounts: bool
-    may_manage_accounts: bool
-
-
-class StorageUsage(TypedDict):
-    """What a bar of the project's storage shows."""
-
-    usage: Usage
-    used: str
-    quota: str  # empty: there is none
-    is_measured: bool
-
-
-class Around(Rights, StorageUsage):
-    """What the page needs, whichever form on it was sent."""
-
-    project: Project
-    time: TimeView | None
-    projects: Iterable[Project]
-    members: list[SafeString]
-    git_keys: Iterable[GitKey]
-    invitations: Iterable[Invitation]
-    secrets: Iterable[Secret]
-    may_see_secrets: bool
-    may_set: bool
-    may_manage: bool
-    may_see_keys: bool
-    may_manage_keys: bool
-    roles: list[tuple[str, str, str]]
-    meanings: list[tuple[str, str]]
-    may_create: bool
-    may_ask_second_factor: bool
-
-
-def around(request: HttpRequest, project: Project) -> Around:
+def around(request: HttpRequest, project: Project) -> dict[str, object]:
     held = permissions_in(request.user, project)
     may_manage = Permission.MEMBERS_MANAGE in held
     invitations = open_invitations().filter(project=project).select_related("created_by", "by_token")
@@ -205,7 +159,7 @@ def around(request: HttpRequest, project: Project) -> Around:
     }
 
 
-def _rights(request: HttpRequest, project: Project, held: frozenset[Permission]) -> Rights:
+def _rights(request: HttpRequest, project: Project, held: frozenset[Permission]) -> dict[str, object]:
     groups = project.group_roles.select_related("group", "custom_role").order_by("group__name")
     accounts = project.memberships.filter(user__service_of=project).select_related("user").order_by("user__username")
     return {
@@ -220,7 +174,7 @@ def _rights(request: HttpRequest, project: Project, held: frozenset[Permission])
     }
 
 
-def usage_context(project: Project) -> StorageUsage:
+def usage_context(project: Project) -> dict[str, object]:
     """What a bar of the project's storage shows."""
     usage = usage_of(project)
     quota = in_words(project.quota_bytes) if project.quota_bytes else ""

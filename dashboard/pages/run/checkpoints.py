@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.db.models import Sum
@@ -94,15 +94,7 @@ def _launch_url(run: Run, step: int) -> str:
     return f"{reverse('launch')}?{urlencode({'from': f'checkpoint:{run.pk}@{step}'})}"
 
 
-class EmptyWords(TypedDict):
-    every_steps: int | None
-    empty_sentence: str
-    list_command: str
-    again_url: str
-    again_command: str
-
-
-def _words(run: Run) -> EmptyWords:
+def _words(run: Run) -> dict[str, object]:
     """What an empty tab teaches."""
     every = (run.spec.get("checkpoint") or {}).get("every_steps")
     when = f"One is taken every {every:,} steps, and at the end" if every else "One is taken every so many steps"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 from urllib.parse import quote
 
 import yaml
@@ -20,13 +20,13 @@ from dashboard.pages.run.plan import plan_tab, width_transfer
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
-from dashboard.pages.shared.run_offers import Offers, give_up_words, offers_of, pause_words, stop_words
+from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.inputs.repositories.differences import MAX_CHARACTERS, difference
 from runs.life.watching.phases import LABELS
-from runs.models import Run, RunCode, Trial
+from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK
 from runs.records.files import outputs
 from runs.records.metrics import progress
@@ -35,7 +35,7 @@ from runs.rights.access import Permission, can, get_run
 from runs.rights.access.operations import thing
 from runs.rights.secrets.delivery import uses_of
 from runs.sweeps.reading import trial_of_run
-from trainyard.contract.answers.runs import Lamp, RunDocument, lamps_of
+from trainyard.contract.answers.runs import RunDocument, lamps_of
 
 MAX_FILES = 2000
 MAX_LINES = 2_000
@@ -148,32 +148,7 @@ def timeline(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/timeline.html", context, fragments={**HEADER, "timeline": "runs/_timeline.html"})
 
 
-class Around(TypedDict):
-    """What the header and the tabs need, whichever tab is open."""
-
-    run: Run
-    row: Row
-    offers: Offers
-    stop_words: str
-    pause_words: str
-    give_up_words: str
-    doc: RunDocument
-    lamps: list[Lamp]
-    tab: str
-    title: str
-    tabs: list[tuple[str, str, str, str]]
-    url: str
-    trouble: evidence.Trouble | None
-    remarks: evidence.Remarks
-    slow: list[verbs.SlowNote]
-    exclude_words: str
-    alarm: verbs.AlarmNote | None
-    may_act: bool
-    is_live: bool
-    trial: Trial | None
-
-
-def around(request: HttpRequest, run: Run, tab: str) -> Around:
+def around(request: HttpRequest, run: Run, tab: str) -> dict[str, object]:
     row, doc = row_with_document(run, timezone.now())
     url = reverse(next(name for key, _, name, _ in TABS if key == tab), args=(run.pk,))
     attempt = run.live_attempt()
