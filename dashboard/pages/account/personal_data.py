@@ -12,7 +12,7 @@ from dashboard.pages.shared.frame import page, person, safe_next, show
 from runs import actions
 from runs.models import PersonalExport, User
 from runs.privacy import consent
-from runs.rights.access import NotFound, Permission, require_account
+from runs.rights.access import NotFound, Permission
 from runs.rights.access.operations import SIGNED_IN, own
 
 FRAGMENTS = {"exports": "account/_exports.html"}
@@ -63,7 +63,6 @@ def agree(request: HttpRequest) -> HttpResponse:
 
 def _show(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpResponse:
     user: User = person(request)
-    require_account(user, Permission.ACCOUNT_READ)
     exports = PersonalExport.objects.filter(user=user)
     context = {
         "exports": exports,

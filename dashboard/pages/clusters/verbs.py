@@ -17,7 +17,7 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.settings import SECRET, SettingField
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
-from runs.rights.access import Permission, get_cluster, require_manager
+from runs.rights.access import Permission, get_cluster
 from runs.rights.access.operations import machine, site
 from trainyard.contract.base import JsonObject
 from trainyard.contract.machines import sandbox_level
@@ -85,7 +85,6 @@ class ClusterForm(NamedTuple):
 
 @page(get=site(Permission.CLUSTERS_MANAGE), post=site(Permission.CLUSTERS_MANAGE))
 def create(request: HttpRequest) -> HttpResponse:
-    require_manager(request.user)
     name = request.GET.get("engine", "")
     engine = name if name in ENGINES else "celery"
     form = ClusterForm(_asked(request, engine), "New cluster", "Create cluster", engine, is_new=True)

@@ -16,7 +16,7 @@ from runs.api.schemas import Body, TimeOut
 from runs.models import Invitation, Membership, Project, Role, Run, User
 from runs.presenting.stamps import stamp
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import NotFound, Permission, get_project, require_scope, visible_projects
+from runs.rights.access import NotFound, Permission, get_project, visible_projects
 from runs.rights.access.operations import lists, operation, site, thing
 
 router = Resource(tags=["projects"])
@@ -73,7 +73,6 @@ class NewInvitation(InvitationOut):
 @operation(lists(Permission.PROJECTS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
     user = actor(request)
-    require_scope(user, Permission.PROJECTS_READ)
     found = visible_projects(user)
     return page(found, _projects, sort="name", cursor=query.cursor, limit=query.limit)
 

@@ -14,7 +14,7 @@ from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body
 from runs.models import Secret
 from runs.presenting.stamps import stamp
-from runs.rights.access import Permission, get_project, get_run, require_scope
+from runs.rights.access import Permission, get_project, get_run
 from runs.rights.access.operations import ADMINISTRATOR, operation, own, thing
 from runs.rights.secrets.delivery import uses_of
 from trainyard.contract.limits import MAX_SECRET_BYTES
@@ -83,7 +83,6 @@ def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
 @operation(own(Permission.SECRETS_READ))
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[SecretOut]:
     user = actor(request)
-    require_scope(user, Permission.SECRETS_READ)
     rows = Secret.objects.filter(person=user).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
 

@@ -16,11 +16,11 @@ from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
 from runs.models.jobs import JobQuerySet
 from runs.models.ordered import one_of
 from runs.rights.access.clusters import require_manager, require_use
-from runs.rights.access.operations import Asker, Kind, Rule, asked, note
+from runs.rights.access.operations import Asker, Kind, Rule, asked
 from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
-from runs.rights.access.tokens import require_administrator
+from runs.rights.access.tokens import is_administrator, require_administrator
 
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -191,13 +191,15 @@ def _allowed(user: Someone, thing: M, project: Project, wanted: Wanted) -> M:
 
 def admit(request: HttpRequest, rule: Rule) -> None:
     """Refuse what needs no thing to be refused, before the handler runs; tell the loaders what it declares. Raises
-    Forbidden."""
-    note(request, rule)
-    if rule.permission is None or rule.hides:
+    Forbidden, and NotFound where the operation hides."""
+    request.rule = rule  # type: ignore[attr-defined]  # see asked()
+    if rule.permission is None:
         return
     if rule.kind in (Kind.LIST, Kind.ACCOUNT):
         require_scope(request.user, rule.permission)
     elif rule.kind == Kind.ADMINISTRATOR:
+        if rule.hides and not is_administrator(request.user):
+            raise NotFound
         require_administrator(request.user)
     elif rule.kind == Kind.SITE:
         MAKERS[rule.permission](request.user)

@@ -96,11 +96,6 @@ def operation(rule: Rule) -> Callable[[Handler], Handler]:
     return declare
 
 
-def note(request: HttpRequest, rule: Rule) -> None:
-    """Tell the loaders what the request's operation asks."""
-    request.rule = rule  # type: ignore[attr-defined]
-
-
 def asked(who: Asker, wanted: Wanted | None, reading: Permission) -> tuple[Someone, Wanted]:
     """Return the person and what they want to do: of a request what its operation declares, else what the caller names,
     and to read where it names nothing. Raises LookupError for a request whose operation declares no permission."""

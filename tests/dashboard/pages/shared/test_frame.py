@@ -15,7 +15,8 @@ from dashboard.pages import urls
 from dashboard.pages.shared.frame import safe_next
 from runs.models import Run, User
 from runs.rights.access.operations import Kind
-from tests.cast import Cast
+from runs.values.status import Status
+from tests.cast import Cast, make_run
 
 pytestmark = pytest.mark.django_db
 TEMPLATES = sorted((settings.BASE_DIR / "templates").rglob("*.html"))
@@ -59,6 +60,14 @@ def test_a_view_that_does_not_say_who_may_open_it_is_no_page() -> None:
 
 def test_a_method_that_a_page_does_not_name_is_refused(cast: Cast, as_user: AsUser) -> None:
     assert as_user(cast.owner).post("/runs/").status_code == 405
+
+
+def test_a_look_by_head_does_nothing_of_what_a_form_does(cast: Cast, as_user: AsUser) -> None:
+    """Django asks for no form's token where a browser only looks."""
+    run = make_run(cast)
+    assert as_user(cast.owner).head(f"/runs/{run.pk}/do/stop/").status_code == 405
+    run.refresh_from_db()
+    assert run.status == Status.QUEUED
     assert as_user(cast.owner).get("/launch-example/").status_code == 405
 
 
