@@ -49,7 +49,3 @@ def test_the_readme_documents_the_variable(variable: str) -> None:
 def test_the_readme_names_no_target_that_is_not_there() -> None:
     text = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
     assert set(re.findall(r"`make ([a-z-]+)", text)) <= set(TARGETS)
-
-
-def test_help_is_what_make_alone_says(help_text: str) -> None:
-    assert make() == help_text

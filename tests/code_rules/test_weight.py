@@ -51,13 +51,10 @@ def modules(start: Path, *, without: Collection[Path] = ()) -> set[Path]:
 @pytest.mark.parametrize(
     "own",
     [
-        ["charts/charts.js"],
-        ["compare/compare.js", "charts/charts.js"],
-        ["logs/logs.js"],
-        ["media/media.js"],
+        ["charts/charts.js"], ["compare/compare.js", "charts/charts.js"], ["logs/logs.js"], ["media/media.js"],
         ["terminal/terminal.js"],
     ],
-)
+)  # fmt: skip
 def test_the_script_of_a_page_is_light(own: list[str]) -> None:
     later = {SCRIPTS / name for name in LATER}
     wanted = {path for name in own for path in modules(SCRIPTS / name)} | modules(SCRIPTS / "app.js", without=later)

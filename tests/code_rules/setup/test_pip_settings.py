@@ -20,10 +20,6 @@ def test_the_environment_wins_over_files() -> None:
     assert pip_settings.parse(LISTING)["find-links"] == "/from/environment"
 
 
-def test_a_value_that_is_no_literal_is_kept_as_it_is() -> None:
-    assert pip_settings.parse("global.timeout=60")["timeout"] == "60"
-
-
 def test_every_index_and_folder_becomes_a_flag() -> None:
     flags = pip_settings.as_flags(pip_settings.parse(LISTING))
     assert [flags[place + 1] for place, flag in enumerate(flags) if flag == "--index"] == ["file:///one", "file:///two"]
