@@ -65,7 +65,8 @@ def test_a_lost_hint_is_sent_again_until_the_node_lists_the_question(yard: Yard,
     assert [name for name, _ in sent] == ["node-a", "node-a"]
     yard.voices[0].inspecting = [dataset.question]
     forget_the_hint(dataset)
-    for _ in range(100):
+    for _ in range(4):
+        yard.later(30)
         yard.tick()
     assert len(sent) == 2, "it looks, however long that takes"
 
@@ -75,7 +76,8 @@ def test_a_silent_node_is_passed_over_and_answers_too_late(yard: Yard, sent: Any
     yard.tick()
     dataset.refresh_from_db()
     first = dataset.question
-    for _ in range(62):
+    yard.later(60)
+    for _ in range(2):
         yard.tick(0)
     dataset.refresh_from_db()
     node_a, node_b = (voice.node for voice in yard.voices)
@@ -87,7 +89,9 @@ def test_a_silent_node_is_passed_over_and_answers_too_late(yard: Yard, sent: Any
 
 def test_a_node_that_is_there_and_never_begins_is_passed_over_too(yard: Yard, sent: Any) -> None:
     dataset = make_dataset(yard.cast)
-    for _ in range(63):
+    yard.tick()
+    yard.later(60)
+    for _ in range(2):
         yard.tick()
     dataset.refresh_from_db()
     assert dataset.checked_by == yard.voices[1].node

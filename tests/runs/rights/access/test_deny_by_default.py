@@ -139,6 +139,7 @@ def _leads_further(response: Any) -> bool:
     return response.status_code == 302 and not response["Location"].startswith(("/sign-in/", "/admin/"))
 
 
+@pytest.mark.extended  # the route matrix asks each route as an outsider: here with every method that there is
 def test_for_an_outsider_nothing_of_others_is_there(ids: dict[str, str], cast: Cast) -> None:
     client = Client(raise_request_exception=False)
     client.force_login(cast.outsider)
@@ -167,6 +168,7 @@ def test_lists_show_an_outsider_nothing(ids: dict[str, str], cast: Cast) -> None
         assert client.get(f"/api/v1/{resource}").json() == {"items": [], "next": None}
 
 
+@pytest.mark.extended
 def test_a_viewer_changes_nothing(ids: dict[str, str], cast: Cast) -> None:
     client = Client(raise_request_exception=False)
     client.force_login(cast.viewer)
