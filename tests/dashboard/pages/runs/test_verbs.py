@@ -83,17 +83,6 @@ def test_what_the_state_does_not_allow_is_refused_with_its_sentence(
     assert as_user(cast.mate).post(f"/runs/{run.pk}/do/restart/").status_code == 409
 
 
-def test_a_viewer_is_refused(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    run = make_run()
-    assert as_user(cast.viewer).post(f"/runs/{run.pk}/do/stop/", headers=FETCH).status_code == 403
-    run.refresh_from_db()
-    assert run.status == Status.QUEUED
-
-
-def test_an_outsider_finds_nothing(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    assert as_user(cast.outsider).post(f"/runs/{make_run().pk}/do/stop/", headers=FETCH).status_code == 404
-
-
 def test_a_verb_that_does_not_exist_is_not_found(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     assert as_user(cast.mate).post(f"/runs/{make_run().pk}/do/explode/", headers=FETCH).status_code == 404
 
@@ -118,12 +107,6 @@ def test_tags_and_notes_are_saved_as_they_are(cast: Cast, as_user: AsUser, make_
     as_user(cast.mate).post(f"/runs/{run.pk}/annotate/", {"tags": "a, <b>, a,,", "notes": "<i>"}, headers=FETCH)
     run.refresh_from_db()
     assert (run.tags, run.notes) == (["a", "<b>"], "<i>")
-
-
-def test_a_viewer_writes_no_notes(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    run = make_run()
-    answer = as_user(cast.viewer).post(f"/runs/{run.pk}/annotate/", {"tags": "a", "notes": ""}, headers=FETCH)
-    assert answer.status_code == 403
 
 
 def test_a_selection_with_runs_that_are_gone_or_others_does_what_it_can(

@@ -185,10 +185,3 @@ def test_a_search_that_would_not_end_is_refused(mate: Api, run: Run, monkeypatch
     monkeypatch.setattr(log_search, "search", search)
     answer = mate("GET", f"/runs/{run.pk}/logs/search?q=x")
     assert (answer.status_code, answer.json()["errors"]) == (422, [{"path": "q", "message": "this takes too long"}])
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_an_outsider_does_not_know_the_run(as_: Callable[[str], Api], run: Run, path: str) -> None:
-    assert as_("outsider")("GET", f"/runs/{run.pk}/logs/{path}").status_code == 404
-    assert as_("")("GET", f"/runs/{run.pk}/logs/{path}").status_code == 401
-    assert as_("viewer")("GET", f"/runs/{run.pk}/logs/{path}").status_code == 200

@@ -100,11 +100,6 @@ def test_a_rank_cannot_take_the_name_of_a_rest_producer(post: Post, run: Run) ->
     assert committed.foreign == {PRODUCER}
 
 
-def test_a_viewer_may_not_and_an_outsider_does_not_know_the_run(post: Post, cast: Cast) -> None:
-    assert post(1, point(1), user=cast.viewer)[0] == 403
-    assert post(1, point(1), user=cast.outsider)[0] == 404
-
-
 @pytest.mark.parametrize(
     "changes",
     [

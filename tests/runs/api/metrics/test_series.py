@@ -98,14 +98,6 @@ def test_a_cursor_that_is_none_is_refused(get: Get) -> None:
     assert get("logs", {"after": "x"}).status_code == 422
 
 
-@pytest.mark.parametrize("path", ["series", "series/data", "logs", "logs/download"])
-def test_an_outsider_does_not_know_the_run_and_nobody_needs_a_token(
-    get: Get, cast: Cast, run: Run, path: str, client: Client
-) -> None:
-    assert get(path, user=cast.outsider).status_code == 404
-    assert client.get(f"/api/v1/runs/{run.pk}/{path}").status_code == 401
-
-
 @pytest.mark.django_db(databases="__all__", transaction=True)
 async def test_a_long_log_is_sent_while_it_is_read_by_the_server_too(cast: Cast, make_run: Callable[..., Run]) -> None:
     run = await sync_to_async(make_run)()

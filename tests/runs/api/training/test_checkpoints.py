@@ -89,11 +89,6 @@ def test_what_does_not_fit_is_422_and_what_is_not_there_409(cast: Cast, mate: Ap
     assert mate("POST", f"/runs/{make_run(cast).pk}/continue").status_code == 409
 
 
-def test_a_viewer_starts_nothing(as_: Callable[[str], Api], run: Run) -> None:
-    assert as_("viewer")("POST", f"/runs/{run.pk}/continue").status_code == 403
-    assert as_("outsider")("POST", f"/runs/{run.pk}/continue").status_code == 404
-
-
 def ask(node: Node, runs: list[str], *, sealed: list[str] | None = None, **forged: str) -> Any:
     """Ask about ``runs`` with a seal over the question about ``sealed``."""
     path, at, body = "/node/gone-runs", int(time.time()), json.dumps({"runs": sealed or runs}).encode()

@@ -13,7 +13,7 @@ import pytest
 
 from runs.models import Dataset, Node
 from tests.cast import Cast, make_node
-from tests.datasets import PICTURE, TABLE, asked, make_dataset, ready
+from tests.datasets import PICTURE, TABLE, asked, make_dataset
 from tests.runs.api.conftest import Api
 from tests.servers import Valkey
 from trainyard.contract.seals import http_scope, mac
@@ -38,28 +38,6 @@ def test_a_member_adds_sees_checks_and_deletes(mate: Api) -> None:
     assert mate("POST", f"/datasets/{body['id']}/check").json()["state"] == "waiting"
     assert mate("DELETE", f"/datasets/{body['id']}").status_code == 204
     assert not Dataset.objects.exists()
-
-
-def test_a_viewer_sees_and_changes_nothing(as_: As, cast: Cast) -> None:
-    dataset = ready(cast)
-    viewer = as_("viewer")
-    assert viewer("GET", f"/datasets/{dataset.pk}").status_code == 200
-    for method, path, body in (
-        ("POST", "/datasets", {**NEW, "name": "mine"}),
-        ("POST", f"/datasets/{dataset.pk}/check", None),
-        ("DELETE", f"/datasets/{dataset.pk}", None),
-    ):
-        assert viewer(method, path, body).status_code == 403
-    assert Dataset.objects.get().state == State.READY
-
-
-def test_for_an_outsider_there_is_none(as_: As, cast: Cast) -> None:
-    dataset = ready(cast)
-    outsider = as_("outsider")
-    assert outsider("GET", "/datasets").json()["items"] == []
-    for method, path in (("GET", ""), ("POST", "/check"), ("DELETE", "")):
-        assert outsider(method, f"/datasets/{dataset.pk}{path}").status_code == 404
-    assert outsider("POST", "/datasets", NEW).status_code == 404
 
 
 def test_the_list_goes_on_behind_its_cursor_and_is_filtered(mate: Api, cast: Cast) -> None:
