@@ -12,8 +12,8 @@ from datetime import datetime
 
 from runs.engines.celery import CeleryEngine
 from runs.engines.cluster_settings.settings import Offer, Settings
-from runs.engines.findings import Finding
-from runs.engines.machine_system import MachineSystem
+from runs.engines.findings import Finding, machines, probe_of
+from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.engines.waking import wake
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
@@ -28,6 +28,7 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     about = "It brings machines for each run, which leave with it."
     settings_type: type[Settings]  # of its clusters
+    access: tuple[str, str]  # the step of `trainyard doctor` for what lets us in, and what to mend there
 
     def checked(self, document: JsonObject) -> JsonObject:
         """Return the settings of a cluster as they are kept. Raises SettingsError."""
@@ -38,7 +39,17 @@ class AllocatingEngine(CeleryEngine, ABC):
         return self.settings_type.of(cluster.settings).offers()
 
     @abstractmethod
-    def system(self, cluster: Cluster) -> MachineSystem: ...
+    def system(self, cluster: Cluster) -> ExaminedSystem:
+        """Raises SystemAway where nothing lets us in."""
+
+    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+        try:
+            system = self.system(cluster)
+        except SystemAway as error:
+            step, advice = self.access
+            yield Finding(step, False, str(error), advice)
+            return
+        yield from system.steps(probe_of(origin_of(cluster).server))
 
     def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:
         """Yield the steps of ``examine`` that cost money: they are done on request alone."""
@@ -75,14 +86,14 @@ class AllocatingEngine(CeleryEngine, ABC):
         if not missing:
             return ""
         if allocation is None:
-            return f"Asking {self.label} for {_machines(len(nodes))}."
+            return f"Asking {self.label} for {machines(len(nodes))}."
         if allocation.problem:
             return f"{allocation.problem} It is asked again every few seconds."
         if allocation.state == Allocation.State.RUNNING:
             where = f" on {', '.join(allocation.hosts)}" if allocation.hosts else ""
             joined = f"{len(nodes) - len(missing)} of {len(nodes)} nodes have joined"
             return f"{self.label} job {allocation.job} runs{where}; {joined}."
-        return allocation.sentence or f"Asking {self.label} for {_machines(len(nodes))}."
+        return allocation.sentence or f"Asking {self.label} for {machines(len(nodes))}."
 
     def nudge(self, node: Node, attempts: Mapping[str, DesiredAttempt] = NOTHING) -> None:
         if node.kind in (Node.Kind.STAYS, Node.Kind.BROUGHT):
@@ -91,7 +102,3 @@ class AllocatingEngine(CeleryEngine, ABC):
     def stop(self, attempt: Attempt) -> None:
         super().stop(attempt)
         wake()
-
-
-def _machines(number: int) -> str:
-    return f"{number} machine{'' if number == 1 else 's'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -11,12 +11,27 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from runs.causes.allocations import EndKind
+from runs.engines.findings import Finding, Probe
+from runs.models import Cluster
 
 
 def mark_of(cluster: str) -> str:
     """Return a word by which this server knows the jobs of one of its clusters, by id. Other clusters of ours, and
     other servers, may use the same system."""
     return salted_hmac("runs.engines.marks", cluster, secret=settings.SECRET_KEY).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Who asks for machines. ``mark`` distinguishes our clusters, and those of other servers."""
+
+    mark: str
+    cluster: str
+    server: str  # its address as the machines reach it
+
+
+def origin_of(cluster: Cluster) -> Origin:
+    return Origin(mark_of(cluster.pk), cluster.name, cluster.settings.get("server") or settings.PUBLIC_URL)
 
 
 class SystemAway(Exception):
@@ -83,6 +98,12 @@ class MachineSystem(Protocol):
 
     def cancel(self, job: str) -> None:
         """Give the machines back. A job that is over, or unknown, is no error."""
+        ...
+
+
+class ExaminedSystem(MachineSystem, Protocol):
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        """Yield what `trainyard doctor` finds; a step that needs an earlier one is left out where that failed."""
         ...
 
 

@@ -7,32 +7,30 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
-from runs.engines.findings import Finding
+from runs.engines.findings import Finding, Probe, probe_answers, probe_names
 from runs.engines.kubernetes.api import Api, Refusal
 from runs.engines.kubernetes.documents import Pod
 from runs.engines.kubernetes.jobs import job_of as seen_job_of
-from runs.engines.kubernetes.manifests import ATTEMPT, Origin, job_of, name_of
+from runs.engines.kubernetes.manifests import ATTEMPT, job_of, name_of
 from runs.engines.kubernetes.reasons import end_of_pods, why_pod_waits
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import JobState, MachineRequest, SystemAway
-from runs.engines.probes import probe_answers, probe_findings, probe_names, probe_words
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway
 from trainyard.contract.base import JsonObject
 
 PROBE_LIMIT_S = 120.0
+ACCESS_ADVICE = "Is the kubeconfig right, and does its sign-in still work?"
 EVERY_S = 1.0
 RBAC_ADVICE = "Apply docs/kubernetes/rbac.yaml in the namespace, for the account that the server uses."
 
 
-def examine(settings: KubernetesSettings, origin: Origin, redis_url: str, own_data: Path) -> Iterator[Finding]:
+def examine(settings: KubernetesSettings, origin: Origin, api: Api, probe: Probe) -> Iterator[Finding]:
     """Yield what is found, one step after the other."""
     try:
-        api = Api(settings, own_data)
         version = api.version()
     except (SystemAway, Refusal) as error:
-        yield Finding("API server", False, str(error), "Is the kubeconfig right, and does its sign-in still work?")
+        yield Finding("API server", False, str(error), ACCESS_ADVICE)
         return
     yield Finding("API server", True, f"Kubernetes {version} answers.")
     rights = _rights(api, settings)
@@ -42,7 +40,7 @@ def examine(settings: KubernetesSettings, origin: Origin, redis_url: str, own_da
     trial = _trial(api, settings, origin)
     yield trial
     if trial.is_fine:
-        yield from _probe(api, settings, origin, redis_url)
+        yield from _probe(api, settings, origin, probe)
 
 
 def _rights(api: Api, settings: KubernetesSettings) -> Finding:
@@ -76,13 +74,13 @@ def _trial(api: Api, settings: KubernetesSettings, origin: Origin) -> Finding:
     return Finding("manifest", True, "The API server takes a job as ours are, with the pod template.")
 
 
-def _probe(api: Api, settings: KubernetesSettings, origin: Origin, redis_url: str) -> Iterator[Finding]:
+def _probe(api: Api, settings: KubernetesSettings, origin: Origin, probe: Probe) -> Iterator[Finding]:
     """Run a job that lasts a second, and let each of its pods try what a node does."""
     number = min(2, settings.machines)
     request = MachineRequest(_word(), "doctor", number, settings.slots, [])
     machines = f"{number} pod{'' if number == 1 else 's'}"
     try:
-        api.create_job(_probe_job(settings, request, origin, redis_url))
+        api.create_job(_probe_job(settings, request, origin, probe))
         try:
             pods, problem = _wait(api, request.attempt)
             texts = {pod.metadata.name: api.log_tail(pod.metadata.name, 20) for pod in pods if not problem}
@@ -100,10 +98,10 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, redis_url: st
         yield Finding("pods", None, words, "Has the image Trainyard, and may we get pods/log?")
         return
     yield Finding("pods", True, f"A short job ran in {machines}: {probe_names(answers)}.")
-    yield from probe_findings(answers, origin.server, redis_url, settings.folder)
+    yield from probe.findings(answers, settings.folder)
 
 
-def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Origin, redis_url: str) -> JsonObject:
+def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Origin, probe: Probe) -> JsonObject:
     """Return the job as ours are, with another command, without tokens, and for a short time."""
     job = job_of(settings, request, Origin(f"doctor-{origin.mark}", origin.cluster, origin.server))
     job["spec"] |= {"suspend": False, "activeDeadlineSeconds": int(PROBE_LIMIT_S), "ttlSecondsAfterFinished": 60}
@@ -115,7 +113,7 @@ def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Or
     container = pod["containers"][0]
     mounts = container["volumeMounts"]
     container["volumeMounts"] = [mount for mount in mounts if mount["name"] != "trainyard-join"]
-    container["command"] = probe_words(settings.python, origin.server, redis_url, settings.folder)
+    container["command"] = probe.words(settings.python, settings.folder)
     container["args"] = []
     return job
 

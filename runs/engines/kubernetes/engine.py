@@ -11,9 +11,9 @@ from django.conf import settings as django_settings
 
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.findings import Finding
+from runs.engines.findings import Finding, Probe
 from runs.engines.kubernetes.api import Api, Refusal, attempt
-from runs.engines.kubernetes.doctor import examine
+from runs.engines.kubernetes.doctor import ACCESS_ADVICE, examine
 from runs.engines.kubernetes.documents import Job, Pod
 from runs.engines.kubernetes.jobs import (
     deleted,
@@ -28,7 +28,6 @@ from runs.engines.kubernetes.jobs import (
 from runs.engines.kubernetes.manifests import (
     ATTEMPT,
     MARK,
-    Origin,
     name_of,
     release_of,
     secret_of,
@@ -38,7 +37,15 @@ from runs.engines.kubernetes.manifests import (
 from runs.engines.kubernetes.manifests import job_of as job_document_of
 from runs.engines.kubernetes.reasons import Words, is_evicted_by_kueue, why_job_waits, why_kueue_waits, why_pod_waits
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
+from runs.engines.machine_system import (
+    JobState,
+    MachineRequest,
+    Origin,
+    SystemAway,
+    SystemJob,
+    SystemRefused,
+    origin_of,
+)
 from runs.models import Cluster
 
 log = structlog.get_logger(__name__)
@@ -47,20 +54,11 @@ log = structlog.get_logger(__name__)
 class KubernetesEngine(AllocatingEngine):
     label = "Kubernetes"
     settings_type = KubernetesSettings
+    access = ("API server", ACCESS_ADVICE)
 
     def system(self, cluster: Cluster) -> KubernetesSystem:
         settings = KubernetesSettings.of(cluster.settings)
-        return KubernetesSystem(settings, origin_of(cluster, settings), Api(settings, django_settings.HOME))
-
-    def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = KubernetesSettings.of(cluster.settings)
-        yield from examine(
-            settings, origin_of(cluster, settings), str(django_settings.NODES_REDIS_URL), django_settings.HOME
-        )
-
-
-def origin_of(cluster: Cluster, settings: KubernetesSettings) -> Origin:
-    return Origin(mark_of(cluster.pk), cluster.name, settings.server or django_settings.PUBLIC_URL)
+        return KubernetesSystem(settings, origin_of(cluster), Api(settings, django_settings.HOME))
 
 
 # Kubernetes as a system of machines: looks for our jobs, submits them, and deletes them.
@@ -71,6 +69,9 @@ class KubernetesSystem:
         self._settings = settings
         self._origin = origin
         self._api = api
+
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        return examine(self._settings, self._origin, self._api, probe)
 
     def jobs(self) -> list[SystemJob]:
         now = datetime.now(UTC)

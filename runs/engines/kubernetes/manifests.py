@@ -6,11 +6,9 @@ Job is released: a submission that was cut off has started nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from runs.engines.kubernetes.pod_template import CONTAINER, INDEX, laid_over, mount_paths, read_template
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MachineRequest
+from runs.engines.machine_system import MachineRequest, Origin
 from runs.engines.node_command import node_words
 from trainyard.contract.base import JsonObject
 
@@ -27,15 +25,6 @@ TOKEN_PATH = "/run/trainyard/join"
 HOME = "/var/lib/trainyard"
 SHARED_MEMORY = "/dev/shm"
 READ_BY_ALL = 0o444
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Who makes the objects. ``mark`` distinguishes our clusters, and those of other servers."""
-
-    mark: str
-    cluster: str
-    server: str  # its address as the pods reach it
 
 
 def name_of(attempt: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runs.engines.findings import Finding
+from runs.engines.findings import Finding, Probe, not_run, probe_answers
 from runs.engines.machine_system import SystemAway
-from runs.engines.probes import probe_answers, probe_findings, probe_names, probe_words
 from runs.engines.ray.programs import START_LIMIT_S, Program
 from runs.engines.ray.reasons import demand_words, room
 from runs.engines.ray.settings import RaySettings
@@ -20,7 +19,7 @@ CONNECT_ADVICE = (
 )
 
 
-def examine(settings: RaySettings, program: Program, server: str, redis_url: str) -> Iterator[Finding]:
+def examine(settings: RaySettings, program: Program, probe: Probe) -> Iterator[Finding]:
     """Yield what is found, one step after the other."""
     try:
         answer = program.call(Call("survey", prefix="trainyard-"), patience_s=START_LIMIT_S)
@@ -37,17 +36,17 @@ def examine(settings: RaySettings, program: Program, server: str, redis_url: str
     advice = "Unless an autoscaler adds machines, change what the cluster asks for, or how many machines it has."
     yield Finding("machines", True if most >= settings.machines else (None if most else False), words, advice)
     now = room([machine.free for machine in answer.machines], demand.bundle(), settings.strategy)
-    yield from _try(settings, program, max(1, min(2, settings.machines, now or most)), server, redis_url)
+    yield from _try(settings, program, max(1, min(2, settings.machines, now or most)), probe)
 
 
-def _try(settings: RaySettings, program: Program, number: int, server: str, redis_url: str) -> Iterator[Finding]:
+def _try(settings: RaySettings, program: Program, number: int, probe: Probe) -> Iterator[Finding]:
     """Have ``number`` machines try what a node does."""
     request = Request(
         job="",
         num_machines=number,
         demand=settings.demand(1),
         strategy=settings.strategy,
-        words=probe_words("", server, redis_url, settings.folder)[1:],
+        words=probe.words("", settings.folder)[1:],
         variables={},
         python=settings.python,
     )
@@ -56,9 +55,6 @@ def _try(settings: RaySettings, program: Program, number: int, server: str, redi
     except SystemAway as error:
         answer = Answer(problem=str(error))
     if answer.problem:
-        advice = "Where all machines are taken, try again later."
-        yield Finding("job", False, f"A short job on {number} machines did not run: {answer.problem}", advice)
+        yield not_run(number, answer.problem, "Where all machines are taken, try again later.")
         return
-    answers = probe_answers("\n".join(answer.outputs))
-    yield Finding("job", True, f"A short job ran on {len(answers)} of {number} machines: {probe_names(answers)}.")
-    yield from probe_findings(answers, server, redis_url, settings.folder)
+    yield from probe.trial(probe_answers("\n".join(answer.outputs)), number, settings.folder)

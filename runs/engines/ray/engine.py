@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings as django_settings
-
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
-from runs.engines.findings import Finding
-from runs.engines.machine_system import MachineRequest, MachineSystem, SystemAway, SystemJob, SystemRefused, mark_of
+from runs.engines.findings import Finding, Probe
+from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
 from runs.engines.node_command import node_variables, node_words
 from runs.engines.ray.doctor import examine
 from runs.engines.ray.programs import Place, Program, program_of
@@ -24,24 +22,11 @@ class RayEngine(AllocatingEngine):
     label = "Ray"
     about = "A placement group of a Ray cluster brings machines for each run, which leave with it."
     settings_type = RaySettings
+    access = ("token", "Enter it again where the cluster is edited.")
 
-    def system(self, cluster: Cluster) -> MachineSystem:
+    def system(self, cluster: Cluster) -> RaySystem:
         settings = RaySettings.of(cluster.settings)
-        server = settings.server or django_settings.PUBLIC_URL
-        return RaySystem(cluster.name, mark_of(cluster.pk), settings, server, program_of(place_of(cluster, settings)))
-
-    def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = RaySettings.of(cluster.settings)
-        server = settings.server or django_settings.PUBLIC_URL
-        try:
-            program = Program(place_of(cluster, settings))
-        except SystemAway as error:
-            yield Finding("token", False, str(error), "Enter it again where the cluster is edited.")
-            return
-        try:
-            yield from examine(settings, program, server, str(django_settings.NODES_REDIS_URL))
-        finally:
-            program.end()
+        return RaySystem(settings, origin_of(cluster), program_of(place_of(cluster, settings)))
 
 
 def place_of(cluster: Cluster, settings: RaySettings) -> Place:
@@ -53,12 +38,17 @@ def place_of(cluster: Cluster, settings: RaySettings) -> Place:
 
 
 class RaySystem:
-    def __init__(self, cluster: str, mark: str, settings: RaySettings, server: str, program: Program) -> None:
-        self._cluster = cluster
-        self._prefix = f"trainyard-{mark}-"
+    def __init__(self, settings: RaySettings, origin: Origin, program: Program) -> None:
         self._settings = settings
-        self._server = server
+        self._cluster, self._server = origin.cluster, origin.server
+        self._prefix = f"trainyard-{origin.mark}-"
         self._program = program
+
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        try:
+            yield from examine(self._settings, self._program, probe)
+        finally:
+            self._program.end()
 
     def jobs(self) -> list[SystemJob]:
         answer = self._program.call(Call("survey", prefix=self._prefix))

@@ -8,14 +8,13 @@ import secrets
 import time
 from collections.abc import Iterator
 
-from runs.engines.findings import Finding
-from runs.engines.machine_system import SystemAway
-from runs.engines.probes import trusted_words, valkey_place
+from runs.engines.findings import Finding, Probe, machines, not_run, trusted_words
+from runs.engines.machine_system import Origin, SystemAway
 from runs.engines.sagemaker.aws import Aws, Refusal
 from runs.engines.sagemaker.documents import TrainingJob
 from runs.engines.sagemaker.jobs import OVER
 from runs.engines.sagemaker.reasons import end_of, why_job_waits
-from runs.engines.sagemaker.request import NAME, Origin, prefix_of, secrets_of, trial_job_of
+from runs.engines.sagemaker.request import NAME, prefix_of, secrets_of, trial_job_of
 from runs.engines.sagemaker.settings import SageMakerSettings
 
 TRIAL_LIMIT_S = 570.0  # machines of AWS take minutes to start
@@ -40,7 +39,7 @@ def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[F
         yield _secrets(origin, aws)
         yield _role(settings, aws, caller.account)
         advice = f"`trainyard doctor --cluster {origin.cluster} --accept-cost` runs one, for some minutes of its price."
-        yield Finding("job", None, f"AWS bills a short job on {min(2, settings.machines)} machines. {advice}")
+        yield Finding("job", None, f"AWS bills a short job on {machines(min(2, settings.machines))}. {advice}")
 
 
 def _jobs(origin: Origin, aws: Aws) -> Finding:
@@ -81,31 +80,30 @@ def _role(settings: SageMakerSettings, aws: Aws, account: str) -> Finding:
     return Finding("role", True, f"SageMaker may use role {name}.")
 
 
-def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, redis_url: str) -> Iterator[Finding]:
+def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, probe: Probe) -> Iterator[Finding]:
     """Run a job that lasts a second, on two machines, and let each try what a node does."""
     number = min(2, settings.machines)
     name = f"{NAME}-doctor-{secrets.token_hex(4)}"
-    words = [origin.server, valkey_place(redis_url), *trusted_words()]
-    machines = f"{number} machine{'' if number == 1 else 's'}"
+    words = [*probe, *trusted_words()]
     aws.begin()
     try:
         aws.create_job(trial_job_of(settings, name, number, words, origin))
         job = _wait(aws, name)
     except (SystemAway, Refusal) as error:
-        yield Finding("job", False, f"A short job on {machines} did not run: {_words(error)}", RIGHTS_ADVICE)
+        yield not_run(number, _words(error), RIGHTS_ADVICE)
         return
     if job is None or job.training_job_status not in OVER:
         why = "it is not there any more." if job is None else why_job_waits(job).sentence
         aws.begin()
         aws.stop_job(name)
-        yield Finding("job", False, f"A short job on {machines} did not end: {why}", "It was stopped again.")
+        yield Finding("job", False, f"A short job on {machines(number)} did not end: {why}", "It was stopped again.")
         return
     end = end_of(job)
     if end.kind is not None:
         advice = "Do the subnets and security groups lead to this server, its Valkey, and the file system?"
         yield Finding("job", False, end.sentence, advice)
         return
-    yield Finding("job", True, f"A short job ran on {machines}, which reach server, Valkey and file system.")
+    yield Finding("job", True, f"A short job ran on {machines(number)}, which reach server, Valkey and file system.")
 
 
 def _wait(aws: Aws, name: str) -> TrainingJob | None:

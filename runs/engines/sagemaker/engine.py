@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from django.conf import settings as django_settings
-
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
-from runs.engines.findings import Finding
-from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
+from runs.engines.findings import Finding, Probe, probe_of
+from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
 from runs.engines.sagemaker.aws import Aws, Refusal
 from runs.engines.sagemaker.doctor import examine, examine_billed
 from runs.engines.sagemaker.documents import TrainingJob
 from runs.engines.sagemaker.jobs import ended, job_of, not_made
 from runs.engines.sagemaker.reasons import is_taken_back, taken_back
 from runs.engines.sagemaker.request import (
-    Origin,
     attempt_in,
     job_name_of,
     prefix_of,
@@ -37,31 +34,18 @@ class SageMakerEngine(AllocatingEngine):
     label = "SageMaker"
     about = "Each run is a training job, which AWS bills while it lasts. Tried against moto's server, never on AWS."
     settings_type = SageMakerSettings
+    access = ("credentials", "Enter the secret of the access key anew.")
 
     def system(self, cluster: Cluster) -> SageMakerSystem:
         settings = SageMakerSettings.of(cluster.settings)
-        return SageMakerSystem(settings, origin_of(cluster, settings), aws_of(cluster, settings))
-
-    def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = SageMakerSettings.of(cluster.settings)
-        try:
-            aws = aws_of(cluster, settings)
-        except SystemAway as error:
-            yield Finding("credentials", False, str(error), "Enter the secret of the access key anew.")
-            return
-        yield from examine(settings, origin_of(cluster, settings), aws)
+        return SageMakerSystem(settings, origin_of(cluster), aws_of(cluster, settings))
 
     def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = SageMakerSettings.of(cluster.settings)
         try:
-            aws = aws_of(cluster, settings)
+            system = self.system(cluster)
         except SystemAway:  # examine has said so
             return
-        yield from examine_billed(settings, origin_of(cluster, settings), aws, str(django_settings.NODES_REDIS_URL))
-
-
-def origin_of(cluster: Cluster, settings: SageMakerSettings) -> Origin:
-    return Origin(mark_of(cluster.pk), cluster.name, settings.server or django_settings.PUBLIC_URL)
+        yield from system.billed_steps(probe_of(origin_of(cluster).server))
 
 
 def aws_of(cluster: Cluster, settings: SageMakerSettings) -> Aws:
@@ -80,6 +64,12 @@ class SageMakerSystem:
         self._settings = settings
         self._origin = origin
         self._aws = aws
+
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        return examine(self._settings, self._origin, self._aws)
+
+    def billed_steps(self, probe: Probe) -> Iterator[Finding]:
+        return examine_billed(self._settings, self._origin, self._aws, probe)
 
     def jobs(self) -> list[SystemJob]:
         """Return the jobs that have not ended, and those whose secret is still there."""

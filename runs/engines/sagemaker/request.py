@@ -7,9 +7,8 @@ training job sees its environment and its arguments, so neither holds a token.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
-from runs.engines.machine_system import MachineRequest
+from runs.engines.machine_system import MachineRequest, Origin
 from runs.engines.node_command import node_words
 from runs.engines.sagemaker.settings import SageMakerSettings
 from trainyard.contract.base import JsonObject
@@ -19,15 +18,6 @@ CHANNEL = NAME  # of the file system: SageMaker mounts it at /opt/ml/input/data/
 START = "workers.machine.sagemaker"
 HOME = "/opt/ml/trainyard"
 MAX_TAG = 256
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Who makes the jobs. ``mark`` distinguishes our clusters, and those of other servers."""
-
-    mark: str
-    cluster: str
-    server: str  # its address as the machines reach it
 
 
 def prefix_of(mark: str) -> str:

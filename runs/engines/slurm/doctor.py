@@ -6,9 +6,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 
-from runs.engines.findings import Finding
+from runs.engines.findings import Finding, Probe, not_run, probe_answers
 from runs.engines.machine_system import SystemAway
-from runs.engines.probes import probe_answers, probe_findings, probe_names, probe_words
 from runs.engines.slurm.jobs import parse_jobs
 from runs.engines.slurm.programs import Failed, Programs
 from runs.engines.slurm.settings import SlurmSettings
@@ -17,7 +16,7 @@ from runs.engines.slurm.template import has_fields
 PROBE_LIMIT_S = 60.0
 
 
-def examine(settings: SlurmSettings, programs: Programs, server: str, redis_url: str) -> Iterator[Finding]:
+def examine(settings: SlurmSettings, programs: Programs, probe: Probe) -> Iterator[Finding]:
     """Yield what is found, one step after the other."""
     version = _version(programs)
     yield version
@@ -31,7 +30,7 @@ def examine(settings: SlurmSettings, programs: Programs, server: str, redis_url:
     yield partition
     yield _accounts(programs)
     if partition.is_fine:
-        yield from _probe(settings, programs, min(2, settings.machines, num_usable), server, redis_url)
+        yield from _probe(settings, programs, min(2, settings.machines, num_usable), probe)
 
 
 def _version(programs: Programs) -> Finding:
@@ -95,15 +94,14 @@ def _accounts(programs: Programs) -> Finding:
     return Finding("accounts", True, "sacct answers: the end of a job is known for long.")
 
 
-def _probe(settings: SlurmSettings, programs: Programs, number: int, server: str, redis_url: str) -> Iterator[Finding]:
+def _probe(settings: SlurmSettings, programs: Programs, number: int, probe: Probe) -> Iterator[Finding]:
     """Run a job that lasts a second on ``number`` machines, and let each try what a node does."""
     name = f"trainyard-doctor-{secrets.token_hex(4)}"
     words = ["srun", f"--job-name={name}", f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1", "--time=1"]
     words += ["--chdir=/", "--kill-on-bad-exit=1", "--quiet"]
     given = [f"{one}={value}" for one in ("partition", "account", "qos") if (value := getattr(settings, one))]
     words += [f"--{option}" for option in [*given, *settings.options] if not has_fields(option)]  # a run fills them in
-    words += probe_words(settings.interpreter, server, redis_url, settings.folder)
-    machines = f"{number} machine{'' if number == 1 else 's'}"
+    words += probe.words(settings.interpreter, settings.folder)
     try:
         text = programs.run(words, limit_s=PROBE_LIMIT_S)
     except (SystemAway, Failed) as error:
@@ -112,13 +110,9 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, server: str
             "Where the queue is full, try again later. Else try the same by hand: "
             f"srun --nodes={number} {settings.interpreter} --version"
         )
-        yield Finding("job", False, f"A short job on {machines} did not run: {error}", advice)
+        yield not_run(number, error, advice)
         return
-    answers = probe_answers(text)
-    yield Finding(
-        "job", len(answers) == number, f"A short job ran on {len(answers)} of {machines}: {probe_names(answers)}."
-    )
-    yield from probe_findings(answers, server, redis_url, settings.folder)
+    yield from probe.trial(probe_answers(text), number, settings.folder)
 
 
 def _cancel(programs: Programs, name: str) -> None:

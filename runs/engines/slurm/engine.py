@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from django.conf import settings as django_settings
-
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.findings import Finding
-from runs.engines.machine_system import MachineRequest, SystemAway, SystemJob, SystemRefused, mark_of
+from runs.engines.findings import Finding, Probe
+from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
 from runs.engines.openssh.client import OpenSsh
 from runs.engines.openssh.identity import identity_of
 from runs.engines.slurm.doctor import examine
@@ -50,21 +48,11 @@ class SlurmEngine(AllocatingEngine):
     label = "Slurm"
     about = "Each run is a job of its queue; the machines come with it and leave with it."
     settings_type = SlurmSettings
+    access = ("login node", "Enter the private key, or the path of its file.")
 
     def system(self, cluster: Cluster) -> SlurmSystem:
         settings = SlurmSettings.of(cluster.settings)
-        server = settings.server or django_settings.PUBLIC_URL
-        return SlurmSystem(cluster.name, mark_of(cluster.pk), settings, server, _programs(cluster, settings))
-
-    def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = SlurmSettings.of(cluster.settings)
-        server = settings.server or django_settings.PUBLIC_URL
-        try:
-            programs = _programs(cluster, settings)
-        except SystemAway as error:
-            yield Finding("login node", False, str(error), "Enter the private key, or the path of its file.")
-            return
-        yield from examine(settings, programs, server, str(django_settings.NODES_REDIS_URL))
+        return SlurmSystem(settings, origin_of(cluster), _programs(cluster, settings))
 
 
 def _programs(cluster: Cluster, settings: SlurmSettings) -> Programs:
@@ -76,12 +64,13 @@ def _programs(cluster: Cluster, settings: SlurmSettings) -> Programs:
 
 
 class SlurmSystem:
-    def __init__(self, cluster: str, mark: str, settings: SlurmSettings, server: str, programs: Programs) -> None:
-        self._cluster = cluster
+    def __init__(self, settings: SlurmSettings, origin: Origin, programs: Programs) -> None:
         self._settings = settings
-        self._server = server
-        self._mark = mark
+        self._cluster, self._mark, self._server = origin.cluster, origin.mark, origin.server
         self._programs = programs
+
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        return examine(self._settings, self._programs, probe)
 
     def jobs(self) -> list[SystemJob]:
         try:

@@ -6,12 +6,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from django.conf import settings as django_settings
-
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.findings import Finding
-from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, mark_of
+from runs.engines.findings import Finding, Probe
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway, SystemJob, mark_of, origin_of
 from runs.engines.node_command import node_variables, node_words
 from runs.engines.openssh.identity import identity_of
 from runs.engines.ssh.doctor import examine
@@ -28,23 +26,13 @@ class SshEngine(AllocatingEngine):
     label = "SSH"
     about = "It starts nodes on hosts of a list for each run, and ends them with it."
     settings_type = SshSettings
+    access = ("key", "Enter the private key, or the path of its file, in its settings.")
 
     def system(self, cluster: Cluster) -> SshSystem:
         settings = SshSettings.of(cluster.settings)
-        server = settings.server or django_settings.PUBLIC_URL
-        return SshSystem(cluster.name, settings, _hosts(cluster), server)
-
-    def examine(self, cluster: Cluster) -> Iterator[Finding]:
-        settings = SshSettings.of(cluster.settings)
-        server = settings.server or django_settings.PUBLIC_URL
-        yield from examine(settings, lambda: _hosts(cluster), server, str(django_settings.NODES_REDIS_URL))
-
-
-def _hosts(cluster: Cluster) -> Hosts:
-    """Raises SystemAway where there is no key."""
-    settings = SshSettings.of(cluster.settings)
-    identity = identity_of(cluster, settings.ssh_key_file)
-    return Hosts(settings.all_hosts, identity, settings.interpreter, settings.folder, mark_of(cluster.pk))
+        identity, mark = identity_of(cluster, settings.ssh_key_file), mark_of(cluster.pk)
+        hosts = Hosts(settings.all_hosts, identity, settings.interpreter, settings.folder, mark)
+        return SshSystem(settings, origin_of(cluster), hosts)
 
 
 # The hosts of an SSH cluster as a system that is asked for machines. What runs stands on the hosts themselves.
@@ -60,11 +48,13 @@ class Parts:
 
 
 class SshSystem:
-    def __init__(self, cluster: str, settings: SshSettings, hosts: Hosts, server: str) -> None:
-        self._cluster = cluster
+    def __init__(self, settings: SshSettings, origin: Origin, hosts: Hosts) -> None:
         self._settings = settings
+        self._cluster, self._server = origin.cluster, origin.server
         self._hosts = hosts
-        self._server = server
+
+    def steps(self, probe: Probe) -> Iterator[Finding]:
+        return examine(self._settings, self._hosts, probe)
 
     def jobs(self) -> list[SystemJob]:
         answers, problems = self._hosts.list()

@@ -16,7 +16,7 @@ from dashboard import doctor
 from dashboard.http import hosts
 from dashboard.tls import folder
 from dashboard.tls.__main__ import main
-from runs.engines.probes import probe_words
+from runs.engines.findings import Probe
 from runs.serving import certificates
 from trainyard.rest.trust import AUTHORITIES, SERVER, certificates_in, fingerprint_of, sentence_of
 
@@ -169,7 +169,7 @@ def test_the_authority_of_a_proxy_in_front_travels_with_the_token(place: Path, t
     settings.TLS_FOLDER, settings.IS_TLS_SERVED = place, False
     known = fingerprint_of(file.read_text())
     assert certificates.pin("join_x") == f"join_x.{known}" and certificates.bundle() == file.read_text()
-    assert probe_words("python", "https://trainyard.example", "redis://h", "/f")[-1] == known
+    assert Probe("https://trainyard.example", "h:6379").words("python", "/f")[-1] == known
     settings.IS_TLS_SERVED = True  # to the proxy, or to nodes that reach our Valkey by it
     assert certificates.pin("join_x") == f"join_x.{known}"
     assert certificates_in(certificates.bundle()) == [

@@ -14,7 +14,7 @@ from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.allocations import run_round
 from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
-from runs.engines.findings import Finding
+from runs.engines.findings import Finding, Probe
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
 from runs.engines.tokens import secret_of
 from runs.life import reconcile
@@ -55,7 +55,7 @@ class Machines(AllocatingEngine):
     def system(self, cluster: Cluster) -> Machines:
         return self
 
-    def examine(self, cluster: Cluster) -> Iterator[Finding]:
+    def steps(self, probe: Probe) -> Iterator[Finding]:
         yield Finding("system", True, "It is a list.")
 
     def jobs(self) -> list[SystemJob]:

@@ -10,9 +10,8 @@ import pytest
 
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.engine import KubernetesEngine, KubernetesSystem
-from runs.engines.kubernetes.manifests import Origin
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MachineRequest
+from runs.engines.machine_system import MachineRequest, Origin
 from tests.kube.api_server import NAMESPACE, Kubernetes
 
 ORIGIN = Origin("0123456789ab", "pods", "http://server:8000")

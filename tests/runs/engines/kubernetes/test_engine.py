@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runs.causes.allocations import EndKind
+from runs.engines.findings import Finding, Probe
 from runs.engines.kubernetes.api import Api
 from runs.engines.kubernetes.doctor import examine
 from runs.engines.kubernetes.engine import KubernetesSystem
-from runs.engines.kubernetes.manifests import Origin
-from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
+from runs.engines.kubernetes.settings import KubernetesSettings
+from runs.engines.machine_system import JobState, Origin, SystemAway, SystemJob, SystemRefused
 from tests.kube.api_server import Kubernetes
 from tests.runs.engines.kubernetes.conftest import ORIGIN, REQUEST, MakeSettings
 
 NAME = "trainyard-abc123"
 ALL = [f"jobs/{NAME}", f"secrets/{NAME}", f"services/{NAME}"]
+
+
+def steps(settings: KubernetesSettings, tmp_path: Path) -> list[Finding]:
+    return list(examine(settings, ORIGIN, Api(settings, tmp_path / "own"), Probe("http://server:8000", "valkey:6379")))
 
 
 def until_waiting(system: KubernetesSystem, words: str) -> SystemJob:
@@ -180,14 +184,14 @@ def test_the_doctor_names_rights_that_are_missing_and_a_template_that_does_not_f
     kubernetes: Kubernetes, make_settings: MakeSettings, tmp_path: Path
 ) -> None:
     kubernetes.faults.denied = {"create secrets", "list events"}
-    found = list(examine(make_settings(), ORIGIN, "redis://valkey", tmp_path / "own"))
+    found = steps(make_settings(), tmp_path)
     assert [(one.step, one.is_fine) for one in found] == [("API server", True), ("rights", False)]
     assert "may not: create secrets, list events" in found[1].sentence and "rbac.yaml" in found[1].advice
     kubernetes.faults.denied = set()
     wrong = make_settings(pod="tolerations: [{key: 3}]")
-    found = list(examine(wrong, ORIGIN, "redis://valkey", tmp_path / "own"))
+    found = steps(wrong, tmp_path)
     assert (found[-1].step, found[-1].is_fine) == ("manifest", False) and "tolerations" in found[-1].sentence
     assert kubernetes.names() == []
     kubernetes.faults.is_away = True
-    found = list(examine(make_settings(), replace(ORIGIN), "redis://valkey", tmp_path / "own"))
+    found = steps(make_settings(), tmp_path)
     assert [(one.step, one.is_fine) for one in found] == [("API server", False)]

@@ -12,9 +12,9 @@ import yaml
 
 from runs.engines.kubernetes.doctor import FOR_KUEUE, RIGHTS
 from runs.engines.kubernetes.engine import KubernetesEngine
-from runs.engines.kubernetes.manifests import Origin, job_of, release_of, secret_of, service_of
+from runs.engines.kubernetes.manifests import job_of, release_of, secret_of, service_of
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MachineRequest
+from runs.engines.machine_system import MachineRequest, Origin
 from trainyard.contract.base import JsonObject
 
 VERSIONS = ("1.31", "1.34", "1.37")

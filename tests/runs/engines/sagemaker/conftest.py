@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from runs.engines.machine_system import MachineRequest
+from runs.engines.machine_system import MachineRequest, Origin
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem
-from runs.engines.sagemaker.request import Origin
 from runs.engines.sagemaker.settings import SageMakerSettings
 
 ORIGIN = Origin("0123456789ab", "cloud", "http://server:8000")

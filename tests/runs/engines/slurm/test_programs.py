@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runs.engines.machine_system import MachineRequest, SystemAway, SystemRefused, mark_of
-from runs.engines.probes import valkey_place
+from runs.engines.findings import Probe, valkey_place
+from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemRefused, mark_of
 from runs.engines.slurm.doctor import examine
 from runs.engines.slurm.engine import SlurmSystem
 from runs.engines.slurm.programs import Failed, Programs, words_of
@@ -31,7 +31,7 @@ def make(folder: Path, name: str, script: str) -> None:
 
 def system() -> SlurmSystem:
     settings = SlurmSettings(folder="/shared", partition="main")
-    return SlurmSystem("hpc", "mark", settings, "http://127.0.0.1:8000", Programs())
+    return SlurmSystem(settings, Origin("mark", "hpc", "http://127.0.0.1:8000"), Programs())
 
 
 def test_a_program_that_does_not_answer_is_given_up(programs: Path) -> None:
@@ -107,7 +107,7 @@ def test_the_doctor_stops_at_the_first_step_that_others_need(programs: Path) -> 
     settings = SlurmSettings(folder="/shared")
     for name in ("sbatch", "squeue", "scancel"):
         make(programs, name, "echo 'slurm-wlm 22.05.8'; exit 0")
-    found = list(examine(settings, Programs(), "http://127.0.0.1:1", "unix:///x"))
+    found = list(examine(settings, Programs(), Probe("http://127.0.0.1:1", "/x")))
     assert [(one.step, one.is_fine) for one in found] == [("programs", True), ("controller", False)]
     assert "munge" in found[1].advice
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runs.engines.cluster_settings.settings import SettingsError
-from runs.engines.machine_system import MachineRequest, SystemRefused
+from runs.engines.machine_system import MachineRequest, Origin, SystemRefused
 from runs.engines.slurm.engine import SlurmEngine, SlurmSystem
 from runs.engines.slurm.programs import Programs
 from runs.engines.slurm.script import script_of, submission
@@ -35,7 +35,7 @@ def test_what_is_no_plain_word_is_refused(name: str) -> None:
 
 
 def test_a_refused_word_is_the_sentence_of_the_run() -> None:
-    system = SlurmSystem("hpc", "mark", SETTINGS, "http://server", Programs())
+    system = SlurmSystem(SETTINGS, Origin("mark", "hpc", "http://server"), Programs())
     with pytest.raises(
         SystemRefused, match=r"Slurm was not asked\. .* the project of this run is 'my lab'.*cluster hpc"
     ):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobState, MachineRequest, SystemAway
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway
 from runs.engines.ssh.engine import SshEngine, SshSystem
 from runs.engines.ssh.hosts import Answers, Hosts
 from runs.engines.ssh.settings import Host, SshSettings, read_host
@@ -68,7 +68,7 @@ def table() -> Table:
 
 @pytest.fixture
 def system(table: Table) -> SshSystem:
-    return SshSystem("lab", SshSettings(folder="/here"), table, "http://server")
+    return SshSystem(SshSettings(folder="/here"), Origin("ab", "lab", "http://server"), table)
 
 
 def request(attempt: str = "a1", machines: int = 2, slots: int = 1) -> MachineRequest:
@@ -89,7 +89,7 @@ def test_the_smallest_hosts_that_will_do_are_chosen(system: SshSystem, table: Ta
 def test_ranks_use_the_cores_that_a_host_gives_them() -> None:
     """Threads follow from them, and sums from threads: hosts that are shared would train other curves than nodes."""
     table = Table(f"{A} cores=3 slots=2", B)
-    SshSystem("lab", SshSettings(folder="/here"), table, "http://server").submit(request())
+    SshSystem(SshSettings(folder="/here"), Origin("ab", "lab", "http://server"), table).submit(request())
     assert table.cores == [None, "3"]
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from runs.causes.allocations import EndKind
-from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob
+from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway, SystemJob
 from runs.engines.openssh import client
 from runs.engines.ssh import hosts as asking
 from runs.engines.ssh.engine import SshSystem
@@ -32,7 +32,7 @@ class Lab:
         settings = SshSettings(folder=str(self.folder), python=sys.executable)
         lines = [read_host(f"{one.label} slots=2 {one.host_key}") for one in self.sshd]
         hosts = Hosts(lines, self.sshd[0].key, settings.interpreter, settings.folder, "ab12")
-        return SshSystem("lab", settings, hosts, server)
+        return SshSystem(settings, Origin("ab", "lab", server), hosts)
 
     def wait_for(self, is_true: Callable[[list[SystemJob]], object]) -> list[SystemJob]:
         deadline = time.monotonic() + 120
@@ -99,6 +99,8 @@ def test_nothing_is_sent_to_a_host_whose_key_changed(lab: Lab) -> None:
 
 def test_an_interpreter_that_is_not_there_is_a_sentence(lab: Lab) -> None:
     hosts = Hosts(lab.system()._hosts.all, lab.sshd[0].key, "/no/such/python", str(lab.folder), "ab12")
-    system = SshSystem("lab", SshSettings(folder=str(lab.folder), python="/no/such/python"), hosts, "http://x")
+    system = SshSystem(
+        SshSettings(folder=str(lab.folder), python="/no/such/python"), Origin("ab", "lab", "http://x"), hosts
+    )
     with pytest.raises(SystemAway, match=r"/no/such/python failed: .*/no/such/python"):
         system.jobs()
