@@ -6,6 +6,7 @@ the rows of ``Allocation``, and everything here reads those.
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,12 +16,17 @@ from runs.engines.cluster_settings.settings import Offer, Settings
 from runs.engines.findings import Finding, machines, probe_of
 from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
 from runs.engines.protocol import NOTHING, WantedOfPlacements
-from runs.engines.waking import wake
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
 from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Room
 from trainyard.contract.base import JsonObject
 from trainyard.contract.desired import DesiredAttempt
+
+changed = threading.Event()  # something of an allocation, in this process: its systems are asked now
+
+
+def wake() -> None:
+    changed.set()
 
 
 class AllocatingEngine(CeleryEngine, ABC):

@@ -15,9 +15,8 @@ from django.db import DatabaseError, connections
 from redis.exceptions import LockError, RedisError
 
 from runs.engines import ENGINES
-from runs.engines.allocating import AllocatingEngine
+from runs.engines.allocating import AllocatingEngine, changed
 from runs.engines.allocations import run_round
-from runs.engines.waking import changed
 from runs.models import Cluster
 from runs.serving.clock import Clock, only_one
 from trainyard.contract.keys import PREFIX

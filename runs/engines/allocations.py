@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines.allocating import AllocatingEngine
@@ -27,12 +29,49 @@ from runs.engines.machine_system import (
     SystemRefused,
 )
 from runs.engines.offers import forget_left, keep_offers, leave
-from runs.engines.tokens import end_tokens, keep_tokens
-from runs.models import Allocation, Attempt, Cluster, HeldSlot, Node
+from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
+from runs.models.access import digest_of
 from runs.serving import broadcast
+from runs.serving.certificates import pin
 from runs.values.status import OVER, Phase
 from trainyard.contract.base import to_builtins
 from trainyard.contract.reports import Reason
+
+# Join tokens that let one machine in for its part of an attempt. They are made from the server's secret, so that
+# control can make the same again after it was killed between two steps. Only their digests are stored.
+
+LIFE = timedelta(minutes=15)  # after the system was last seen with the job
+
+
+def secret_of(placement: Placement) -> str:
+    about = f"{placement.attempt_id}/{placement.pk}"
+    made = salted_hmac("runs.engines.allocations", about, secret=settings.SECRET_KEY, algorithm="sha256")
+    return f"join_{made.hexdigest()}"
+
+
+def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
+    """Make the attempt's tokens, or let them live on, and return their secrets in the order of the node ranks. One
+    that was used stays used."""
+    secrets = []
+    for placement in attempt.placements.select_related("node"):
+        secret = secret_of(placement)
+        expires_at = now + LIFE
+        JoinToken.objects.update_or_create(
+            placement=placement,
+            defaults={"expires_at": expires_at},
+            create_defaults={
+                "expires_at": expires_at,
+                "cluster_id": placement.node.cluster_id,
+                "digest": digest_of(secret),
+            },
+        )
+        secrets.append(pin(secret))
+    return secrets
+
+
+def end_tokens(attempt: Attempt) -> None:
+    JoinToken.objects.filter(placement__attempt=attempt).delete()
+
 
 # The end of an allocation: its parts of the attempt are over, its slots are free, and its nodes have left.
 

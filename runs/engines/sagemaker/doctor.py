@@ -12,8 +12,7 @@ from runs.engines.findings import Finding, Probe, machines, not_run, trusted_wor
 from runs.engines.machine_system import Origin, SystemAway
 from runs.engines.sagemaker.aws import Aws, Refusal
 from runs.engines.sagemaker.documents import TrainingJob
-from runs.engines.sagemaker.jobs import OVER
-from runs.engines.sagemaker.reasons import end_of, why_job_waits
+from runs.engines.sagemaker.reasons import OVER, end_of, why_job_waits
 from runs.engines.sagemaker.request import NAME, prefix_of, secrets_of, trial_job_of
 from runs.engines.sagemaker.settings import SageMakerSettings
 

@@ -12,8 +12,7 @@ from runs.engines.machine_system import MachineRequest, Origin, SystemAway, Syst
 from runs.engines.sagemaker.aws import Aws, Refusal
 from runs.engines.sagemaker.doctor import examine, examine_billed
 from runs.engines.sagemaker.documents import TrainingJob
-from runs.engines.sagemaker.jobs import ended, job_of, not_made
-from runs.engines.sagemaker.reasons import is_taken_back, taken_back
+from runs.engines.sagemaker.reasons import ended, is_taken_back, job_of, not_made, taken_back
 from runs.engines.sagemaker.request import (
     attempt_in,
     job_name_of,

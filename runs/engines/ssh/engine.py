@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.findings import Finding, Probe
+from runs.engines.findings import Finding, Probe, probe_answers, probe_names
 from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway, SystemJob, mark_of, origin_of
 from runs.engines.node_command import node_variables, node_words
 from runs.engines.openssh.identity import identity_of
-from runs.engines.ssh.doctor import examine
 from runs.engines.ssh.hosts import Answers, HostProblem, Hosts
 from runs.engines.ssh.settings import Host, SshSettings
 from runs.models import Cluster
+from trainyard.contract.base import JsonObject
 from trainyard.contract.calls.host_jobs import HostJob, HostJobState
 
 EARLY_S = 90.0  # a node that ended with an error so soon has not joined, or did nothing
@@ -203,3 +203,29 @@ def _failed_early(job: HostJob) -> bool:
 
 def _named(problems: Mapping[str, str]) -> str:
     return ", ".join(sorted(problems)[:3])
+
+
+# What `trainyard doctor` does step by step; a step that needs an earlier one is left out where that failed.
+
+PROBE_LIMIT_S = 60.0
+
+
+def examine(settings: SshSettings, hosts: Hosts, probe: Probe) -> Iterator[Finding]:
+    """Yield what is found, one step after the other."""
+    yield Finding("key", True, "The cluster has a private key.")
+    words = probe.words(settings.interpreter, settings.folder)
+    answers: list[JsonObject] = []
+    for host in hosts.all:
+        try:
+            found = probe_answers(hosts.run(host, words, limit_s=PROBE_LIMIT_S))
+        except SystemAway as error:
+            yield Finding("host", False, str(error), f"By hand: ssh -p {host.target.port} {host.label.split(':')[0]}")
+        except HostProblem as error:
+            advice = f"Trainyard must be there: {settings.interpreter} -m workers.machine.probe"
+            yield Finding("host", False, str(error), advice)
+        else:
+            answers += found
+            sentence = f"{host.label} ({host.target.fingerprint}) answers: {probe_names(found)}."
+            yield Finding("host", bool(found), sentence)
+    if answers:
+        yield from probe.findings(answers, settings.folder)

@@ -10,10 +10,10 @@ from django.utils import timezone
 
 from runs import actions
 from runs.causes.allocations import EndKind
+from runs.engines.allocations import secret_of
 from runs.engines.cluster_settings.settings import Offer
 from runs.engines.machine_system import JobState
 from runs.engines.offers import keep_offers
-from runs.engines.tokens import secret_of
 from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Run
 from runs.rights.access import Forbidden, visible_nodes
 from runs.values.status import Phase

@@ -7,8 +7,7 @@ import pytest
 from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState
 from runs.engines.sagemaker.documents import TrainingJob, Transition
-from runs.engines.sagemaker.jobs import job_of
-from runs.engines.sagemaker.reasons import end_of, is_taken_back
+from runs.engines.sagemaker.reasons import end_of, is_taken_back, job_of
 
 
 def job(status: str, secondary: str = "", *, why: str = "", had: tuple[str, ...] = ()) -> TrainingJob:
