@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TypedDict
 from urllib.parse import quote
 
 import httpx
@@ -13,6 +12,7 @@ import httpx
 from trainyard.contract.answers import audit as audit_answers
 from trainyard.contract.answers import data as data_answers
 from trainyard.contract.answers import machines as machine_answers
+from trainyard.contract.answers import people as people_answers
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.answers import sweeps as sweep_answers
 from trainyard.contract.base import JsonObject, convert, to_builtins
@@ -220,9 +220,9 @@ class Client(Connection):
     def create_token(self, name: str, expires_at: str | None = None) -> answers.NewToken:
         return self._json("POST", "tokens", answers.NewToken, json={"name": name, "expires_at": expires_at})
 
-    def secrets(self, project: str | None) -> Iterator[Secret]:
+    def secrets(self, project: str | None) -> Iterator[people_answers.Secret]:
         """Yield the secrets of a project, or without one our own: everything but their values."""
-        return self._pages(_secrets_of(project), {}, Secret)
+        return self._pages(_secrets_of(project), {}, people_answers.Secret)
 
     def set_secret(self, name: str, value: str, project: str | None) -> None:
         self._json("PUT", f"{_secrets_of(project)}/{_part(name)}", answers.Empty, json={"value": value})
@@ -230,8 +230,8 @@ class Client(Connection):
     def delete_secret(self, name: str, project: str | None) -> None:
         self._json("DELETE", f"{_secrets_of(project)}/{_part(name)}", answers.Empty)
 
-    def rotate_secrets_key(self) -> RotatedKey:
-        return self._json("POST", "secrets/rotate-key", RotatedKey, json={}, timeout=SUBMIT_S)
+    def rotate_secrets_key(self) -> people_answers.Rotated:
+        return self._json("POST", "secrets/rotate-key", people_answers.Rotated, json={}, timeout=SUBMIT_S)
 
     def audit(self, limit: int, **filters: QueryValue) -> list[audit_answers.AuditRow]:
         """Return the newest acts."""
@@ -255,19 +255,3 @@ def _secrets_of(project: str | None) -> str:
 def _part(text: str) -> str:
     """Return ``text`` as one part of a path: an id that somebody typed must not become another route."""
     return quote(text, safe="")
-
-
-# What the REST API answers about secrets; see ``answers``.
-
-
-class Secret(TypedDict):
-    name: str
-    version: int
-    created_by: str | None
-    changed_at: str
-    used_at: str | None
-
-
-class RotatedKey(TypedDict):
-    sentence: str
-    versions: int

@@ -3,51 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
 from urllib.parse import quote
 
+from trainyard.contract.answers.people import Days, Export, Removals, Storage
 from trainyard.rest.answers import Page
 from trainyard.rest.client import Client
-
-
-class Export(TypedDict):
-    id: str
-    state: str
-    problem: str
-    size_bytes: int
-    rows: int
-
-
-class Place(TypedDict):
-    kind: str
-    place: str
-    region: str
-    bytes: int
-    number: int
-    is_outside: bool
-
-
-class Storage(TypedDict):
-    regions: list[str]
-    used_bytes: int
-    quota_bytes: int | None
-    sentence: str
-    items: list[Place]
-
-
-class Days(TypedDict):
-    days: dict[str, int | None]
-
-
-class Removal(TypedDict):
-    kind: str
-    days: int
-    runs: int
-    bytes: int
-
-
-class Removals(TypedDict):
-    items: list[Removal]
 
 
 def request_export(client: Client) -> Export:

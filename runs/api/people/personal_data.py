@@ -12,26 +12,20 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, schema_of
 from runs.api.streaming import LastingRight, file_response
 from runs.models import ErasedPerson, PersonalExport, User
 from runs.presenting.stamps import stamp
 from runs.privacy.exporting import path_of
 from runs.rights.access import NotFound, Permission
 from runs.rights.access.operations import ADMINISTRATOR, operation, own
+from trainyard.contract.answers import people as answers
 
 router = Resource(tags=["people"])
 
 
-class ExportOut(Schema):
-    id: str
-    state: str = Field(description="waiting, ready or failed")
-    problem: str
-    size_bytes: int
-    rows: int
-    created_at: str
-    ready_at: str | None
-    expires_at: str | None = Field(description="then the file goes")
+class ExportOut(schema_of(answers.Export)):  # type: ignore[misc]  # the fields are those of the contract
+    """A file with what belongs to a person."""
 
 
 class EraseIn(Body):
@@ -47,7 +41,7 @@ class ErasedOut(Schema):
 
 @router.get("/me/exports", response=Page[ExportOut], summary="Exports of what belongs to me")
 @operation(own(Permission.ACCOUNT_READ))
-def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ExportOut]:
+def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
     user = actor(request)
     rows = PersonalExport.objects.filter(user=user)
     return page(rows, _exports, sort="-created_at", cursor=query.cursor, limit=query.limit)
@@ -55,7 +49,7 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ExportOut]:
 
 @router.post("/me/exports", response={202: ExportOut}, summary="Have an export made of what belongs to me")
 @operation(own(Permission.ACCOUNT_MANAGE))
-def create(request: HttpRequest) -> Answer[ExportOut]:
+def create(request: HttpRequest) -> Answer[answers.Export]:
     return Answer(202, _exports([actions.request_export(actor=actor(request))])[0])
 
 
@@ -84,7 +78,7 @@ def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> Era
 
 @router.post("/people/{username}/exports", response={202: ExportOut}, summary="Have an export made for somebody")
 @operation(ADMINISTRATOR)
-def create_for(request: HttpRequest, username: str) -> Answer[ExportOut]:
+def create_for(request: HttpRequest, username: str) -> Answer[answers.Export]:
     """For administrators. The file is for the person alone."""
     user = actor(request)
     return Answer(202, _exports([actions.request_export(actor=user, user=_other(username))])[0])
@@ -110,9 +104,9 @@ def _erased(row: ErasedPerson) -> ErasedOut:
     return ErasedOut(pseudonym=row.pseudonym, erased_at=stamp(row.at), deleted_runs=len(row.runs))
 
 
-def _exports(rows: Sequence[PersonalExport]) -> list[ExportOut]:
+def _exports(rows: Sequence[PersonalExport]) -> list[answers.Export]:
     return [
-        ExportOut(
+        answers.Export(
             id=row.pk,
             state=row.state,
             problem=row.problem,

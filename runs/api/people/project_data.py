@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import Field, Schema
+from ninja import Field
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.schemas import Body
+from runs.api.schemas import Body, schema_of
 from runs.models import Project, StoredData
 from runs.presenting.stamps import stamp
 from runs.privacy.kinds import REMOVABLE, days_kept
@@ -15,49 +15,25 @@ from runs.privacy.quota import usage_of
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import ADMINISTRATOR, operation, thing
 from runs.rights.secrets.storage_keys import newest_number
+from trainyard.contract.answers import people as answers
 
 router = Resource(tags=["projects"])
 
 
-class PlaceOut(Schema):
-    kind: str
-    place: str
-    region: str = Field(description="empty: not known")
-    bytes: int
-    number: int = Field(description="of files or rows")
-    is_outside: bool = Field(description="not in a region that the project is pinned to")
-    measured_at: str
+class StorageOut(schema_of(answers.Storage)):  # type: ignore[misc]  # the fields are those of the contract
+    """What a project stores, and where."""
 
 
-class StorageOut(Schema):
-    regions: list[str] = Field(description="where the project's data may lie; empty: anywhere")
-    used_bytes: int = Field(description="without datasets")
-    quota_bytes: int | None
-    encrypts_files: bool = Field(
-        description="whether checkpoints and output files are encrypted before they reach a disk"
-    )
-    storage_key: int = Field(description="the newest version of its key that is not destroyed; 0: it has none")
-    sentence: str = Field(description="from 80 % of the quota on")
-    items: list[PlaceOut]
+class DaysOut(schema_of(answers.Days)):  # type: ignore[misc]  # as above
+    """By kind of data; null: for ever."""
+
+
+class RemovalsOut(schema_of(answers.Removals)):  # type: ignore[misc]  # as above
+    """What would be removed."""
 
 
 class Days(Body):
     days: dict[str, int | None] = Field(description="by kind, after the end of a run; null: for ever")
-
-
-class DaysOut(Schema):
-    days: dict[str, int | None]
-
-
-class RemovalOut(Schema):
-    kind: str
-    days: int
-    runs: int
-    bytes: int
-
-
-class RemovalsOut(Schema):
-    items: list[RemovalOut]
 
 
 class RegionsIn(Body):
@@ -79,14 +55,14 @@ class QuotaIn(Body):
 
 @router.get("/projects/{project_id}/storage", response=StorageOut, summary="Where its data is stored, and how much")
 @operation(thing(Permission.PROJECTS_READ))
-def storage(request: HttpRequest, project_id: str) -> StorageOut:
+def storage(request: HttpRequest, project_id: str) -> answers.Storage:
     """As it was measured last, at most an hour ago or so."""
     return _storage(get_project(request, project_id))
 
 
 @router.post("/projects/{project_id}/storage", response=StorageOut, summary="Measure it now")
 @operation(thing(Permission.PRIVACY_MANAGE))
-def measure(request: HttpRequest, project_id: str) -> StorageOut:
+def measure(request: HttpRequest, project_id: str) -> answers.Storage:
     user = actor(request)
     project = get_project(request, project_id)
     actions.measure_storage(actor=user, project=project)
@@ -95,13 +71,13 @@ def measure(request: HttpRequest, project_id: str) -> StorageOut:
 
 @router.get("/projects/{project_id}/retention", response=DaysOut, summary="For how long it keeps what")
 @operation(thing(Permission.PROJECTS_READ))
-def retention(request: HttpRequest, project_id: str) -> DaysOut:
+def retention(request: HttpRequest, project_id: str) -> answers.Days:
     return _days(get_project(request, project_id))
 
 
 @router.put("/projects/{project_id}/retention", response=DaysOut, summary="Keep kinds of data for so long")
 @operation(thing(Permission.PRIVACY_MANAGE))
-def set_retention(request: HttpRequest, project_id: str, body: Days) -> DaysOut:
+def set_retention(request: HttpRequest, project_id: str, body: Days) -> answers.Days:
     """Kinds that are not named stay as they are. What is older is removed within the hour."""
     user = actor(request)
     project = get_project(request, project_id)
@@ -110,18 +86,18 @@ def set_retention(request: HttpRequest, project_id: str, body: Days) -> DaysOut:
 
 @router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="What would be removed")
 @operation(thing(Permission.PRIVACY_MANAGE))
-def preview(request: HttpRequest, project_id: str, body: Days) -> RemovalsOut:
+def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Removals:
     user = actor(request)
     project = get_project(request, project_id)
     found = actions.preview_retention(actor=user, project=project, days=body.days)
-    return RemovalsOut(
-        items=[RemovalOut(kind=one.kind, days=one.days, runs=one.num_runs, bytes=one.bytes) for one in found]
+    return answers.Removals(
+        items=[answers.Removal(kind=one.kind, days=one.days, runs=one.num_runs, bytes=one.bytes) for one in found]
     )
 
 
 @router.put("/projects/{project_id}/regions", response=StorageOut, summary="Pin the project to regions")
 @operation(thing(Permission.PRIVACY_MANAGE))
-def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> StorageOut:
+def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> answers.Storage:
     """From now on nothing of it is launched or named elsewhere; what lies elsewhere already is marked."""
     user = actor(request)
     project = get_project(request, project_id)
@@ -134,7 +110,7 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> Stora
     summary="Encrypt its checkpoints and output files, or no longer",
 )
 @operation(thing(Permission.PRIVACY_MANAGE))
-def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> StorageOut:
+def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> answers.Storage:
     """It counts for attempts that begin from now on. What is there stays as it is, and is read in either case."""
     user = actor(request)
     project = get_project(request, project_id)
@@ -146,7 +122,7 @@ def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) ->
 
 @router.post("/projects/{project_id}/encryption/destroy", response=StorageOut, summary="Destroy its storage keys")
 @operation(thing(Permission.PRIVACY_MANAGE))
-def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> StorageOut:
+def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> answers.Storage:
     """Nobody reads again what they encrypted, wherever a copy of it is."""
     user = actor(request)
     project = get_project(request, project_id)
@@ -156,16 +132,16 @@ def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> Stor
 
 @router.put("/projects/{project_id}/quota", response=StorageOut, summary="Let the project store so much")
 @operation(ADMINISTRATOR)
-def set_quota(request: HttpRequest, project_id: str, body: QuotaIn) -> StorageOut:
+def set_quota(request: HttpRequest, project_id: str, body: QuotaIn) -> answers.Storage:
     """For administrators. Null: as much as there is room for."""
     user = actor(request)
     project = get_project(user, project_id)
     return _storage(actions.set_quota(actor=user, project=project, quota_bytes=body.quota_bytes))
 
 
-def _storage(project: Project) -> StorageOut:
+def _storage(project: Project) -> answers.Storage:
     usage = usage_of(project)
-    return StorageOut(
+    return answers.Storage(
         regions=project.region_list,
         encrypts_files=project.encrypts_files,
         storage_key=newest_number(project),
@@ -173,7 +149,7 @@ def _storage(project: Project) -> StorageOut:
         quota_bytes=usage.quota_bytes,
         sentence=usage.sentence,
         items=[
-            PlaceOut(
+            answers.Place(
                 kind=row.kind,
                 place=row.place,
                 region=row.region,
@@ -187,5 +163,5 @@ def _storage(project: Project) -> StorageOut:
     )
 
 
-def _days(project: Project) -> DaysOut:
-    return DaysOut(days={kind: days_kept(project, kind) for kind in REMOVABLE})
+def _days(project: Project) -> answers.Days:
+    return answers.Days(days={kind: days_kept(project, kind) for kind in REMOVABLE})

@@ -11,12 +11,13 @@ from ninja import Status as Answer
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
-from runs.api.schemas import Body
+from runs.api.schemas import Body, schema_of
 from runs.models import Secret
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, get_run
 from runs.rights.access.operations import ADMINISTRATOR, operation, own, thing
 from runs.rights.secrets.delivery import uses_of
+from trainyard.contract.answers import people as answers
 from trainyard.contract.limits import MAX_SECRET_BYTES
 
 router = Resource(tags=["secrets"])
@@ -26,13 +27,12 @@ class SecretIn(Body):
     value: str = Field(description=f"at most {MAX_SECRET_BYTES:,} bytes; it is shown to nobody again")
 
 
-class SecretOut(Schema):
-    name: str
-    version: int
-    created_by: str | None
-    created_at: str
-    changed_at: str
-    used_at: str | None
+class SecretOut(schema_of(answers.Secret)):  # type: ignore[misc]  # the fields are those of the contract
+    """A secret without its value."""
+
+
+class RotatedOut(schema_of(answers.Rotated)):  # type: ignore[misc]  # as above
+    """What was done."""
 
 
 class UseOut(Schema):
@@ -48,14 +48,9 @@ class Uses(Schema):
     items: list[UseOut]
 
 
-class RotatedOut(Schema):
-    sentence: str
-    versions: int = Field(description="values that are under the new key now")
-
-
 @router.get("/projects/{project_id}/secrets", response=Page[SecretOut], summary="Names, versions and times")
 @operation(thing(Permission.SECRETS_READ))
-def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[SecretOut]:
+def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[answers.Secret]:
     project = get_project(request, project_id)
     rows = Secret.objects.filter(project=project).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
@@ -81,7 +76,7 @@ def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
 
 @router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
 @operation(own(Permission.SECRETS_READ))
-def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[SecretOut]:
+def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secret]:
     user = actor(request)
     rows = Secret.objects.filter(person=user).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
@@ -122,15 +117,15 @@ def uses(request: HttpRequest, run_id: str) -> Uses:
 
 @router.post("/secrets/rotate-key", response=RotatedOut, summary="Wrap all secrets with a new key")
 @operation(ADMINISTRATOR)
-def rotate_key(request: HttpRequest) -> RotatedOut:
+def rotate_key(request: HttpRequest) -> answers.Rotated:
     """For administrators. Everything goes on meanwhile: older keys open until the last secret is wrapped anew."""
     done = actions.rotate_secrets_key(actor=actor(request))
-    return RotatedOut(sentence=done.sentence, versions=done.num_wrapped)
+    return answers.Rotated(sentence=done.sentence, versions=done.num_wrapped)
 
 
-def _secrets(rows: Sequence[Secret]) -> list[SecretOut]:
+def _secrets(rows: Sequence[Secret]) -> list[answers.Secret]:
     return [
-        SecretOut(
+        answers.Secret(
             name=row.name,
             version=row.version,
             created_by=row.created_by.username if row.created_by else None,

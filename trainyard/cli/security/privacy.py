@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from trainyard.cli.screen import Screen, size
+from trainyard.contract.answers.people import Export
 from trainyard.rest import privacy_calls
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
-from trainyard.rest.privacy_calls import Export
 
 ASK_EVERY_S = 0.5
 CHUNK_BYTES = 1024 * 1024
