@@ -7,17 +7,14 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import jobs
+from dashboard.pages import audit, compare, home, jobs
 from dashboard.pages import palette as jump
-from dashboard.pages.account import personal_data, provider, second_step, security, sign_in
+from dashboard.pages.account import personal_data, provider, security, sign_in
 from dashboard.pages.account import views as account
-from dashboard.pages.audit import views as audit
 from dashboard.pages.clusters import verbs as cluster_verbs
 from dashboard.pages.clusters import views as clusters
-from dashboard.pages.compare import views as compare
 from dashboard.pages.datasets import form as dataset_form
 from dashboard.pages.datasets import views as datasets
-from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.node import views as node
 from dashboard.pages.people import data as project_data
@@ -43,7 +40,7 @@ urlpatterns = [
     route("launch-example/", home.launch_example, "launch-example"),
     route("jump/", jump.jump, "jump"),
     route("sign-in/", sign_in.sign_in, "sign-in"),
-    route("sign-in/second/", second_step.second_step, "second-factor-step"),
+    route("sign-in/second/", sign_in.second_step, "second-factor-step"),
     route("sign-in/with/<slug:provider_id>/", provider.start, "sign-in-with"),
     route("sign-in/with/<slug:provider_id>/back/", provider.back, "openid_connect_callback"),  # allauth's name for it
     route("sign-in/with/<slug:provider_id>/logout/", provider.provider_logout, "provider-logout"),

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dashboard.pages import compare
 from dashboard.pages.clusters.boxes import boxes_of
-from dashboard.pages.compare import views as compare
 from dashboard.pages.shared.run_colours import colour_of, colours_apart, colours_for
 from runs.models import Project, Run, User, Workspace
 from runs.values.status import Status
