@@ -9,7 +9,7 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         from runs.rights.audit.changes import watch_rows  # these import the models, which are there only now
-        from runs.rights.audit.sign_ins import watch_sign_ins
+        from runs.rights.audit.recording import watch_sign_ins
 
         watch_rows()
         watch_sign_ins()

@@ -12,7 +12,7 @@ from dashboard.pages.shared.chart_runs import charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_colours import colours_apart
 from runs.models import Run
-from runs.presenting.throughput import MFU, RATES
+from runs.presenting.measured import MFU, RATES
 from runs.records.points import read
 from runs.rights.access import Permission, visible_runs
 from runs.rights.access.operations import lists

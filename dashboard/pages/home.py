@@ -19,7 +19,7 @@ from dashboard.pages.shared.frame import answer, page, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
 from runs.models import Cluster, HeldSlot, Node, Run, User
-from runs.models.ordered import first_rows_together, is_none, one_of
+from runs.models.indexes import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
 from runs.rights.access.operations import SIGNED_IN, thing

@@ -24,7 +24,7 @@ from dashboard.pages.shared.run_rows import rows, run_url
 from dashboard.pages.shared.stencil import stencil
 from runs import actions
 from runs.models import Job, Run
-from runs.models.ordered import first_rows
+from runs.models.indexes import first_rows
 from runs.presenting.listing import last_runs
 from runs.rights.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from runs.rights.access.operations import lists, thing

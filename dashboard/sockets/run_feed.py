@@ -14,12 +14,12 @@ from channels.db import database_sync_to_async
 
 from dashboard.sockets import feeds
 from dashboard.sockets.feeds import Feed, Member
-from runs.records.deltas import changes
+from runs.records.deltas import encoded
 from runs.records.deltas.delta import Delta
 from runs.records.deltas.encoded import EncodedDelta, encode, from_wire, message_text
 from runs.records.metrics import progress
 from runs.serving.broadcast import Message
-from runs.serving.throttle import Throttle
+from runs.serving.rates import Throttle
 
 EVERY_S = 0.1  # between two messages with points
 EVERY_REFETCH_S = 1.0  # reading everything again takes longer
@@ -126,7 +126,7 @@ class RunFeed(Feed):
             self._send_hint(encode(change))
 
     async def _since(self, cursor: int) -> Delta:
-        change: Delta = await database_sync_to_async(changes.delta_since)(self.run_id, cursor)
+        change: Delta = await database_sync_to_async(encoded.delta_since)(self.run_id, cursor)
         self._known = max(self._known, change.cursor)
         return change
 

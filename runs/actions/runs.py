@@ -23,8 +23,8 @@ from runs.life.resizing.rounds import begin_change, change_asked_for
 from runs.models import Attempt, HeldSlot, Job, Run, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
-from runs.privacy.deletion import forget
 from runs.privacy.quota import require_room
+from runs.privacy.retention import forget
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.rights.access import Permission, require, require_still, require_use
 from runs.tasks import reconcile_soon, schedule_soon

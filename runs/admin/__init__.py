@@ -3,7 +3,7 @@
 Rules live in runs.actions; here is nothing but which columns are shown.
 """
 
-from runs.admin import clusters, identity, metrics, people, privacy, rights, security, sweeps, training
+from runs.admin import clusters, metrics, people, security, training
 from runs.admin.drawing import draw_once
 
 draw_once()

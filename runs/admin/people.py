@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
-from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -14,10 +19,28 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from runs import actions
-from runs.actions.people.ways_in import disable, end_ways_in, refuse_last_administrator
+from runs.actions.people.ways_in import disable, end_rows, end_ways_in, refuse_last_administrator
 from runs.admin.base import ROWS, Editable, Granting, Written, proof_first
-from runs.models import IdempotencyKey, Invitation, Membership, Project, SignInLink, Token, User, Workspace
-from runs.privacy.kinds import REMOVABLE
+from runs.models import (
+    BrowserSession,
+    ClusterRole,
+    CustomRole,
+    GroupRole,
+    IdempotencyKey,
+    Identity,
+    Invitation,
+    Membership,
+    Project,
+    ProvidedGroup,
+    ProviderSession,
+    ProvisioningToken,
+    SignInLink,
+    Token,
+    User,
+    Workspace,
+)
+from runs.privacy.storage import REMOVABLE
+from runs.rights.access import IN_PROJECTS, Permission
 
 # By the address a provider may link an account: whoever sets it could be that person.
 RIGHTS_OF_PEOPLE = ("email", "is_staff", "is_superuser", "groups", "user_permissions")
@@ -172,3 +195,118 @@ def _may_change(request: HttpRequest, person: User | None) -> bool:
 def _actor(request: HttpRequest) -> User:
     assert isinstance(request.user, User)
     return request.user
+
+
+# How people are known outside, and where they are signed in: looked at here, changed elsewhere.
+
+# allauth's own tables: the settings file names the providers, and keys of second factors are nobody's to see.
+for model in (EmailAddress, SocialAccount, SocialApp, SocialToken, Authenticator):
+    admin.site.unregister(model)
+
+
+@admin.register(Identity)
+class IdentityAdmin(Written):
+    list_display = ("user", "provider", "subject", "external_id", "is_provisioned", "signed_in_at")
+    list_filter = ("provider", "is_provisioned")
+    list_select_related = ("user",)
+    search_fields = ("user__username", "subject", "external_id", "username")
+
+
+@admin.register(ProvidedGroup)
+class ProvidedGroupAdmin(Written):
+    list_display = ("name", "provider", "external_id", "is_provisioned", "created_at")
+    list_filter = ("provider",)
+    search_fields = ("name",)
+
+
+@admin.register(BrowserSession)
+class BrowserSessionAdmin(Written):
+    actions = ("end",)
+    list_display = ("user", "method", "address", "created_at", "last_used_at")
+    list_select_related = ("user",)
+    search_fields = ("user__username", "address")
+    exclude = ("session_key",)
+
+    @admin.action(description="Sign these browsers out", permissions=["administrator"])
+    def end(self, request: HttpRequest, rows: QuerySet[BrowserSession]) -> None:
+        found = list(rows)
+        end_rows(found)
+        self.message_user(request, f"Signed {len(found)} browsers out.", messages.SUCCESS)
+
+    def has_administrator_permission(self, request: HttpRequest) -> bool:
+        return bool(getattr(request.user, "is_superuser", False))
+
+
+@admin.register(ProviderSession)
+class ProviderSessionAdmin(Written):
+    list_display = ("session", "provider", "confirmed_at", "check_at")
+    list_select_related = ("session__user",)
+    search_fields = ("session__user__username",)
+    exclude = ("locked", "sid")
+
+
+@admin.register(ProvisioningToken)
+class ProvisioningTokenAdmin(Written):
+    list_display = ("provider", "created_by", "created_at", "last_used_at", "last_address", "revoked_at")
+    search_fields = ("provider",)
+    exclude = ("digest",)
+
+
+# Rights of groups of people, and the roles that projects made for themselves.
+
+admin.site.unregister(Group)
+
+
+class GroupRoleInline(TabularInline):  # type: ignore[misc]
+    model = GroupRole
+    extra = 0
+
+
+class ClusterRoleInline(TabularInline):  # type: ignore[misc]
+    model = ClusterRole
+    extra = 0
+
+
+@admin.register(Group)
+class PeopleGroupAdmin(Granting, GroupAdmin, ModelAdmin):  # type: ignore[misc]
+    list_per_page = ROWS
+    inlines = (GroupRoleInline, ClusterRoleInline)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Only administrators give Django's permissions: whoever may edit groups is not thereby one."""
+        found = super().get_readonly_fields(request, obj)
+        return found if getattr(request.user, "is_superuser", False) else (*found, "permissions")
+
+
+@admin.register(GroupRole)
+class GroupRoleAdmin(Granting, Editable):
+    list_display = ("group", "project", "role", "custom_role", "created_at")
+    list_filter = ("role", "project")
+    search_fields = ("group__name", "project__name")
+
+
+@admin.register(ClusterRole)
+class ClusterRoleAdmin(Granting, Editable):
+    list_display = ("group", "cluster", "role", "created_at")
+    list_filter = ("role", "cluster")
+    search_fields = ("group__name", "cluster__name")
+
+
+class CustomRoleForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Takes the permissions of projects alone, as the page of a project and REST do."""
+
+    permissions = forms.MultipleChoiceField(
+        choices=[(one.value, one.value) for one in Permission if one in IN_PROJECTS]
+    )
+
+    class Meta:
+        model = CustomRole
+        fields = ("project", "name", "permissions")
+
+
+@admin.register(CustomRole)
+class CustomRoleAdmin(Granting, Editable):
+    form = CustomRoleForm
+    list_display = ("name", "project", "permissions", "created_at")
+    list_filter = ("project",)
+    search_fields = ("name", "project__name")

@@ -10,8 +10,24 @@ from django.http import HttpRequest
 
 from runs.admin.base import OfRuns, Written, WrittenInline
 from runs.admin.columns import size_of, time_of
-from runs.models import Attempt, CodeBundle, Dataset, Event, GitKey, GoneRun, Job, Placement, Run, RunCode, RunTime
-from runs.models.ordered import one_of
+from runs.models import (
+    Attempt,
+    CodeBundle,
+    Dataset,
+    Event,
+    GitKey,
+    GoneRun,
+    Job,
+    Placement,
+    Run,
+    RunCode,
+    RunTime,
+    Sweep,
+    Trial,
+    TrialReport,
+    TrialRun,
+)
+from runs.models.indexes import one_of
 from runs.models.runs import choices
 from runs.values.status import Status
 
@@ -140,3 +156,36 @@ class DatasetAdmin(Written):
     list_filter = ("state", "source", "project")
     list_select_related = ("project", "cluster", "checked_by")
     search_fields = ("name", "id", "location")
+
+
+# Searches for better parameters: looked at here, changed on their pages.
+
+
+@admin.register(Sweep)
+class SweepAdmin(Written):
+    list_display = ("name", "id", "project", "status", "created_by", "created_at", "ended_at")
+    list_filter = ("status", "project")
+    list_select_related = ("project", "created_by")
+    search_fields = ("name", "id")
+
+
+@admin.register(Trial)
+class TrialAdmin(Written):
+    list_display = ("number", "sweep", "state", "value", "run", "steps", "started_at", "ended_at")
+    list_filter = ("state",)
+    list_select_related = ("sweep", "run")
+    search_fields = ("sweep__name", "sweep__id", "run__id")
+
+
+@admin.register(TrialRun)
+class TrialRunAdmin(Written):
+    list_display = ("trial", "seed", "run")
+    list_select_related = ("trial", "run")
+    search_fields = ("trial__sweep__name", "run__id")
+
+
+@admin.register(TrialReport)
+class TrialReportAdmin(Written):
+    list_display = ("trial", "step", "value")
+    list_select_related = ("trial",)
+    search_fields = ("trial__sweep__name",)

@@ -14,7 +14,7 @@ from django.db.models import Field as ModelField
 from ninja import Schema
 from pydantic import Field
 
-from runs.models.ordered import beyond
+from runs.models.indexes import beyond
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")

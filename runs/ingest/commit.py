@@ -27,7 +27,7 @@ from runs.models import Run
 from runs.records.checkpoints import store as checkpoints
 from runs.records.logs.writing import num_stored_bytes
 from runs.records.media import store as media
-from runs.records.metrics import bulk, facts
+from runs.records.metrics import bulk, progress
 from runs.records.metrics.models import Producer, Telemetry
 from runs.records.points import store
 from runs.records.points.pace import Pace, advanced
@@ -275,7 +275,7 @@ class _Commit:
         reported = [(item.producer, record.facts) for item, record in fresh if record.facts is not None]
         if reported:
             items = [(self.known.producers[producer].rank, one) for producer, one in reported]
-            self.troubles[troubles.FACTS_LIMIT] += facts.write_facts(self.run_id, attempt=self.fence, items=items)
+            self.troubles[troubles.FACTS_LIMIT] += progress.write_facts(self.run_id, attempt=self.fence, items=items)
 
     def _take_media(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
         logged = [(item.producer, record.media) for item, record in fresh if record.media is not None]

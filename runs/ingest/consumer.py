@@ -24,7 +24,7 @@ from runs.ingest.push import Push
 from runs.ingest.reader import Reader, StreamEntry
 from runs.ingest.rounds import LOG_EVERY, Rounds
 from runs.models import Run
-from runs.privacy.deletion import forget_old
+from runs.privacy.retention import forget_old
 from runs.records.metrics.erase import delete_run_data, sweep
 from runs.records.metrics.models import NodeSample, Telemetry
 from runs.records.points.compaction.compactor import Compactor

@@ -9,7 +9,7 @@ from runs.records.deltas.delta import delta
 from runs.records.deltas.encoded import EncodedDelta, encode
 from runs.records.points.store import Lines, Piece
 from runs.serving import broadcast
-from runs.serving.throttle import Throttle
+from runs.serving.rates import Throttle
 
 EVERY_S = 0.1
 EVERY_REFETCH_S = 1.0  # who gets more than can be sent reads it back, and not ten times a second

@@ -19,7 +19,7 @@ from runs.models import Attempt, HeldSlot, Node, Run, User
 from runs.models.attempts import REPLACE
 from runs.placing.queue import request_of
 from runs.placing.scheduling import Placed, place
-from runs.values.recoveries import LeftOutNode, Recovery
+from runs.values.columns import LeftOutNode, Recovery
 from runs.values.refused import Refused
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import to_builtins

@@ -18,7 +18,7 @@ from runs.models.runs import StaleStatus
 from runs.records.checkpoints import read as checkpoints
 from runs.records.metrics.models import Telemetry
 from runs.values.checkpoint_reference import origin_of
-from runs.values.findings import MetricAlarm, Rewind
+from runs.values.columns import MetricAlarm, Rewind
 from runs.values.refused import Refused
 from runs.values.status import Status
 from trainyard.contract.base import to_builtins

@@ -3,7 +3,7 @@
 from runs.models.access import IdempotencyKey, SignInLink, Token
 from runs.models.allocations import Allocation
 from runs.models.attempts import Attempt, Event, HeldSlot, Placement
-from runs.models.clusters import Cluster, JoinToken, Node
+from runs.models.clusters import Cluster, JoinToken, Node, Preflight
 from runs.models.data import Dataset
 from runs.models.identity import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
@@ -18,11 +18,8 @@ from runs.models.people import (
     User,
     Workspace,
 )
-from runs.models.preflights import Preflight
 from runs.models.privacy import Consent, ErasedPerson, PersonalExport, RemovedData, StoredData
-from runs.models.runs import GoneRun, Run
+from runs.models.runs import GoneRun, Run, RunTime
 from runs.models.security.audit import AuditEntry, AuditHead
-from runs.models.security.secrets import Secret, SecretUse, SecretVersion
-from runs.models.security.storage_keys import StorageKey
+from runs.models.security.secrets import Secret, SecretUse, SecretVersion, StorageKey
 from runs.models.sweeps import Sweep, Trial, TrialReport, TrialRun
-from runs.models.times import RunTime

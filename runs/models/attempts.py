@@ -10,9 +10,8 @@ from django.utils import timezone
 from runs.models.clusters import Node
 from runs.models.people import User
 from runs.models.runs import Run, choices
-from runs.values.findings import MetricAlarm, SlowRank
+from runs.values.columns import AttemptFailure, MetricAlarm, SlowRank
 from runs.values.ids import new_id
-from runs.values.recoveries import AttemptFailure
 from runs.values.status import Phase
 from trainyard.contract.base import convert, to_builtins
 from trainyard.contract.causes import Cause, HangFinding

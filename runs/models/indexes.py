@@ -1,11 +1,15 @@
-"""Indexes that lists are read from."""
+"""Indexes that lists are read from, and the expressions that read along them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, TypeVar
 
 from django.db import models
+from django.db.models import BooleanField, F, Field, Func, Model, Q, QuerySet, TextField, Value
+from django.db.models.lookups import In, IsNull
+
+M = TypeVar("M", bound=Model)
 
 
 class ListIndex(models.Index):
@@ -30,3 +34,71 @@ class ListIndex(models.Index):
     def deconstruct(self) -> Any:
         path, arguments, keywords = super().deconstruct()
         return path, arguments, {**keywords, "beside": self.beside}
+
+
+# Expressions by which a list is read along the index of its order, and by nothing else.
+
+
+class _Aside(Func):
+    """A column whose own indexes SQLite does not consider: it has no statistics, takes any equality for the most
+    selective of all, and sorts what it then finds. PostgreSQL knows how much fits, and may choose."""
+
+    arity = 1
+    template = "%(expressions)s"
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="+%(expressions)s", **context)
+
+
+class _Beyond(Func):
+    """``(column, key) < (value, key)``: an index on both is entered in the middle of equal values, too."""
+
+    arity = 4
+    output_field = BooleanField()
+    conditional = True
+
+    def __init__(self, *expressions: Any, sign: str = "<", **extra: Any) -> None:
+        super().__init__(*expressions, sign=sign, **extra)
+
+    def as_sql(self, compiler: Any, connection: Any, *arguments: Any, **context: Any) -> Any:
+        texts, values = [], []
+        for expression in self.source_expressions:
+            text, more = compiler.compile(expression)
+            texts.append(text)
+            values += more
+        return f"({texts[0]}, {texts[1]}) {self.extra['sign']} ({texts[2]}, {texts[3]})", values
+
+
+def one_of(column: str, values: Collection[str]) -> Q:
+    """The column has one of the values: looked at in each row of the list, never looked up."""
+    return Q(In(_Aside(F(column), output_field=TextField()), list(values)))
+
+
+def is_none(column: str) -> Q:
+    """The column is NULL: looked at in each row of the list, never looked up."""
+    return Q(IsNull(_Aside(F(column), output_field=TextField()), True))
+
+
+def first_rows(query: QuerySet[M], count: int) -> list[M]:
+    """The first rows of the query in its order. Which these are is read from an index alone; then they are fetched,
+    whole and with what belongs to them."""
+    keys = list(query.values_list("pk", flat=True)[:count])
+    rows = {row.pk: row for row in query.order_by().filter(pk__in=keys)} if keys else {}
+    return [rows[key] for key in keys if key in rows]
+
+
+def first_rows_together(whole: QuerySet[M], parts: Sequence[tuple[QuerySet[M], int]]) -> list[list[M]]:
+    """The first rows of several queries, each with its count: ``first_rows`` of each, but what they found is fetched
+    from ``whole`` at once."""
+    found = [list(query.values_list("pk", flat=True)[:count]) for query, count in parts]
+    keys = {key for part in found for key in part}
+    rows = {row.pk: row for row in whole.order_by().filter(pk__in=keys)} if keys else {}
+    return [[rows[key] for key in part if key in rows] for part in found]
+
+
+def beyond(model: type[Model], field: str, value: Any, key: Any, *, is_descending: bool) -> Q:
+    """Rows that come after the one with that value and primary key, in the order of both."""
+    column, pk = model._meta.get_field(field), model._meta.pk
+    assert isinstance(column, Field) and pk is not None
+    place = (Value(value, output_field=column), Value(key, output_field=pk))
+    return Q(_Beyond(F(field), F("pk"), *place, sign="<" if is_descending else ">"))

@@ -20,9 +20,8 @@ from runs.models.indexes import ListIndex
 from runs.models.jobs import Job
 from runs.models.people import Project, User
 from runs.serving import broadcast
-from runs.values.findings import Rewind, Rewinds
+from runs.values.columns import Recovery, Rewind, Rewinds
 from runs.values.ids import new_id, shard_of
-from runs.values.recoveries import Recovery
 from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 from trainyard.spec import PRIORITIES, read_spec, usable_nodes
@@ -31,7 +30,6 @@ from trainyard.spec.sections.resources import shares_of
 
 if TYPE_CHECKING:
     from runs.models.attempts import Attempt, Event
-
 
 # Sent once a run has ended for good and that is committed, in the process that wrote it; ``run_id`` is its id.
 run_ended = Signal()
@@ -342,3 +340,21 @@ class GoneRun(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class RunTime(models.Model):
+    """A row for each run that has ended; the columns are those of runs.records.time_use.split.TimeUse, in seconds."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="time")
+    ended_at = models.DateTimeField()  # of the run: where it differs now, the run was restarted since
+    queued_s = models.FloatField()
+    starting_s = models.FloatField()
+    productive_s = models.FloatField()
+    recomputed_s = models.FloatField()
+    checkpoint_s = models.FloatField()
+    detection_s = models.FloatField()
+    restart_s = models.FloatField()
+    paused_s = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"time of {self.run_id}"

@@ -16,7 +16,7 @@ from runs.models import Cluster, Dataset, Node, Placement, Run
 from runs.placing.queue import request_of
 from runs.placing.rooms import runs_containers
 from runs.placing.scheduling import Placed, Room, place
-from runs.records.metrics.facts import facts_of
+from runs.records.metrics.progress import facts_of
 from runs.values.status import Status
 from trainyard import planner
 from trainyard.contract.base import JsonObject

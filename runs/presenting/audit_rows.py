@@ -12,7 +12,7 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 
 from runs.models import AuditEntry, User
-from runs.models.ordered import one_of
+from runs.models.indexes import one_of
 from runs.rights.access import (
     Forbidden,
     Permission,

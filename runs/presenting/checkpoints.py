@@ -9,9 +9,9 @@ from typing import overload
 
 from runs.models import Attempt, Run
 from runs.presenting.stamps import stamp
-from runs.records.checkpoints.reports import INVALID, OFF, RESTORED
-from runs.records.metrics.facts import facts_of
+from runs.records.checkpoints.read import INVALID, OFF, RESTORED
 from runs.records.metrics.models import Checkpoint, CheckpointUse
+from runs.records.metrics.progress import facts_of
 from runs.rights.access import Someone, visible_runs
 from runs.values.checkpoint_reference import Origin, origin_of
 from trainyard.contract.answers import data as answers

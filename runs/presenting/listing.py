@@ -13,7 +13,7 @@ from django.db.models.functions import Cast, Coalesce, Lower, RowNumber, StrInde
 from django.db.models.lookups import GreaterThan
 
 from runs.models import Job, Project, Run
-from runs.models.ordered import one_of
+from runs.models.indexes import one_of
 from runs.models.runs import SEARCHED
 from runs.models.sweeps.trial import Trial, TrialRun
 from runs.rights.access import Someone, visible_runs

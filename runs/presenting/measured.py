@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TypedDict
 
 from runs.models import Run
-from runs.presenting.throughput import throughputs
-from runs.records.metrics.facts import facts_of
+from runs.records.metrics.progress import facts_of
+from runs.records.points import read
 from trainyard.contract.facts import MEASURED, EstimateDocument, MeasuredFacts, StepTimeDocument
+from trainyard.formats import figures
 
+RATES = {f"train/{unit}_per_second": words for unit, words in figures.RATES.items()}  # the first that a run logs
+MFU = "train/mfu"
+SPEEDS = (*RATES, MFU)
 Facts = Mapping[int, MeasuredFacts]  # by rank
 
 
@@ -76,3 +81,26 @@ def _phase(facts: Facts, name: str) -> float | None:
 def _over(how: Callable[[Iterable[float]], float], values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return how(known) if known else None
+
+
+# How fast a run trains: one number for its page, the tables, the plan, REST and the terminal.
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Medians over the steady part of a run; ``mfu`` is a share of what its devices can do. None: not logged."""
+
+    value: float | None = None
+    unit: str = ""
+    mfu: float | None = None
+
+
+def throughputs(run_ids: Sequence[str]) -> dict[str, Throughput]:
+    """Return how fast each run trains. A single step, the last one too, may have validated or saved a checkpoint."""
+    medians = read.steady_medians(run_ids, SPEEDS)
+    return {run_id: throughput_of(medians.get(run_id, {})) for run_id in run_ids}
+
+
+def throughput_of(medians: dict[str, float]) -> Throughput:
+    name = next((name for name in RATES if name in medians), "")
+    return Throughput(medians.get(name), RATES.get(name, ""), medians.get(MFU))

@@ -12,16 +12,16 @@ from runs.ingest import troubles
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.models import Placement, Run
 from runs.presenting import endings, groups, server_state, slow_ranks, unsent
+from runs.presenting.measured import Throughput, throughputs
 from runs.presenting.newest import Newest, newest_of, newest_of_all
 from runs.presenting.stamps import stamp
-from runs.presenting.throughput import Throughput, throughputs
 from runs.records.metrics import progress
 from runs.records.metrics.models import Telemetry
 from runs.records.points import read
 from runs.records.time_use.split import TimeUse
 from runs.records.time_use.sums import times_shown, times_written
 from runs.recovery.words import num_lost
-from runs.values.recoveries import Recovery
+from runs.values.columns import Recovery
 from runs.values.status import FINAL, Phase, Status
 from trainyard.contract.answers.runs import Lamp, Lamps, LeftOutNode, Restarts, Rewind, RunDocument, SeriesSummary
 from trainyard.contract.limits import CONTACT_LOST_S

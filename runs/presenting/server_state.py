@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from runs.ingest.lock import lock_key
-from runs.recovery.control_clock import TICK_KEY
+from runs.recovery.fencing import TICK_KEY
 from runs.rights.valkey_users import NO_USERS, SEPARATE_KEY
 from runs.serving import certificates, node_troubles
 from runs.serving.transport import made_once

@@ -18,8 +18,8 @@ from django.db.models import Q
 from runs.models import Attempt, ErasedPerson, Event, Invitation, PersonalExport, Run, RunCode, Sweep, Trial, User
 from runs.models.privacy.people import pseudonym_of
 from runs.privacy import tombstones
-from runs.privacy.deletion import forget
 from runs.privacy.exporting import path_of
+from runs.privacy.retention import forget
 from runs.rights.audit.acts import Act, unrecorded
 from runs.rights.audit.recording import OK, record
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runs.models import Project, StoredData
-from runs.privacy.kinds import Kind
-from runs.privacy.storage import code_of, total_of
+from runs.privacy.storage import Kind, code_of, total_of
 from runs.values.refused import Refused
 
 WARN_AT = 0.8

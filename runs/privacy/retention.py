@@ -8,16 +8,48 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import structlog
+from django.conf import settings
+from django.db import transaction
 from django.db.models import F, Q
 
-from runs.models import HeldSlot, Project, RemovedData, Run
+from runs.models import GoneRun, HeldSlot, Project, RemovedData, Run
 from runs.models.runs import RunQuerySet
-from runs.privacy.deletion import forget
-from runs.privacy.kinds import REMOVABLE, Kind, days_kept
-from runs.privacy.storage import Amount, of_runs
+from runs.privacy.storage import REMOVABLE, Amount, Kind, days_kept, of_runs
+from runs.records.files import paths as places
 from runs.records.files.paths import output_folder
-from runs.records.metrics.erase import remove_checkpoint_rows, remove_logs, remove_media, remove_points
+from runs.records.metrics.erase import delete_run_data, remove_checkpoint_rows, remove_logs, remove_media, remove_points
 from runs.values.status import FINAL
+
+# Deleting runs: on request, or some time after they were archived.
+
+
+def forget(run: Run) -> None:
+    """Delete the run with its history, points, logs and files. What is large goes from the disk a slice at a time, and
+    checkpoints when their nodes ask next."""
+    run_id = run.pk
+    with transaction.atomic():
+        if not run.is_local:
+            GoneRun.objects.get_or_create(pk=run_id)
+        run.delete()
+    delete_run_data(run_id)
+    shutil.rmtree(places.run_folder(run_id), ignore_errors=True)
+
+
+def forget_old(now: datetime, shard: int) -> int:
+    """Forget the shard's runs that were archived KEEP_ARCHIVED_DAYS ago, and return how many they were. 0 days: none.
+
+    A run that still holds a slot waits until its node confirms that nothing of it is left there.
+    """
+    if not settings.KEEP_ARCHIVED_DAYS:
+        return 0
+    before = now - timedelta(days=settings.KEEP_ARCHIVED_DAYS)
+    runs = Run.objects.filter(shard=shard, archived_at__lt=before, status__in=list(FINAL))
+    old = list(runs.exclude(pk__in=HeldSlot.objects.values("placement__attempt__run")))
+    for run in old:
+        log.info("retention.forgets", run=run.pk, name=run.name, archived_at=str(run.archived_at))
+        forget(run)
+    return len(old)
+
 
 log = structlog.get_logger(__name__)
 

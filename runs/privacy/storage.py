@@ -1,4 +1,4 @@
-"""Where the bytes of a project lie, and how many they are: measured now and then, read by pages from rows."""
+"""Kinds of data of a project, where their bytes lie, and how many they are: measured now and then, kept in rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -16,10 +17,9 @@ from django.db.models import Count, F, Sum, TextField
 from django.db.models.functions import Cast, Length
 
 from runs.models import CodeBundle, Dataset, Event, Project, Run, StoredData
-from runs.privacy.kinds import Kind
 from runs.records.files.paths import output_folder
+from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
-from runs.records.metrics.rows import IDS_PER_QUERY
 
 SERVER = "this server"
 
@@ -148,3 +148,37 @@ def _of_cluster(name: str) -> str:
 def total_of(rows: Iterable[StoredData]) -> int:
     """Return the bytes that count for the quota: all but datasets, which nobody put there through Trainyard."""
     return sum(row.bytes for row in rows if row.kind != Kind.DATASETS)
+
+
+# The kinds of data that a project has: what is measured, kept for so long, and shown where it lies.
+
+
+class Kind(StrEnum):
+    RUNS = "runs"
+    METRICS = "metrics"
+    LOGS = "logs"
+    MEDIA = "media"
+    OUTPUTS = "outputs"
+    CHECKPOINTS = "checkpoints"
+    CODE = "code"
+    DATASETS = "datasets"
+
+
+WORDS = {
+    Kind.RUNS: "Runs: specs, notes and history",
+    Kind.METRICS: "Metrics",
+    Kind.LOGS: "Logs",
+    Kind.MEDIA: "Images, texts, tables and histograms",
+    Kind.OUTPUTS: "Output files",
+    Kind.CHECKPOINTS: "Checkpoints",
+    Kind.CODE: "Code that runs were launched with",
+    Kind.DATASETS: "Datasets by name",
+}
+# What retention removes, some days after a run has ended. Without the run itself nothing else of it is left.
+REMOVABLE = (Kind.LOGS, Kind.METRICS, Kind.MEDIA, Kind.OUTPUTS, Kind.CHECKPOINTS, Kind.RUNS)
+
+
+def days_kept(project: Project, kind: Kind) -> int | None:
+    """Return for how many days after the end of a run the project keeps the kind; None: for ever."""
+    found: int | None = getattr(project, f"keep_{kind}_days")
+    return found

@@ -12,13 +12,12 @@ import msgspec
 from runs.causes import STOOD_STILL
 from runs.models import Attempt, Placement, Run
 from runs.records.checkpoints import read as checkpoints
-from runs.records.metrics.facts import facts_of
 from runs.records.metrics.models import Telemetry
+from runs.records.metrics.progress import facts_of
 from runs.recovery.log_matches import left_out_by_rules, refusing_rule
 from runs.recovery.policy import Restart, Stop, decide
-from runs.recovery.returning import is_behind
-from runs.recovery.words import restart_sentence
-from runs.values.recoveries import AttemptFailure, LeftOutNode, Recovery
+from runs.recovery.words import is_behind, restart_sentence
+from runs.values.columns import AttemptFailure, LeftOutNode, Recovery
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass

@@ -1,17 +1,22 @@
-"""Whether ranks of an earlier attempt may still train: then the next one must not start."""
+"""Ranks of an earlier attempt that may still train, so that the next one must not start; and silence that proves it."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import cast
 
 from django.utils import timezone
 
 from runs.models import Attempt, Placement, Run
-from runs.recovery.control_clock import listened_s
+from runs.serving.transport import redis
 from runs.values.status import Phase
+from trainyard.contract import keys
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.survival import outlives_workers
 
+TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
+SINCE_KEY = f"{keys.PREFIX}:control:since"
+AWAY_S = 5.0  # a longer pause between ticks means that control was away, and knows nothing of that time
 LOSSES = (CauseClass.NODE_LOST, CauseClass.INTERRUPTED)
 LOST_S = 30.0  # a node that has just been shut down may look as if it were there
 
@@ -53,3 +58,28 @@ def _is_over_lease(part: Placement, attempt: Attempt, now: datetime) -> bool:
     if part.reported_at is None or not part.reported.is_leased:
         return False
     return min((now - part.reported_at).total_seconds(), listened_s(now)) > attempt.lease_s
+
+
+# Since when control has listened without a pause: silence from before that proves nothing.
+
+
+def listening_since(now: datetime) -> float:
+    """Return when control began to listen without a pause, in Unix seconds. Control calls it in each tick."""
+    since = _known_since(now)
+    if since is None:
+        since = now.timestamp()
+        redis().set(SINCE_KEY, since)
+    return since
+
+
+def listened_s(now: datetime) -> float:
+    """Return for how many seconds control has listened without a pause; 0 while it is away."""
+    since = _known_since(now)
+    return 0.0 if since is None else max(0.0, now.timestamp() - since)
+
+
+def _known_since(now: datetime) -> float | None:
+    last, since = cast("list[bytes | None]", redis().mget([TICK_KEY, SINCE_KEY]))
+    if last is None or since is None or now.timestamp() - float(last) > AWAY_S:
+        return None
+    return float(since)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from django.db import transaction
 
 from runs.models import Attempt, Placement
-from runs.values.recoveries import LeftOutNode
+from runs.values.columns import LeftOutNode
 from trainyard.contract.base import to_builtins
 from trainyard.contract.orders import LogAction
 from trainyard.contract.reports import RuleMatch

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runs.values.recoveries import AttemptFailure, LeftOutNode
+from runs.values.columns import AttemptFailure, LeftOutNode
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.sections.restarts import RESTARTED_ONCE, RestartRules
 from trainyard.spec.values.durations import LONGEST_PAUSE_S, words_of

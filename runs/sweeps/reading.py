@@ -14,8 +14,8 @@ from django.db.models.functions import Cast
 from runs.models import Sweep, Trial, TrialReport
 from runs.records.metrics.models import Telemetry
 from runs.rights.access import Someone, visible_sweeps
+from runs.sweeps.analysis.best import pareto_front
 from runs.sweeps.analysis.importance import ENOUGH
-from runs.sweeps.analysis.pareto import pareto_front
 from trainyard.contract.statuses import TrialState
 
 

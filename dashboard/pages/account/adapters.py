@@ -13,8 +13,8 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from dashboard.pages.account import provider as pages
-from runs.people.identity.factor_seeds import read_seed
 from runs.people.identity.providers import Provider
+from runs.people.identity.second_factor import read_seed
 
 log = structlog.get_logger(__name__)
 

@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from runs.actions import Paused
 from runs.models import User
-from runs.people.identity.factor_seeds import open_seed, seal_seed, seeds_of
+from runs.people.identity.second_factor import open_seed, seal_seed, seeds_of
 from runs.rights.access import NotFound, require_presence
 from runs.rights.audit.recording import describe
 from runs.rights.secrets.key_stores import KeyProblem

@@ -23,10 +23,10 @@ from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.shared.time_bar import TimeView, time_view
 from runs.engines import allocating_engine
 from runs.engines.cluster_settings.settings import Offer
-from runs.life.preflight.nodes import checked_nodes
+from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Allocation, Cluster, Node, Preflight, Run
-from runs.models.ordered import first_rows
+from runs.models.indexes import first_rows
 from runs.placing.queue import waiting_runs
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import num_ready

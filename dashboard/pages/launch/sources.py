@@ -11,7 +11,7 @@ from django.conf import settings
 
 from runs.inputs.datasets import recipe_of, unresolved
 from runs.models import Dataset, Job, Node, Run
-from runs.models.ordered import is_none
+from runs.models.indexes import is_none
 from runs.rights.access import NotFound, Someone, get_dataset, get_job, get_run, get_sweep, visible_jobs, visible_runs
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument

@@ -19,16 +19,16 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, refu
 from dashboard.pages.shared.numbers import number, percent, size, speed
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
-from runs.life.preflight.nodes import checked_nodes
+from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Node
 from runs.presenting.server_state import contact_time
 from runs.presenting.spares import spare_sentence
-from runs.records.metrics.node_health import node_history
+from runs.records.metrics.progress import node_history
 from runs.rights.access import Permission, can_manage_cluster, get_node, visible_runs
 from runs.rights.access.operations import machine
 from runs.serving.node_troubles import sentences_of
-from runs.values.checks import Check
+from runs.values.columns import Check
 from trainyard.contract.machines import Cpu, GpuHealth, Health, HealthSample
 
 WIDTH, HEIGHT = 240.0, 48.0

@@ -13,7 +13,7 @@ from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, show
 from runs.models import Run
 from runs.presenting.checkpoints import documents, memory_sentence
-from runs.records.checkpoints.reports import OFF
+from runs.records.checkpoints.read import OFF
 from runs.records.metrics.models import Checkpoint, CheckpointUse
 from runs.rights.access import Permission, Someone, get_run, visible_runs
 from runs.rights.access.operations import thing

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dashboard.pages.shared.numbers import scaled, seconds, size, speed
 from runs.models import Run
 from runs.placing.planning import RATES
-from runs.records.metrics.facts import facts_of
+from runs.records.metrics.progress import facts_of
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
 from trainyard.planner import Rates

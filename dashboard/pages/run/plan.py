@@ -11,7 +11,7 @@ from dashboard.pages.shared.estimate import ASSUMED, spans
 from dashboard.pages.shared.numbers import between, percent, rate, scaled, seconds, size
 from runs.models import Run
 from runs.presenting.measured import Measured, measured_of
-from runs.records.metrics.facts import facts_of
+from runs.records.metrics.progress import facts_of
 from trainyard.contract.facts import COORDINATES, CoordinateFacts, EstimateDocument, MemoryDocument, StepTimeDocument
 
 NEAR = 0.2  # a difference above this gets a word…

@@ -13,10 +13,10 @@ from dashboard.pages.shared.estimate import Slice
 from dashboard.pages.shared.numbers import percent, seconds
 from runs.ingest.commit import REST
 from runs.life.hangs.sentences import stacks_text
-from runs.life.watching.phases import WAITING
+from runs.life.watching.scores import WAITING
 from runs.models import Attempt, Placement, Run
-from runs.records.metrics.facts import facts_of
 from runs.records.metrics.models import Fact, Producer
+from runs.records.metrics.progress import facts_of
 from runs.values.status import Phase
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangFinding

@@ -25,7 +25,7 @@ from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.inputs.repositories.differences import MAX_CHARACTERS, difference
-from runs.life.watching.phases import LABELS
+from runs.life.watching.scores import LABELS
 from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK
 from runs.records.files import outputs

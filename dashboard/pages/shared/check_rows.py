@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from runs.values.checks import Check, CheckState
+from runs.values.columns import Check, CheckState
 from trainyard.formats.figures import number, size, speed
 
 MAX_ROWS = 200

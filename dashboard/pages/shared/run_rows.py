@@ -15,8 +15,8 @@ from dashboard.pages.shared.numbers import percent
 from dashboard.pages.shared.run_colours import colour_of, colours_for
 from runs.models import Run
 from runs.presenting import runs as presenters
+from runs.presenting.measured import SPEEDS, throughput_of
 from runs.presenting.newest import Newest, newest_of_all, ranks_of_all
-from runs.presenting.throughput import SPEEDS, throughput_of
 from runs.records.metrics import progress
 from runs.records.metrics.models import Telemetry
 from runs.records.points import read

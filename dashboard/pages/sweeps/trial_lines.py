@@ -13,7 +13,7 @@ from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
 from dashboard.pages.sweeps.trial_table import NEWEST, VALUE, Asked, Found, brush_words
 from runs.models import Sweep
-from runs.models.ordered import one_of
+from runs.models.indexes import one_of
 from runs.rights.access import Someone, visible_runs
 from runs.sweeps.analysis.trials import MAXIMIZE
 from runs.sweeps.reading import TrialRow

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from runs.models import Cluster, Project, User
 from runs.privacy import retention, storage
-from runs.privacy.kinds import REMOVABLE, Kind, days_kept
 from runs.privacy.retention import Removal
+from runs.privacy.storage import REMOVABLE, Kind, days_kept
 from runs.rights.access import Permission, require, require_administrator
 
 MOST_DAYS = 36_500

@@ -13,14 +13,14 @@ from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import schema_of
-from runs.life.preflight.nodes import checked_nodes
+from runs.life.preflight.needs import checked_nodes
 from runs.life.preflight.vetting import checks_together
 from runs.models import Node, Preflight
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_cluster, get_run
 from runs.rights.access.operations import machine, operation, thing
-from runs.values.checks import Check
+from runs.values.columns import Check
 from trainyard.contract.answers import machines as answers
 
 router = Resource(tags=["clusters"])

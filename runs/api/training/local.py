@@ -12,7 +12,7 @@ from pydantic import AfterValidator, StringConstraints
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body, RunOut
-from runs.ingest.local import Foreign, store_frames, watermarks
+from runs.ingest.report import Foreign, store_frames, watermarks
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing

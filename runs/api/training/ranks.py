@@ -12,8 +12,7 @@ from ninja import Field, Query, Schema
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body, RunOut
-from runs.life.watching.phases import MEASURES, series_of
-from runs.life.watching.scores import Score
+from runs.life.watching.scores import MEASURES, Score, series_of
 from runs.life.watching.slow_ranks import nodes_by_rank, scores_of
 from runs.life.watching.words import slow_sentence
 from runs.models import Attempt, Run

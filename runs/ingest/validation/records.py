@@ -15,9 +15,9 @@ import numpy as np
 from msgspec.structs import asdict
 
 from runs.ingest.validation import rules
-from runs.records.checkpoints.reports import CheckpointReport
+from runs.records.checkpoints.read import CheckpointReport
 from runs.records.media.store import Item
-from runs.records.metrics.facts import ReportedFact
+from runs.records.metrics.progress import ReportedFact
 from runs.records.points.store import Lines
 from runs.records.points.tables import Rows
 from trainyard.contract.records import (

@@ -10,9 +10,9 @@ from collections import OrderedDict
 
 import numpy as np
 
-from runs.records.checkpoints.reports import OFF, CheckpointReport
+from runs.records.checkpoints.read import OFF, CheckpointReport
 from runs.records.media.store import Item
-from runs.records.metrics.facts import ReportedFact
+from runs.records.metrics.progress import ReportedFact
 from runs.records.points.store import Lines
 from runs.records.points.tables import Rows, SeriesGroup
 from trainyard.contract import records

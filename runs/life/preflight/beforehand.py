@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Max
 
-from runs.life.preflight.nodes import CheckedNode
+from runs.life.preflight.needs import CheckedNode
 from runs.models import Cluster, HeldSlot, Node, Preflight, Run
 from runs.placing.scheduling import Placed, Waiting
 from runs.serving import broadcast
-from runs.values.checks import Check, CheckState
+from runs.values.columns import Check, CheckState
 from trainyard.formats.words import listed
 
 FRESH_S = 60.0  # so old a check may be when the run is placed

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from runs.life.preflight.nodes import CheckedNode
-from runs.values.checks import Check, CheckState
+from runs.life.preflight.needs import CheckedNode
+from runs.values.columns import Check, CheckState
 from trainyard.formats.figures import speed
 from trainyard.formats.words import listed
 

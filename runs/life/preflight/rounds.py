@@ -12,14 +12,13 @@ from datetime import datetime
 from django.db.models import Exists, OuterRef, QuerySet
 from msgspec.structs import replace
 
-from runs.life.preflight.needs import Needs
-from runs.life.preflight.nodes import CheckedNode, checked_nodes
+from runs.life.preflight.needs import CheckedNode, Needs, checked_nodes
 from runs.life.preflight.pairs import collective_checks
 from runs.life.preflight.vetting import checks_of_placement, checks_together
 from runs.models import Attempt, Node, Placement, Preflight
 from runs.serving import broadcast
 from runs.serving.transport import redis
-from runs.values.checks import Check, CheckState
+from runs.values.columns import Check, CheckState
 from trainyard.contract.base import to_builtins
 from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck

@@ -29,9 +29,9 @@ from runs.life.resizing.preempting import preempt, preemptable_clusters
 from runs.life.resizing.rounds import resize_runs
 from runs.models import Attempt, Node, Placement, Run
 from runs.models.clusters import slots_of
-from runs.recovery.control_clock import TICK_KEY, listening_since
+from runs.recovery.fencing import TICK_KEY, listening_since
 from runs.recovery.log_matches import record_matches
-from runs.recovery.returning import record_returns
+from runs.recovery.words import record_returns
 from runs.rights import valkey_users
 from runs.serving import broadcast
 from runs.serving.clock import only_one

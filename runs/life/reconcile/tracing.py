@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 from django.db import transaction
 
 from runs.models import Attempt
-from runs.records.metrics.facts import facts_of
+from runs.records.metrics.progress import facts_of
 from trainyard.contract.facts import TRACE, TraceFacts
 
 MAX_NAMED = 3

@@ -10,8 +10,7 @@ from django.db.models import Max, Min, Q, QuerySet
 
 from runs.engines import engine_of
 from runs.life import stopping
-from runs.life.resizing.rounds import ranks_do_sentence
-from runs.life.resizing.words import goes_on
+from runs.life.resizing.rounds import goes_on, ranks_do_sentence
 from runs.models import Attempt, Cluster, Run
 from runs.models.runs import StaleStatus
 from runs.placing.preempting import Concession, Holder, make_room

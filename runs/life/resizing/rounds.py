@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -10,13 +10,13 @@ from django.conf import settings
 
 from runs.engines import brings_nodes, engine_of
 from runs.life import stopping
-from runs.life.resizing.words import change_sentence
 from runs.models import Attempt, Cluster, Run, User
 from runs.models.runs import StaleStatus
 from runs.placing.changing import Change, Training, change_of
 from runs.placing.scheduling import Room
 from runs.records.metrics.models import Telemetry
 from runs.values.status import Status, TransitionError, Wanted
+from trainyard.formats.words import listed
 from trainyard.spec.sections.environment import has_container
 
 log = structlog.get_logger(__name__)
@@ -129,3 +129,39 @@ def _steps(attempt: Attempt, now: datetime) -> bool:
         return False
     telemetry = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).exclude(step=None)
     return telemetry.exists() or now - attempt.go_at > timedelta(seconds=NO_STEPS_S)
+
+
+# Sentences about a change of the number of nodes, for a run's history and page. Pure.
+
+
+def change_sentence(change: Change, num_before: int) -> str:
+    """Say why the run is resized, and to how many nodes."""
+    if change.leaving:
+        are = "is" if len(change.leaving) == 1 else "are"
+        return f"{_nodes(change.leaving)} {are} drained: {goes_on(num_before, change.num_nodes)}"
+    if change.joining:
+        are = "is" if len(change.joining) == 1 else "are"
+        return f"{_nodes(change.joining)} {are} free: {goes_on(num_before, change.num_nodes)}"
+    return f"T{goes_on(num_before, change.num_nodes)[1:]}"
+
+
+def goes_on(num_before: int, number: int) -> str:
+    """Say from how many nodes to how many."""
+    if number == num_before:
+        return f"the run moves, and stays on {_count(number)}"
+    return f"the run {'grows' if number > num_before else 'shrinks'} from {num_before} to {_count(number)}"
+
+
+def range_words(node_counts: Sequence[int] | None, number: int) -> str:
+    """Say of an elastic run which of its numbers of nodes it has got; nothing of another."""
+    if not node_counts:
+        return ""
+    return f" It trains on {_count(number)}; its spec asks for {node_counts[0]} to {node_counts[-1]}."
+
+
+def _nodes(names: Sequence[str]) -> str:
+    return f"{'Node' if len(names) == 1 else 'Nodes'} {listed(names)}"
+
+
+def _count(number: int) -> str:
+    return f"{number} node{'' if number == 1 else 's'}"

@@ -18,7 +18,7 @@ from runs.records.metrics.json_numbers import word_of
 from runs.records.metrics.models import Series, Telemetry
 from runs.records.points import read
 from runs.records.points.read import Curve
-from runs.values.findings import MetricAlarm
+from runs.values.columns import MetricAlarm
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.spec.sections.watch import MetricRule, rules_of
 

@@ -17,7 +17,7 @@ from runs.models import Attempt
 from runs.models.runs import StaleStatus
 from runs.records.metrics.models import Telemetry
 from runs.serving.clock import Clock
-from runs.values.findings import SlowRank
+from runs.values.columns import SlowRank
 from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError
 from trainyard.spec import SpecError

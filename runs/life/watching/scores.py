@@ -10,13 +10,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.life.watching.phases import OWN, WAITING
+# The values of `workers.training.measuring.phases`.
+OWN = ("data", "forward", "backward", "optimizer")  # what a rank does before it waits for others
+WAITING = "communication"
+CHECKPOINT = "checkpoint"  # between two steps
 
+# A measure, and the phases whose sum it is.
+MEASURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "own": OWN,
+        "step": (*OWN, WAITING),
+        "wait": (WAITING,),
+        **{name: (name,) for name in OWN},
+        CHECKPOINT: (CHECKPOINT,),
+    }
+)
+# What a measure is called on the page.
+LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        "own": "Before collectives (own work)",
+        "step": "Whole step",
+        "wait": "Waiting in collectives",
+        "data": "Data",
+        "forward": "Forward",
+        "backward": "Backward",
+        "optimizer": "Optimizer",
+        "checkpoint": "Checkpoint",
+    }
+)
 Matrix = NDArray[np.float64]  # seconds, (ranks, steps); NaN where a rank has no point
 
 WARM_UP = 10  # first steps of an attempt, in which ranks make what later steps only use
@@ -194,3 +221,11 @@ def _wait_shares(own: Matrix, waiting: Matrix) -> Matrix:
 
 def _ratio(one: float, other: float) -> float | None:
     return float(one / other) if other > 0 and math.isfinite(one) and math.isfinite(other) else None
+
+
+# The phases of a step that each rank logs, and the measures that are made of them.
+
+
+def series_of(phase: str) -> str:
+    """Return the name of the series with the seconds of a phase."""
+    return f"rank/phase/{phase}_s"

@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from django.db import transaction
 
-from runs.life.watching.phases import OWN, WAITING, series_of
-from runs.life.watching.scores import WARM_UP, Measured, Score, Slow, scores, slow_ranks
+from runs.life.watching.scores import OWN, WAITING, WARM_UP, Measured, Score, Slow, scores, series_of, slow_ranks
 from runs.life.watching.words import over_sentence, slow_sentences
 from runs.models import Attempt, Placement
 from runs.records.metrics.models import Series, Telemetry
 from runs.records.points import read
 from runs.serving import broadcast
-from runs.values.findings import SlowRank
+from runs.values.columns import SlowRank
 from trainyard.contract.base import SpecDocument, to_builtins
 from trainyard.spec.sections.stragglers import StragglerRules
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from runs.values.findings import MetricAlarm, SlowRank
+from runs.values.columns import MetricAlarm, SlowRank
 from trainyard.formats.figures import number, seconds
 from trainyard.formats.words import listed
 

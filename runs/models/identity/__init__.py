@@ -1,6 +1,5 @@
 """How people are known outside: at identity providers, in browsers, and to programs that provision them."""
 
-from runs.models.identity.providers import Identity, ProvidedGroup, ProvisioningToken
-from runs.models.identity.sessions import BrowserSession, ProviderSession
+from runs.models.identity.providers import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 
 __all__ = ["BrowserSession", "Identity", "ProvidedGroup", "ProviderSession", "ProvisioningToken"]

@@ -90,3 +90,21 @@ class SecretUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} version {self.version} in {self.attempt_id}"
+
+
+class StorageKey(models.Model):
+    """One version. The newest encrypts what is written; older ones open what they encrypted."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="storage_keys")
+    number = models.PositiveIntegerField()
+    key_id = models.CharField(max_length=200)  # of the key-encryption key
+    wrapped_key = models.TextField()  # empty: it was destroyed, and nothing that it encrypted opens again
+    created_at = models.DateTimeField(auto_now_add=True)
+    destroyed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("number",)
+        constraints = (models.UniqueConstraint(fields=("project", "number"), name="one_storage_key_per_number"),)
+
+    def __str__(self) -> str:
+        return f"storage key {self.number} of {self.project_id}"

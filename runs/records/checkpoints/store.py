@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from django.db.models import F
 
-from runs.records.checkpoints.reports import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, CheckpointReport
+from runs.records.checkpoints.read import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, CheckpointReport
+from runs.records.metrics.bulk import IDS_PER_QUERY, delete_rows
 from runs.records.metrics.models import Checkpoint, CheckpointUse, Producer
-from runs.records.metrics.rows import IDS_PER_QUERY, delete_rows
 
 MAX_REPORTS = 1_000  # of one batch: the last; no training comes near it
 MAX_PER_RUN = 10_000  # those that were deleted longest ago go first

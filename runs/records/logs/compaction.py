@@ -18,8 +18,8 @@ from django.db.models import Count, Exists, OuterRef
 from runs.records.logs.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, Columns, decode_columns, decode_texts, placed
 from runs.records.logs.writing import FIELDS, rows_of
 from runs.records.metrics import bulk
+from runs.records.metrics.bulk import IDS_PER_QUERY, RunGone, delete_rows
 from runs.records.metrics.models import LogChunk
-from runs.records.metrics.rows import IDS_PER_QUERY, RunGone, delete_rows
 
 SMALL = {"num_lines__lt": LINES_PER_CHUNK // 2, "size__lt": BYTES_PER_CHUNK // 2}  # as the index log_small has it
 FEW = 16  # so many wait before they are put together while more come

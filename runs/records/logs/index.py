@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from runs.records.logs.chunks import Columns, Places, decode_columns, placed
 from runs.records.logs.levels import DEBUG, ERROR, INFO, NAMES, NONE, WARNING
 from runs.records.logs.lines import STREAMS, Filters
+from runs.records.metrics.bulk import IDS_PER_QUERY, query
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
-from runs.records.metrics.rows import IDS_PER_QUERY, query
 
 ROWS = """
 SELECT c.id, c.stream_id, c.first_line, c.num_lines, c.first_time, c.last_time, c.num_errors, c.num_warnings,

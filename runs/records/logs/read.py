@@ -24,8 +24,7 @@ from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of
 from runs.records.logs.patterns import literal
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
-from runs.records.metrics.progress import cursor_of
-from runs.records.metrics.snapshot import snapshot
+from runs.records.metrics.progress import cursor_of, snapshot
 
 Line = tuple[Key, LineDocument]
 Find = Callable[[Texts, int], Iterator[int]]  # the numbers of lines that are wanted, from one on

@@ -24,7 +24,7 @@ from runs.records.logs.patterns import Pattern, Spans
 from runs.records.logs.read import BadCursor
 from runs.records.logs.windows import cut
 from runs.records.metrics.models import LogChunk, LogStream
-from runs.records.metrics.snapshot import snapshot
+from runs.records.metrics.progress import snapshot
 
 CHUNKS_PER_QUERY = 16  # of up to 512 KB of text each, compressed
 OVERRUN_S = 5.0  # so long it goes on behind its deadline to spare the next call what it has open

@@ -18,8 +18,7 @@ from runs.records.logs.index import ChunkTable, Index, Refs, chunk_table_of, ind
 from runs.records.logs.levels import ERROR, NAMES, WARNING
 from runs.records.logs.lines import STREAMS, Filters, LineDocument, LineId, document
 from runs.records.metrics.models import LogChunk, LogStream
-from runs.records.metrics.progress import cursor_of
-from runs.records.metrics.snapshot import snapshot
+from runs.records.metrics.progress import cursor_of, snapshot
 
 MAX_CHARS = 4_000  # of a line in a list
 NUM_MARKS = 200

@@ -12,9 +12,9 @@ from django.db.models import Sum
 from runs.records.logs.chunks import Columns, cuts, encode_columns, encode_texts, encoded, levels_of, placed
 from runs.records.logs.levels import DEBUG, ERROR, INFO, NAMES, WARNING
 from runs.records.metrics import bulk
+from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
-from runs.records.metrics.rows import IDS_PER_QUERY
 
 FIELDS = (
     "run_id", "stream_id", "cursor", "first_line", "num_lines", "size", "first_time", "last_time", "num_errors",

@@ -14,10 +14,10 @@ import zstandard
 from django.db.models import Count, Max, Min
 
 from runs.records.media.store import HISTOGRAM, IMAGE, TABLE, TEXT
+from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.json_numbers import numbers, word_of
 from runs.records.metrics.models import Media
-from runs.records.metrics.rows import IDS_PER_QUERY
 from runs.records.points.tables import labels_key
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import Rows, decode_part

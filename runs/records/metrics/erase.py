@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db import connections, models, transaction
 from django.db.models.functions import Cast
 
+from runs.records.metrics.bulk import IDS_PER_QUERY, delete_rows
 from runs.records.metrics.models import (
     Axis,
     Block,
@@ -30,7 +31,6 @@ from runs.records.metrics.models import (
     Series,
     Telemetry,
 )
-from runs.records.metrics.rows import IDS_PER_QUERY, delete_rows
 
 AT_ONCE_S = 0.1  # a small run is gone when delete_run_data() returns
 ROWS = 100  # of up to 60 KB each in one transaction

@@ -335,7 +335,7 @@ class CheckpointUse(models.Model):
 
 
 class Fact(models.Model):
-    """What a rank found out about its run: one document by name (see runs.records.metrics.facts)."""
+    """What a rank found out about its run: one document by name (see runs.records.metrics.progress)."""
 
     run_id = models.CharField(max_length=12)
     attempt = models.PositiveIntegerField()  # its fence

@@ -1,11 +1,30 @@
-"""How far the records of a run have come: its cursor, and the watermark of each producer."""
+"""Small rows of the metrics database: cursors and watermarks of runs, facts of ranks, health of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
 
-from runs.records.metrics.models import Producer, Telemetry
-from runs.records.metrics.rows import marks, query
+from django.conf import settings
+from django.db import connections
+
+from runs.records.metrics.bulk import marks, query
+from runs.records.metrics.models import Fact, NodeSample, Producer, Telemetry
+from trainyard.contract.base import BadDocument, JsonObject, convert
+from trainyard.contract.machines import HealthSample
+
+# Django's own atomic() would take SQLite's write lock (transaction_mode IMMEDIATE) and see each statement's own moment
+# on PostgreSQL.
+BEGIN = {
+    "sqlite": "BEGIN DEFERRED",
+    "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
+MAX_SAMPLES = 20_000  # more than a day of one every five seconds
+MAX_PER_RUN = 10_000
+
+T = TypeVar("T")
 
 
 def telemetry(run_ids: Sequence[str]) -> dict[str, Telemetry]:
@@ -39,3 +58,84 @@ def is_complete(run_id: str, producers: dict[str, int]) -> bool:
     """Whether all frames arrived, by the producers' own counts."""
     stored = watermarks(run_id)
     return all(stored.get(producer, 0) >= last for producer, last in producers.items())
+
+
+# Facts that ranks reported about their run: documents by name, the newest of each attempt and rank.
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFact:
+    name: str
+    data: JsonObject
+    at: float
+
+
+def write_facts(run_id: str, *, attempt: int, items: Iterable[tuple[int, ReportedFact]]) -> int:
+    """Store facts of ranks of ``attempt`` (a fence), the last of each name and rank; return how many had no room."""
+    newest = {(one.name, rank): one for rank, one in items}
+    room = MAX_PER_RUN - Fact.objects.filter(run_id=run_id).count()
+    num_lost = 0
+    for (name, rank), one in newest.items():
+        values = {"data": one.data, "at": one.at}
+        if Fact.objects.filter(run_id=run_id, attempt=attempt, name=name, rank=rank).update(**values):
+            continue
+        if room <= 0:
+            num_lost += 1
+            continue
+        Fact.objects.create(run_id=run_id, attempt=attempt, name=name, rank=rank, **values)
+        room -= 1
+    return num_lost
+
+
+def facts_of(run_id: str, name: str, kind: type[T], *, attempt: int | None = None) -> dict[int, T]:
+    """Return by rank what was reported under ``name``: of that attempt (a fence), else of the newest with any. What is
+    no ``kind`` is left out: a script may report anything."""
+    found = Fact.objects.filter(run_id=run_id, name=name)
+    if attempt is None:
+        attempt = found.order_by("-attempt").values_list("attempt", flat=True).first() or 0
+    made = {}
+    for rank, data in found.filter(attempt=attempt).order_by("rank").values_list("rank", "data"):
+        with suppress(BadDocument):
+            made[rank] = convert(data, kind)
+    return made
+
+
+# How nodes felt: the history of their health samples, thinned to what a small chart can show.
+
+
+def node_history(node_id: str, *, since: float, until: float, points: int = 120) -> list[HealthSample]:
+    """Return at most ``points`` samples between two Unix times, oldest first.
+
+    The range is cut into equal pieces, and each piece that has samples shows its last one.
+    """
+    rows = NodeSample.objects.filter(node_id=node_id, at__gte=since, at__lte=until).order_by("-at")
+    width = max(1e-9, (until - since) / points)
+    kept: dict[int, int] = {}
+    for pk, at in rows.values_list("pk", "at")[:MAX_SAMPLES]:
+        kept.setdefault(min(points - 1, int((at - since) / width)), pk)
+    found = NodeSample.objects.filter(pk__in=kept.values()).order_by("at")
+    samples = []
+    for row in found:
+        with suppress(BadDocument):  # of an older version
+            samples.append(convert({**row.health, "at": row.at}, HealthSample))
+    return samples
+
+
+# Reading several rows as of one moment, while ingest commits and compaction replaces what was read a moment ago.
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Everything that is read inside is of one moment. Inside a transaction it is that transaction's."""
+    connection = connections[settings.METRICS_DATABASE]
+    if connection.in_atomic_block or getattr(connection, "is_snapshot", False):
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(BEGIN[connection.vendor])
+        connection.is_snapshot = True  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            connection.is_snapshot = False  # type: ignore[attr-defined]
+            cursor.execute("COMMIT")

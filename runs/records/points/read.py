@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from runs.records.metrics.models import Series
-from runs.records.points.axes import decoded
 from runs.records.points.blocks import decode_block
 from runs.records.points.charts.grid import Grid, grid
 from runs.records.points.charts.listing import SeriesItem, SeriesItemOfRun, series_list, series_lists, with_figures
@@ -22,6 +21,7 @@ from runs.records.points.charts.series import (
     sparklines,
     steady_medians,
 )
+from runs.records.points.segments import decoded
 from trainyard.contract.answers.runs import SeriesSummary
 
 __all__ = [

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runs.records.metrics import bulk
-from runs.records.metrics.codec import Columns, Floats, Steps, encode_axis, encode_values
+from runs.records.metrics.bulk import IDS_PER_QUERY
+from runs.records.metrics.codec import Columns, Floats, Steps, decode_axis, decode_values, encode_axis, encode_values
 from runs.records.metrics.models import Axis, Segment
 
 POINTS_PER_SEGMENT = 16_384  # who reads a window decodes whole segments
@@ -131,3 +132,23 @@ def order_of(steps: Steps, times: Floats) -> NDArray[np.int64] | None:
     if later.all() or (later | ((steps[1:] == steps[:-1]) & (times[1:] >= times[:-1]))).all():
         return None
     return np.lexsort((times, steps))
+
+
+# The points of segments, each with its axis.
+
+
+def decoded(segments: Iterable[Segment]) -> Iterator[tuple[Segment, Columns]]:
+    """Yield the segments with their points; an axis that several share is read once."""
+    rows = list(segments)
+    axes = axes_of({row.axis_id for row in rows})
+    for row in rows:
+        yield row, Columns(*axes[row.axis_id], decode_values(bytes(row.data)))
+
+
+def axes_of(ids: set[int]) -> dict[int, tuple[Steps, Floats]]:
+    ordered = sorted(ids)
+    found: dict[int, tuple[Steps, Floats]] = {}
+    for start in range(0, len(ordered), IDS_PER_QUERY):
+        rows = Axis.objects.filter(pk__in=ordered[start : start + IDS_PER_QUERY]).values_list("pk", "data")
+        found.update((pk, decode_axis(bytes(data))) for pk, data in rows.iterator())
+    return found

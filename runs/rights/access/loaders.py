@@ -13,8 +13,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
+from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
-from runs.models.ordered import one_of
 from runs.rights.access.clusters import require_manager, require_use
 from runs.rights.access.operations import Asker, Kind, Rule, asked
 from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed

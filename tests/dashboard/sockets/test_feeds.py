@@ -22,7 +22,7 @@ from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
 from runs.models import Run
-from runs.records.deltas import changes, encoded
+from runs.records.deltas import encoded
 from runs.records.metrics import erase, progress
 from runs.rights.access import Sight
 from runs.serving import broadcast
@@ -148,9 +148,9 @@ async def test_those_who_come_back_with_one_cursor_share_what_is_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds, "PING_EVERY_S", 100.0)
-    spool, reads, really = Spool(), [], changes.delta_since
+    spool, reads, really = Spool(), [], encoded.delta_since
     await store(run, spool.points(some_points(1, 1)), spool.points(some_points(2, 1)))
-    monkeypatch.setattr(changes, "delta_since", lambda *asked: reads.append(asked) or really(*asked))
+    monkeypatch.setattr(encoded, "delta_since", lambda *asked: reads.append(asked) or really(*asked))
     members = [joined(run, since=1)[1] for _ in range(50)]
     await asyncio.gather(*(one.until(lambda one=one: one.steps == [2]) for one in members))  # type: ignore[misc]
     assert reads == [(run.pk, 1)]

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from runs.api.paging import page
 from runs.models import Job, Membership, Project, Role, Run
-from runs.models.ordered import first_rows, is_none, one_of
+from runs.models.indexes import first_rows, is_none, one_of
 from runs.presenting.listing import SORTS, find_runs, last_runs
 from runs.rights.access import visible_jobs
 from runs.values.status import FINAL, LIVE, Status

@@ -18,7 +18,7 @@ from runs.models import Run
 from runs.presenting import server_state
 from runs.presenting.runs import run_document
 from runs.presenting.server_state import DISK_FULL, INGEST_STILL, VALKEY_AWAY, ServerState, look
-from runs.recovery.control_clock import TICK_KEY
+from runs.recovery.fencing import TICK_KEY
 from runs.serving.transport import redis
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node

@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from runs.models import Run
+from runs.presenting.measured import Throughput, throughputs
 from runs.presenting.runs import run_documents
-from runs.presenting.throughput import Throughput, throughputs
 from runs.records.points import read
 from runs.values.status import Status
 from tests.cast import Cast, spec

@@ -15,7 +15,7 @@ from runs import actions
 from runs.models import CodeBundle, Job, Project, RunCode
 from runs.privacy import quota, storage
 from runs.privacy.clock import tend
-from runs.privacy.kinds import Kind
+from runs.privacy.storage import Kind
 from runs.records.files.paths import bundle_path
 from runs.values.refused import Refused
 from tests.cast import Cast, make_run, make_sweep, spec

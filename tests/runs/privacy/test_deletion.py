@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from runs.models import Run
-from runs.privacy.deletion import forget_old
+from runs.privacy.retention import forget_old
 from runs.records.files import paths as places
 from runs.records.points import read
 from runs.values.status import Status

@@ -14,7 +14,7 @@ from runs import actions
 from runs.life.reconcile.placing import schedule
 from runs.models import GoneRun, Project, RemovedData, Run, StoredData
 from runs.privacy import quota, retention, storage
-from runs.privacy.kinds import Kind
+from runs.privacy.storage import Kind
 from runs.records.files.paths import output_folder
 from runs.records.metrics.models import Checkpoint
 from runs.records.points import read

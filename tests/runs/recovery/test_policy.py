@@ -8,7 +8,7 @@ import pytest
 
 from runs.recovery.failing import signature_of
 from runs.recovery.policy import LEFT_OUT_S, Restart, Stop, decide
-from runs.values.recoveries import AttemptFailure
+from runs.values.columns import AttemptFailure
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.sections.restarts import DEFAULT_ACTIONS, NEVER_RESTARTED, ClassName, RestartRules
 

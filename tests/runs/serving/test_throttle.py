@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from runs.serving.throttle import Throttle
+from runs.serving.rates import Throttle
 
 
 def test_the_first_goes_at_once_the_second_may_be_early_and_the_third_waits() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from runs.models import Run
-from runs.values.recoveries import LeftOutNode, Recovery
+from runs.values.columns import LeftOutNode, Recovery
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.spools import Spool, store

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Segment
-from runs.records.points.axes import decoded
 from runs.records.points.charts import fetch
 from runs.records.points.charts.fetch import Part
 from runs.records.points.charts.zoom import Span
+from runs.records.points.segments import decoded
 
 SEGMENTS_AT_ONCE = 16
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from runs.records.metrics.bulk import IDS_PER_QUERY, marks, query
 from runs.records.metrics.codec import Columns, Floats, Steps, decode_axis, decode_values, joined
-from runs.records.metrics.rows import IDS_PER_QUERY, marks, query
 from runs.records.points.blocks import decode_block
 from runs.records.points.compaction.levels import Place
 from runs.records.points.compaction.pyramid import Buckets, decode

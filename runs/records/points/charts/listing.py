@@ -10,7 +10,7 @@ import numpy as np
 
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import Series
-from runs.records.metrics.snapshot import snapshot
+from runs.records.metrics.progress import snapshot
 from runs.records.points.charts.exports import stream
 from runs.records.points.charts.series import last_of, spans_of
 from runs.records.points.charts.zoom import draw

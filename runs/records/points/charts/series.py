@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from runs.records.metrics.json_numbers import numbers
 from runs.records.metrics.models import Series
-from runs.records.metrics.progress import cursors_of
-from runs.records.metrics.snapshot import snapshot
+from runs.records.metrics.progress import cursors_of, snapshot
 from runs.records.points.charts.exports import stream
 from runs.records.points.charts.fetch import MAX_STEP, MAX_TIME, MIN_STEP
 from runs.records.points.charts.zoom import Span, draw

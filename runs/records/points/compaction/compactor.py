@@ -12,8 +12,8 @@ from django.db.models import Count, Max
 
 from runs.records.logs import compaction as log_folding
 from runs.records.logs.compaction import fold_lines
+from runs.records.metrics.bulk import RunGone
 from runs.records.metrics.models import Block, Segment, Telemetry
-from runs.records.metrics.rows import RunGone
 from runs.records.points.compaction.sealing import SEAL_AS_IT_LIES, fold_blocks, seal
 from runs.records.points.segments import POINTS_PER_SEGMENT
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runs.records.metrics.bulk import delete_rows
 from runs.records.metrics.models import Level
-from runs.records.metrics.rows import delete_rows
 from runs.records.points.compaction.pyramid import LADDER, Buckets, combine, decode, encode, regrouped, top_of
 
 BUCKETS_PER_ROW = 4096

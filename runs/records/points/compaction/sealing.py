@@ -18,14 +18,13 @@ from operator import itemgetter
 from django.conf import settings
 from django.db import transaction
 
+from runs.records.metrics.bulk import IDS_PER_QUERY, RunGone, delete_rows, execute, marks
 from runs.records.metrics.codec import Columns, Floats, Steps, joined
 from runs.records.metrics.models import Axis, Block, Segment, Telemetry
-from runs.records.metrics.rows import IDS_PER_QUERY, RunGone, delete_rows, execute, marks
-from runs.records.points.axes import decoded
 from runs.records.points.blocks import decode_blocks
 from runs.records.points.compaction.levels import Place, grown
 from runs.records.points.compaction.pyramid import Buckets, base_of, bucketed
-from runs.records.points.segments import POINTS_PER_SEGMENT, Stretch, encode_segments, order_of, slices
+from runs.records.points.segments import POINTS_PER_SEGMENT, Stretch, decoded, encode_segments, order_of, slices
 
 SEAL_AS_IT_LIES = 8192  # points: a segment this long gains little from being put together with others
 POINTS_PER_STEP = 524_288

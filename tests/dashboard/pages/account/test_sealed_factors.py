@@ -13,9 +13,9 @@ from django.test import Client
 
 from dashboard.pages.account import factors
 from runs.actions import make_sign_in_link
-from runs.people.identity.factor_seeds import read_seed, seal_seed
 from runs.people.identity.provider_calls import ProviderTokens, lock_tokens, open_tokens
 from runs.people.identity.providers import Provider, SignInSettings
+from runs.people.identity.second_factor import read_seed, seal_seed
 from runs.rights.secrets import store
 from runs.rights.secrets.key_stores import KeyProblem
 from tests.cast import Cast

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from runs.actions import Process, send_local_run
-from runs.ingest.local import store_frames
+from runs.ingest.report import store_frames
 from runs.models import Run, User
 from tests.cast import Cast
 from tests.spools import Spool, some_points

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from runs.models import Attempt, Run, User
-from runs.records.metrics.facts import ReportedFact, write_facts
-from runs.values.findings import SlowRank
+from runs.records.metrics.progress import ReportedFact, write_facts
+from runs.values.columns import SlowRank
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series

@@ -12,7 +12,7 @@ from dashboard.pages.run.evidence import CAUSE_WORDS
 from runs.models import Run, User
 from runs.records.files import paths as places
 from runs.records.metrics.models import Telemetry
-from runs.values.recoveries import LeftOutNode, Recovery
+from runs.values.columns import LeftOutNode, Recovery
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series

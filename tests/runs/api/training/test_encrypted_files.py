@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from runs.models import Attempt
-from runs.privacy.kinds import Kind
-from runs.privacy.storage import of_runs
+from runs.privacy.storage import Kind, of_runs
 from runs.records.files import outputs
 from runs.records.files.encrypted import PREFIX, append_part, bytes_here, context_of
 from runs.records.files.paths import output_folder

@@ -14,7 +14,7 @@ from runs.life import reconcile
 from runs.life.reconcile.clock import tick_clock
 from runs.life.reconcile.listening import MAX_RECORDS, RECEIVED_KEY
 from runs.models import Cluster, HeldSlot, Run
-from runs.recovery.control_clock import TICK_KEY
+from runs.recovery.fencing import TICK_KEY
 from runs.serving.clock import Clock
 from runs.serving.transport import redis
 from tests.cast import make_node, make_run

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.life.watching.phases import OWN, WAITING
-from runs.life.watching.scores import Measured
+from runs.life.watching.scores import OWN, WAITING, Measured
 
 SHARES = {"data": 0.05, "forward": 0.3, "backward": 0.55, "optimizer": 0.1}
 Times = NDArray[np.float64]

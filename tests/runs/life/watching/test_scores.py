@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runs.life.watching.phases import OWN, WAITING
-from runs.life.watching.scores import Measured, scores, slow_ranks
+from runs.life.watching.scores import OWN, WAITING, Measured, scores, slow_ranks
 from tests.runs.life.watching.measures import measured, noisy, slowed
 
 OVER = 50

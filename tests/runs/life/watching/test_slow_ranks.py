@@ -9,7 +9,7 @@ from django.utils import timezone
 from runs import actions
 from runs.actions import Refused
 from runs.life.watching.clock import Watcher
-from runs.life.watching.phases import OWN, WAITING, series_of
+from runs.life.watching.scores import OWN, WAITING, series_of
 from runs.life.watching.slow_ranks import SlowRankWatch
 from runs.models import Attempt, Run
 from runs.placing.queue import request_of

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from runs.life.watching.words import over_sentence, slow_sentences
-from runs.values.findings import SlowRank
+from runs.values.columns import SlowRank
 
 
 def slow(rank: int, **changes: object) -> SlowRank:

@@ -8,8 +8,8 @@ from runs.records.logs import compaction as log_folding
 from runs.records.logs.chunks import LINES_PER_CHUNK
 from runs.records.logs.compaction import FEW, fold_lines
 from runs.records.logs.read import read_log_text
+from runs.records.metrics.bulk import RunGone
 from runs.records.metrics.models import LogChunk, LogStream, Telemetry
-from runs.records.metrics.rows import RunGone
 from runs.records.points import store
 from runs.records.points.compaction.compactor import Compactor
 

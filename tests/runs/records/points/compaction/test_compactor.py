@@ -8,11 +8,11 @@ import pytest
 from django.conf import settings
 from django.db import transaction
 
-from runs.records.deltas import changes
+from runs.records.deltas import encoded
 from runs.records.metrics import erase
+from runs.records.metrics.bulk import RunGone
 from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Axis, Block, Level, Segment, Telemetry
-from runs.records.metrics.rows import RunGone
 from runs.records.points import store
 from runs.records.points.charts.series import raw
 from runs.records.points.compaction import sealing
@@ -95,8 +95,8 @@ def test_what_is_young_stays_for_clients_that_catch_up(writer: Writer, clock: Cl
     bound = Telemetry.objects.get().compacted_cursor
     assert 0 < bound <= 30
     assert set(Block.objects.values_list("cursor", flat=True)) == set(range(bound + 1, 71))
-    assert changes.delta_since("run1", bound - 1).refetch
-    assert [column["step"] for column in changes.delta_since("run1", 69).series] == [[138, 139]] * 3
+    assert encoded.delta_since("run1", bound - 1).refetch
+    assert [column["step"] for column in encoded.delta_since("run1", 69).series] == [[138, 139]] * 3
     assert writer.steps() == list(range(140))
 
 

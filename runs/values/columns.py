@@ -1,0 +1,149 @@
+"""JSON columns of nodes, attempts and runs, by type: checks, findings, failures and restarts. Nothing of Django."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from trainyard.contract.base import WireStruct
+from trainyard.contract.causes import CauseClass
+
+
+class SlowRank(WireStruct, kw_only=True):
+    """A rank that slows the others down, as it was when it was looked at last."""
+
+    rank: int
+    node: str = ""  # name
+    node_id: str = ""
+    times: float = 1.0  # as slow as the others in ``phase``
+    phase: str = ""  # empty: in several
+    excess_s: float = 0.0  # that it takes longer, in each step
+    since_step: int = 0
+    last_step: int = 0
+    at: float = 0.0  # Unix seconds: when it was found
+    was_excluded: bool = False  # the policy has acted on it
+
+
+class MetricAlarm(WireStruct, kw_only=True):
+    """Values of a series that broke a rule: one for values in a row."""
+
+    metric: str
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    kind: Literal["nan", "spike"] = "nan"
+    first_step: int = 0
+    last_step: int = 0
+    num_values: int = 1
+    value: float | None = None  # the first; None: it is no finite number
+    word: str = ""  # of a value that is no finite number: NaN, Infinity or -Infinity
+    usual: float | None = None  # the median before it
+    at: float = 0.0  # Unix seconds, by the rank
+    action: str = "notify"
+    sentence: str = ""
+
+
+class Rewind(WireStruct, kw_only=True):
+    """A decision to go back to ``to_step`` and to leave out the batches of some steps, both ends included.
+
+    It is about the attempts up to ``fence``: their checkpoints behind ``to_step`` are not used any more, and the steps
+    are counted as the attempt with that fence did.
+    """
+
+    fence: int
+    to_step: int
+    first: int
+    last: int
+    at: float = 0.0  # Unix seconds
+    by: str = ""  # who asked for it; empty: a rule
+    rule: str = ""  # the metric of the rule
+
+
+class Rewinds(msgspec.Struct):
+    """The rewinds of a run, oldest first."""
+
+    entries: list[Rewind] = msgspec.field(default_factory=list)
+
+    def allows(self, fence: int, step: int) -> bool:
+        """Whether a checkpoint of the run is on the way that the training takes now."""
+        return not any(fence <= one.fence and step > one.to_step for one in self.entries)
+
+
+# The result of one check of a node, as it is stored, shown and served. Imports nothing of Django.
+
+
+class CheckState(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"  # nothing is placed there for which it matters
+
+
+class Check(WireStruct, kw_only=True):
+    """One check: a sentence, and the number behind it beside the limit that it was held against."""
+
+    name: str
+    state: CheckState
+    sentence: str
+    node: str  # name
+    peer: str = ""  # name of another node
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""  # of both: bytes, s, B/s
+
+
+# What is kept of failures and restarts: JSON columns of attempts and runs, by type. Imports nothing of Django.
+
+
+class LeftOutNode(WireStruct, kw_only=True):
+    """A node that a run is kept away from for a while."""
+
+    node: str  # id
+    name: str
+    why: str
+    until: float  # Unix seconds
+    is_excluded: bool = True  # False: it is taken where there is no other
+    cause: str = ""  # the class of the failure, where it was one
+
+
+class AttemptFailure(WireStruct, kw_only=True):
+    """How an attempt failed, as the policy of restarts reads it. Times are Unix seconds."""
+
+    fence: int
+    cause: CauseClass
+    at: float
+    signature: str = ""  # equal where two attempts failed in the same way; empty where that proves nothing
+    node: str = ""  # id of the node where it happened
+    node_name: str = ""
+    broke_at: float = 0.0  # when it happened, as far as anybody can know
+    step: int | None = None  # the last that it reached
+    kept_step: int | None = None  # of the newest checkpoint by then
+    memory_step: int | None = None  # of the newest state that ranks had reported to be in memory
+    left_out: list[LeftOutNode] = msgspec.field(default_factory=list)  # by rules of the log
+
+    @property
+    def newest_step(self) -> int | None:
+        """The step of the newest state that a restart can go on from."""
+        return max((one for one in (self.kept_step, self.memory_step) if one is not None), default=None)
+
+
+class Recovery(WireStruct, kw_only=True):
+    """The restarts of a run since a person started it last. ``number`` 0: there was none."""
+
+    failed_fence: int = 0  # of the attempt that failed last
+    after_fence: int = 0  # attempts up to this one were started before, and do not count
+    number: int = 0  # of the last restart, among those that count
+    total: int = 0  # all restarts, also those that do not count any more
+    max: int = 0
+    cause: CauseClass = CauseClass.UNKNOWN
+    failed_at: float = 0.0  # when it was known
+    broke_at: float = 0.0  # when it happened, as far as anybody can know; 0: as failed_at
+    due_at: float = 0.0
+    step: int | None = None  # the last before the failure
+    from_step: int | None = None  # of the checkpoint that was there to go on from; None: it starts anew
+    # What the last restart went on from: "storage", or "the memory of" nodes. "memory" until its ranks have reported.
+    source: str = ""
+    left_out: list[LeftOutNode] = msgspec.field(default_factory=list)
+    back_after_s: float | None = None  # from the failure to the first step that had not been trained before
+
+    def left_out_at(self, now: float) -> list[LeftOutNode]:
+        return [one for one in self.left_out if one.until > now]
