@@ -37,7 +37,12 @@ def _version(programs: Programs) -> Finding:
     try:
         versions = {programs.run([name, "--version"]).strip() for name in ("sbatch", "squeue", "scancel")}
     except (SystemAway, Failed) as error:
-        return Finding("programs", False, str(error), "Install Slurm's programs on the server and its slurm.conf.")
+        return Finding(
+            "programs",
+            False,
+            f"{str(error).rstrip('.')}.",
+            "Install Slurm's programs on the server and its slurm.conf.",
+        )
     return Finding("programs", True, f"{', '.join(sorted(versions))}.")
 
 
@@ -61,7 +66,9 @@ def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, in
     try:
         lines = [line.split("|") for line in programs.run(words).splitlines() if line.count("|") == 4]
     except (SystemAway, Failed) as error:
-        return Finding("partition", False, str(error), "Change the partition where the cluster is edited."), 0
+        return Finding(
+            "partition", False, f"{str(error).rstrip('.')}.", "Change the partition where the cluster is edited."
+        ), 0
     if not chosen:
         lines = [line for line in lines if line[0].endswith("*")]
     if not lines:
