@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -167,3 +168,19 @@ def scene(
     )
     document = spec(cluster="hpc", resources={"nodes": 2, "processes_per_node": 1, "accelerator": "auto"})
     return Scene(cast, cluster, engine, make_run(spec=document, cluster=cluster))
+
+
+@pytest.fixture(scope="session")
+def shared_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from tests.aws.account import running_account  # boto3 takes a second of a processor, and few tests need it
+
+    with running_account(tmp_path_factory.mktemp("aws")) as account:
+        yield account
+
+
+@pytest.fixture
+def account(shared_account: Any) -> Iterator[Any]:
+    """One whose jobs never start."""
+    shared_account.reset()
+    shared_account.faults(waits=["Pending", "Insufficient capacity for ml.m5.xlarge"])
+    yield shared_account

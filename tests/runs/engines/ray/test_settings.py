@@ -39,7 +39,6 @@ def test_addresses_of_a_machine_and_of_rays_client_are_fine(address: str) -> Non
         ("address", "ray://user:word@head:10001"),
         ("address", "ray://head:10001/x"),
         ("address", "head:99999"),
-        ("folder", ""),
         ("folder", "shared"),
         ("strategy", "NEAR"),
         ("memory", "much"),
@@ -52,7 +51,6 @@ def test_addresses_of_a_machine_and_of_rays_client_are_fine(address: str) -> Non
         ("python", "python3"),
         ("runtime_env", "pip: torch"),
         ("runtime_env", "[1]"),
-        ("port", 1),
     ],
 )
 def test_a_refused_setting_is_named_with_its_value(field: str, value: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,22 +15,6 @@ from runs.engines.sagemaker.settings import SageMakerSettings
 ORIGIN = Origin("0123456789ab", "cloud", "http://server:8000")
 REQUEST = MachineRequest("abc123", "a run", 2, 1, ["join_one", "join_two"], project="p", owner="ann")
 MakeSettings = Callable[..., SageMakerSettings]
-
-
-@pytest.fixture(scope="session")
-def shared_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from tests.aws.account import running_account  # boto3 takes a second of a processor, and few tests need it
-
-    with running_account(tmp_path_factory.mktemp("aws")) as account:
-        yield account
-
-
-@pytest.fixture
-def account(shared_account: Any) -> Iterator[Any]:
-    """One whose jobs never start."""
-    shared_account.reset()
-    shared_account.faults(waits=["Pending", "Insufficient capacity for ml.m5.xlarge"])
-    yield shared_account
 
 
 @pytest.fixture

@@ -84,12 +84,6 @@ def test_a_job_that_failed_is_listed_until_its_secret_is_gone(system: SageMakerS
     assert (system.jobs(), account.secrets()) == ([], [])
 
 
-def test_jobs_of_others_are_not_seen(system: SageMakerSystem, account: Any) -> None:
-    other = SageMakerSystem(system._settings, dataclasses.replace(ORIGIN, mark="ffffffffffff"), system._aws)
-    other.submit(REQUEST)
-    assert system.jobs() == [] and len(other.jobs()) == 1
-
-
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -31,8 +31,6 @@ WELL: dict[str, Any] = {
         ("role", "training"),
         ("image", "two words"),
         ("instance_type", "p4d.24xlarge"),
-        ("machines", 0),
-        ("slots", "many"),
         ("subnets", []),
         ("subnets", ["sg-0123456789abcdef0"]),
         ("security_groups", ["default"]),
@@ -49,7 +47,6 @@ WELL: dict[str, Any] = {
         ("access_key_id", "short"),
         ("endpoint", "file:///etc"),
         ("python", "-c"),
-        ("nonsense", 1),
     ],
 )
 def test_what_is_wrong_is_named(field: str, value: object) -> None:
