@@ -3,6 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # as ranks of tests have: beside other parts, threads that wait for each other spin
 
 
 @pytest.fixture(scope="session")
