@@ -1,19 +1,29 @@
-"""The report of an attempt on this node."""
+"""The report of an attempt on this node, and when it goes out."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import time
 from collections.abc import Sequence
 
 import structlog
 
-from trainyard.contract.desired import TraceRequest
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport, RankReport, Reason, RuleMatch
 from trainyard.contract.statuses import Phase
-from workers.attempt.folder import AttemptFolder
-from workers.attempt.json_files import write_document
+from trainyard.spooling.reader import last_sequences
+from workers.supervisor.contact import Contact
+from workers.supervisor.records.rule_watch import RuleWatch
+from workers.supervisor.records.shipper import Shipper
+from workers.supervisor.starting import Starting
+from workers.supervisor.valkey_thread import ValkeyThread
 
 log = structlog.get_logger(__name__)
+
+RESERVE_BYTES = 256 * 1024
+LEAST_FREE_BYTES = 64 * 1024
 
 
 def make_report(
@@ -54,11 +64,79 @@ def make_report(
     )
 
 
-def write_trace(folder: AttemptFolder, trace: TraceRequest, written: str | None) -> str:
-    """Write for the ranks, once, which steps are to be traced. ``written`` is the last request that was."""
-    if trace.id != written:
+class Reporting:
+    """Publishes what is so: to the node worker in the folder of the attempt, and to the server by a thread."""
+
+    def __init__(self, starting: Starting, address: str, rules: RuleWatch, contact: Contact, shipper: Shipper) -> None:
+        self._starting = starting
+        self._address = address
+        self._rules = rules
+        self._contact = contact
+        self._reason: Reason | None = None
+        self.phase = Phase.READY if starting.environment is None else Phase.PREPARING
+        with contextlib.suppress(OSError):
+            starting.folder.reserve.write_bytes(bytes(RESERVE_BYTES))
+        self.latest = self._report()
+        self._thread = ValkeyThread(contact, shipper, lambda: self.latest)
+
+    def begin(self) -> None:
+        self.publish()
+        self._thread.start()
+
+    def publish(self) -> None:
+        self.latest = self._report()
         try:
-            write_document(folder.trace_path, trace, mode=0o644)  # its ranks may be another user
-        except OSError as error:
-            log.warning("trace.unwritten", error=str(error))
-    return trace.id
+            self._starting.folder.write_report(self.latest)
+        except OSError as error:  # a full disk must not end the ranks; the server gets the report all the same
+            log.error("report.unwritten", phase=self.phase, error=str(error))
+        self._thread.send_now()
+
+    def publish_lease(self) -> None:
+        if self.is_leased != self.latest.is_leased:
+            self.publish()
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether silence must end this attempt, since the server may go on without it. Before go it looks for another
+        place at once; after go, only where the desired state allows it. Otherwise the ranks outlive an absent
+        server."""
+        return self._starting.go is None or self._contact.may_replace
+
+    @property
+    def has_met_rule(self) -> bool:
+        """Whether a rule of the log was met for the first time since the last report."""
+        return self._rules.has_news
+
+    def release_reserve(self) -> bool:
+        """Make room for the final report. Returns whether the disk is full."""
+        folder, is_full = self._starting.folder, False
+        with contextlib.suppress(OSError):
+            is_full = shutil.disk_usage(folder.path).free < LEAST_FREE_BYTES
+            folder.reserve.unlink(missing_ok=True)
+        return is_full
+
+    def finish(self, reason: Reason | None, *, limit_s: float) -> None:
+        """Publish the final report, and ship until the server has it all. Nobody may write into the spool any more."""
+        self._reason = reason
+        self.publish()
+        self._thread.finish(self.latest.producers, limit_s=limit_s)
+        if not self._starting.folder.is_ended():  # the disk was full; what was shipped may have made room
+            self.publish()
+
+    def _report(self) -> AttemptReport:
+        starting, environment = self._starting, self._starting.environment
+        return make_report(
+            starting.order,
+            at=time.time(),
+            phase=self.phase,
+            address=self._address,
+            ports=starting.ports if self.phase == Phase.READY else [],
+            supervisor_pid=os.getpid(),
+            reason=self._reason,
+            ranks=[rank.snapshot() for rank in starting.ranks],
+            producers=last_sequences(starting.folder.spool) if self.phase == Phase.ENDED else {},
+            is_leased=self.is_leased,
+            matches=self._rules.matches(),
+            image=environment.image if environment else "",
+            preparation=environment.sentence if environment and self.phase == Phase.PREPARING else "",
+        )

@@ -70,12 +70,35 @@ def all_gone(pids: list[int]) -> bool:
     return all(start_of(pid) is None for pid in pids)
 
 
+def test_what_was_killed_before_it_became_a_rank_is_reported_as_that_rank(calm_node: ControlledNode) -> None:
+    order = calm_node.order("print('never')", ranks=2)
+    calm_node.nudge(order)
+    calm_node.say(order)
+    supervisor = calm_node.wait_for(order, "ready")["supervisor_pid"]
+    waiting = [pid for pid in children_of(supervisor) if Path(f"/proc/{pid}/comm").read_text() == "ty-waiting\n"]
+    os.kill(waiting[1], signal.SIGKILL)
+    until(lambda: waiting[1] not in children_of(supervisor))
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
+    assert report["reason"]["code"] == "rank_killed"
+    assert [rank["signal"] for rank in report["ranks"] if rank["pid"] == waiting[1]] == [9]
+
+
 def test_a_killed_rank_is_reported_with_its_signal(calm_node: ControlledNode) -> None:
     order, pids = launch_family(calm_node)
     os.kill(pids[0], signal.SIGKILL)
     report = calm_node.wait_for(order, "ended")
     assert (report["reason"]["code"], report["ranks"][0]["signal"]) == ("rank_killed", 9)
     assert all_gone(pids)
+
+
+def test_a_killed_rank_is_the_reason_where_the_others_do_not_end_by_themselves(calm_node: ControlledNode) -> None:
+    order = calm_node.order(FAMILY, ranks=2)
+    calm_node.launch(order)
+    ranks = calm_node.wait_for(order, "running")["ranks"]
+    os.kill(ranks[1]["pid"], signal.SIGKILL)
+    report = calm_node.wait_for(order, "ended")
+    assert (report["reason"]["code"], report["reason"]["evidence"]["rank"]) == ("rank_killed", 1)
 
 
 def test_a_killed_supervisor_takes_everybody_with_it_and_the_node_worker_says_so(calm_node: ControlledNode) -> None:

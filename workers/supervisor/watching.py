@@ -1,0 +1,88 @@
+"""Looks at the ranks that run: how each ended, what it does, what keeps it, and whether it has met the others."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from trainyard.contract.desired import TraceRequest
+from workers.attempt.json_files import write_document
+from workers.rank_process.cold_rank import marks_files
+from workers.supervisor.hangs.watch import HangWatch
+from workers.supervisor.ranks.activity import Activity
+from workers.supervisor.ranks.port_check import is_listening
+from workers.supervisor.ranks.stopping import ExitWatch
+from workers.supervisor.starting import Starting
+from workers.supervisor.valkey_thread import EXCHANGE_EVERY_S
+
+log = structlog.get_logger(__name__)
+
+
+class Watching:
+    """Records in the ranks what it finds. It ends none but those that do not exit by themselves (``ExitWatch``)."""
+
+    def __init__(self, started: Starting) -> None:
+        order, folder = started.order, started.folder
+        assert started.go is not None
+        self.ranks = started.ranks
+        self._folder = folder
+        self._spec = order.spec
+        self._confinement = started.confinement
+        self._launch = started.launch
+        self._activity = Activity(folder)
+        self._exits = ExitWatch(folder, self._activity)
+        markers = marks_files(folder, order) if self._launch.is_cold else self._confinement.waiting.markers
+        self._hangs = HangWatch(order, folder, markers, self._activity)
+        self._groups_due_at = 0.0
+        # Of cold ranks nothing is known of a process group but whether rank 0 listens at its port.
+        has_port = self._launch.is_cold and order.world_size > 1 and self.ranks[0].rank == 0
+        self._port = started.go.master_port if has_port else 0
+        self._trace_id: str | None = None  # the last one that was written for the ranks
+
+    @property
+    def has_ended(self) -> bool:
+        return all(rank.ended_at is not None for rank in self.ranks)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a rank ended in a way that ends all."""
+        return any(rank.is_fatal(self._spec) for rank in self.ranks)
+
+    def step(self) -> bool:
+        """Look at all ranks. Returns whether that changes the report."""
+        has_news = self._update_groups()
+        self._confinement.keep()
+        has_news |= self._activity.update(self.ranks)
+        self._exits.update(self.ranks)
+        has_news |= self._hangs.update(self.ranks)
+        if self._port and not self.ranks[0].has_listened:
+            self.ranks[0].has_listened = is_listening(self._port, self._confinement.sockets)
+        return has_news
+
+    def take_exit(self, pid: int, status: int) -> bool:
+        """Take in that a child has ended. Returns whether it was a rank; others are orphans that we adopted."""
+        for rank in self.ranks:
+            if rank.pid == pid and rank.ended_at is None:
+                ending, user = self._launch.exit_of(status), self._confinement.user
+                rank.end(ending, time.time(), self._folder, is_cold=self._launch.is_cold, user=user)
+                self._confinement.record_memory(rank)
+                log.info("rank.ended", rank=rank.rank, exit_code=rank.exit_code, signal=rank.signal)
+                return True
+        return False
+
+    def pass_trace(self, trace: TraceRequest | None) -> None:
+        """Write for the ranks, once, which steps are to be traced."""
+        if trace is None or trace.id == self._trace_id:
+            return
+        self._trace_id = trace.id
+        try:
+            write_document(self._folder.trace_path, trace, mode=0o644)  # its ranks may be another user
+        except OSError as error:
+            log.warning("trace.unwritten", error=str(error))
+
+    def _update_groups(self) -> bool:
+        if time.monotonic() < self._groups_due_at:
+            return False
+        self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
+        return any(rank.update_group(self._folder) for rank in self.ranks if rank.ended_at is None)
