@@ -17,8 +17,9 @@ OTHERS = {"requests", "aiohttp", "urllib.request", "urllib3", "http.client", "ht
 ANY = re.compile(
     "|".join({"import httpx", "from httpx", *(f"(import|from) {one.partition('.')[0]}" for one in OTHERS)})
 )
-# Not to make a client: settings of one that fsspec makes, and the types of errors.
+# The terminal's socket, which goes by no proxy; settings of a client that fsspec makes; the types of errors.
 EXCUSED = {
+    "trainyard/rest/websocket.py": "websockets",
     "workers/training/data/fetching/fetch.py": "aiohttp",
     "runs/engines/kubernetes/api.py": "urllib3",
     "dashboard/pages/account/provider.py": "requests",

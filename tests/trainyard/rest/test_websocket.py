@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from trainyard.rest.websocket import NoWebSocket, WebSocket, masked
+from trainyard.rest.websocket import NoWebSocket, WebSocket
 
 
 @pytest.fixture
@@ -22,6 +23,8 @@ def port() -> Iterator[int]:
                 connection.send(iter(["one ", "two ", "three"]))
             elif message == "leave":
                 connection.close(4410)
+            elif message == "lose":
+                connection.close_socket()
             else:
                 connection.send(message)
 
@@ -50,14 +53,31 @@ def test_messages_of_any_length_go_both_ways_until_the_server_closes(port: int) 
 def test_what_is_no_websocket_is_named() -> None:
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
-    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.handle_request).start()
         with pytest.raises(NoWebSocket, match="501") as refused:
             WebSocket(f"http://127.0.0.1:{server.server_port}", "ty_x", "/ws/1/")
     assert refused.value.status == 501
 
 
-def test_masking_twice_changes_nothing() -> None:
-    for size in (0, 1, 3, 4, 5, 1_001):
-        data = bytes(range(256)) * 4
-        assert masked(masked(data[:size], b"\x01\xff\x00z"), b"\x01\xff\x00z") == data[:size]
+def test_what_speaks_no_http_is_no_websocket() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=lambda: server.accept()[0].close())
+        thread.start()
+        with pytest.raises((NoWebSocket, OSError)):
+            WebSocket(f"http://127.0.0.1:{server.getsockname()[1]}", "ty_x", "/ws/1/")
+        thread.join()
+
+
+def test_a_lost_connection_and_one_that_is_left_are_errors_of_the_system(port: int) -> None:
+    with WebSocket(f"http://127.0.0.1:{port}", "ty_x", "/ws/1/") as ours:
+        messages = ours.messages()
+        next(messages)
+        ours.send("lose")
+        with pytest.raises(OSError, match="lost"):
+            list(messages)
+    with pytest.raises(OSError):
+        ours.send("more")
