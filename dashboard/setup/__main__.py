@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import hashlib
+import json
 import os
+import platform
 import sys
 import time
 from functools import partial
 
-from . import machine, node, packages, peers, stamp
+from . import machine, node, packages, peers
 from .python import continue_on_supported_python, make_venv
-from .steps import ROOT, Beside, SetupError, last_lines, say, step, stop_children
+from .steps import ROOT, VENV, VENV_PYTHON, Beside, SetupError, last_lines, say, step, stop_children
+
+STAMP = VENV / "setup.json"  # so that set-up is over in a blink when nothing changed
+KINDS = ("run", "check", "tests")  # each holds what the ones before it hold; `bench` is `run` and the peers beside it
 
 
 def main(arguments: list[str]) -> int:
@@ -47,7 +53,7 @@ def split_at_dashes(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def parse(arguments: list[str]) -> str:
     parser = argparse.ArgumentParser(prog="python3 -m dashboard.setup", description="Make this machine ready.")
-    parser.add_argument("--for", dest="kind", choices=[*stamp.KINDS, "bench", "ray", "lock"], default="run")
+    parser.add_argument("--for", dest="kind", choices=[*KINDS, "bench", "ray", "lock"], default="run")
     return str(parser.parse_args(arguments).kind)
 
 
@@ -70,14 +76,42 @@ def set_up(kind: str) -> None:
 
 
 def set_up_kind(kind: str) -> None:
-    wanted = stamp.digest()
-    if stamp.is_done(kind, wanted):
+    wanted = digest()
+    if is_done(kind, wanted):
         return
     started_at = time.monotonic()
     say("Setting up Trainyard (once; later starts skip this)")
     install(kind)
-    stamp.write(kind, wanted)
+    write_stamp(kind, wanted)
     say(f"Set up in {time.monotonic() - started_at:.1f} s")
+
+
+def digest() -> str:
+    """Changes with everything that decides what is installed."""
+    files = [
+        *sorted(packages.LOCKS.glob("*.lock")),
+        *sorted((ROOT / "dashboard" / "setup").glob("*.py")),
+        ROOT / "pyproject.toml",
+        ROOT / "package-lock.json",
+    ]
+    parts = [sys.version, platform.machine(), str(ROOT), packages.TORCH, str(packages.has_nvidia_driver())]
+    sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    return hashlib.sha256("\n".join([*parts, *sums]).encode()).hexdigest()
+
+
+def is_done(kind: str, wanted: str) -> bool:
+    """Whether a set-up of this kind, or of one that holds it, was finished with this digest and is still there."""
+    if not VENV_PYTHON.exists() or not node.STAMP.exists():
+        return False
+    try:
+        stamp = json.loads(STAMP.read_text())
+        return bool(stamp["digest"] == wanted and KINDS.index(stamp["kind"]) >= KINDS.index(kind))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def write_stamp(kind: str, wanted: str) -> None:
+    STAMP.write_text(json.dumps({"digest": wanted, "kind": kind}) + "\n")
 
 
 def install(kind: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import structlog
 
@@ -11,12 +12,14 @@ from workers.attempt.json_files import write_document
 from workers.rank_process.cold_rank import marks_files
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
-from workers.supervisor.ranks.port_check import is_listening
 from workers.supervisor.ranks.stopping import ExitWatch
 from workers.supervisor.starting import Starting
 from workers.supervisor.valkey_thread import EXCHANGE_EVERY_S
 
 log = structlog.get_logger(__name__)
+
+TABLES = ("tcp", "tcp6")
+LISTEN = "0A"
 
 
 class Watching:
@@ -35,7 +38,8 @@ class Watching:
         markers = marks_files(folder, order) if self._launch.is_cold else self._confinement.waiting.markers
         self._hangs = HangWatch(order, folder, markers, self._activity)
         self._groups_due_at = 0.0
-        # Of cold ranks nothing is known of a process group but whether rank 0 listens at its port.
+        # Rank 0 of a torch process group listens at MASTER_PORT from its beginning to its end. A cold rank is an
+        # interpreter of the user's own and is not watched, but the kernel lists its sockets.
         has_port = self._launch.is_cold and order.world_size > 1 and self.ranks[0].rank == 0
         self._port = started.go.master_port if has_port else 0
         self._trace_id: str | None = None  # the last one that was written for the ranks
@@ -86,3 +90,20 @@ class Watching:
             return False
         self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
         return any(rank.update_group(self._folder) for rank in self.ranks if rank.ended_at is None)
+
+
+def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
+    """Return whether a TCP socket listens at ``port``, None where the kernel does not list sockets (it is no Linux).
+    ``proc``: where it lists those of the network that is meant."""
+    wanted, is_known = f"{port:04X}", False
+    for table in TABLES:
+        try:
+            lines = (proc / table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        is_known = True
+        for line in lines:
+            _, local, _, state = line.split(maxsplit=4)[:4]
+            if state == LISTEN and local.rpartition(":")[2] == wanted:
+                return True
+    return False if is_known else None

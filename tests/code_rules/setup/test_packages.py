@@ -1,10 +1,18 @@
-"""Which torch a machine gets, told by what the installer is asked for."""
+"""Which torch a machine gets, by what the installer is asked for; and pip's settings in the words of uv."""
 
 from collections.abc import Sequence
 
 import pytest
 
 from dashboard.setup import packages
+
+LISTING = """:env:.find-links='/from/environment'
+global.cert='/etc/certs.pem'
+global.extra-index-url='file:///one\\nfile:///two'
+global.find-links='/from/file'
+install.no-index='true'
+list.format='columns'
+"""
 
 
 class FakeInstaller:
@@ -50,3 +58,39 @@ def test_a_driver_that_came_later_replaces_the_cpu_build(monkeypatch: pytest.Mon
 
 def test_the_version_in_the_venv_is_read_without_importing_torch() -> None:
     assert packages.torch_version().startswith("2.13.0")
+
+
+def test_settings_are_read_by_name() -> None:
+    settings = packages.parse_settings(LISTING)
+    assert settings["cert"] == "/etc/certs.pem"
+    assert settings["no-index"] == "true"
+    assert "format" not in settings
+
+
+def test_the_environment_wins_over_files() -> None:
+    assert packages.parse_settings(LISTING)["find-links"] == "/from/environment"
+
+
+def test_every_index_and_folder_becomes_a_flag() -> None:
+    flags = packages.flags_of(packages.parse_settings(LISTING))
+    assert [flags[place + 1] for place, flag in enumerate(flags) if flag == "--index"] == ["file:///one", "file:///two"]
+    assert flags[flags.index("--find-links") + 1] == "/from/environment"
+    assert "--no-index" in flags
+
+
+def test_folders_of_wheels_can_be_left_out() -> None:
+    assert "--find-links" not in packages.flags_of({"find-links": "/opt/wheels"}, with_links=False)
+
+
+def test_no_settings_means_the_installers_own_defaults() -> None:
+    assert packages.flags_of({}) == ["--no-config", "--index-strategy", "unsafe-best-match"]
+    assert packages.environment_of({}) == {}
+
+
+def test_certificate_proxy_and_patience_become_variables() -> None:
+    settings = {"cert": "/c.pem", "proxy": "proxy:3128", "default-timeout": "180"}
+    assert packages.environment_of(settings) == {
+        "SSL_CERT_FILE": "/c.pem",
+        "ALL_PROXY": "proxy:3128",
+        "UV_HTTP_TIMEOUT": "180",
+    }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.supervisor.ranks.port_check import is_listening
+from workers.supervisor.watching import is_listening
 
 
 @pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
