@@ -50,7 +50,7 @@ ALLOWED = {
     r"^workers/attempt/temporary\.py: ": "a link in a folder of all users, which is never followed",
     r"os\.open\(os\.devnull|/proc/|\bproc / |PROC / |table\.read_text": "the kernel's",
     r"store\.py: (os\.(open|utime)\(self\._?(path|desc)|\(?folder( / 'store'\))?\.(mkdir|chmod))": OWN,
-    r"socket_path\(|self\.folder\.spool\.is_dir": OWN,
+    r"socket_path\(|self\._folder\.spool\.is_dir": OWN,
     r"(joined|joining|exit)_path\(.*\)\.(exists|stat)\(\)|hangs/watch\.py: path\.exists": LOOK,
     r"^workers/supervisor/records/log_tail\.py: .*\.glob\(": "lists a folder whose name is the node's",
     r"^workers/supervisor/container\.py: ": "an archive or folder that the node's operator named",

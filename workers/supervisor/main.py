@@ -65,10 +65,10 @@ def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
 class Events:
     """What a supervisor waits for: ends of children, signals, requests at its socket, the end of the node worker."""
 
-    def __init__(self, path: Path, lifeline: int) -> None:
-        self._path = path
+    def __init__(self, folder: AttemptFolder, lifeline: int) -> None:
+        self._folder = folder
         self._lifeline = lifeline
-        self.control = listen(path)
+        self.control = listen(socket_path(folder.path))
         self._wakeup, self._wake = socket.socketpair()
         for end in (self._wakeup, self._wake):
             end.setblocking(False)
@@ -90,7 +90,7 @@ class Events:
 
     def close(self) -> None:
         self.control.close()
-        self._path.unlink(missing_ok=True)
+        socket_path(self._folder.path).unlink(missing_ok=True)
 
 
 class Supervisor:
@@ -116,7 +116,7 @@ class Supervisor:
         self._sessions = Sessions(request.home)
         self._has_lost_init: bool | None = None  # unknown until we kill its namespaces
         self._new_lock: IO[bytes] | None = None  # of a folder that was made anew
-        self._events = Events(socket_path(folder.path), lifeline)
+        self._events = Events(folder, lifeline)
         signal.signal(signal.SIGTERM, lambda *_: self._end("interrupted"))
 
     def run(self) -> None:
