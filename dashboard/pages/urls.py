@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, compare, home, jobs
+from dashboard.pages import audit, compare, home, jobs, node
 from dashboard.pages import palette as jump
 from dashboard.pages.account import personal_data, provider, security, sign_in
 from dashboard.pages.account import views as account
@@ -16,7 +16,6 @@ from dashboard.pages.clusters import views as clusters
 from dashboard.pages.datasets import form as dataset_form
 from dashboard.pages.datasets import views as datasets
 from dashboard.pages.launch import views as launch
-from dashboard.pages.node import views as node
 from dashboard.pages.people import data as project_data
 from dashboard.pages.people import invitation, person, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people

@@ -12,9 +12,9 @@ from ninja.errors import HttpError
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.machines.node_files import keyring_for, placement_of, refusals, sender_of
 from runs.api.schemas import Body
 from runs.api.streaming import LastingRight, file_response
+from runs.api.training.uploads import keyring_for, placement_of, refusals, sender_of
 from runs.models import Run
 from runs.presenting.runs import sendings_of
 from runs.records.files import outputs, room, uploads
