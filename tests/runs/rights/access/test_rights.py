@@ -23,7 +23,7 @@ from runs.values.refused import Refused
 from tests.cast import Cast, make_user
 
 P = Permission
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.usefixtures("valkey")
 
 
