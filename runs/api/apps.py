@@ -32,8 +32,8 @@ class AppOut(Schema):
 @router.post("/runs/{run_id}/apps", response={201: AppOut}, summary="Open an app of a run")
 @operation(thing(Permission.RUNS_ENTER))
 def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[AppOut]:
-    """The address works once. What it opens lasts as long as the sign-in or token that it was asked for with. 409
-    where the rank does not run, or the server opens no apps."""
+    """Without `port`: the notebook. The address works once. What it opens lasts as long as the sign-in or token that it
+    was asked for with. 409 where the rank does not run, or the server opens no apps. Example: `{"port": 6006}`"""
     user = actor(request)
     run = get_run(request, run_id)
     secret, is_token = credential_of(request)

@@ -32,6 +32,10 @@ class Health(Schema):
 @router.get("/health", response={200: Health, 503: Health})
 @operation(PUBLIC)
 def health(request: HttpRequest, response: HttpResponse) -> Any:
+    """Without sign-in. 200 when database and Valkey answer, control ticks, ingest runs and the disk has room; else 503,
+    and `sentences` says what is wrong. `dropped_messages` counts unsealed messages in control's queue. `separate_nodes`
+    is false where the user in `REDIS_URL` may not make users: then no node is let in, or all share one
+    (`NODES_SHARE_VALKEY_USER`)."""
     state = server_state.look()
     response["Cache-Control"] = "no-store"
     document = {

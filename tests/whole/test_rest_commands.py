@@ -1,4 +1,4 @@
-"""Each command of docs/rest.md, as written there, against a running Trainyard."""
+"""Each operation of docs/rest.md, with the example that stands there, against a running Trainyard."""
 
 from __future__ import annotations
 
@@ -56,6 +56,9 @@ REFUSED = {
 }
 # These take away what other commands name.
 LATE = (
+    "POST /sweeps/{sweep_id}/stop",
+    "DELETE /projects/{project_id}/roles/{name}",
+    "DELETE /groups/{group_id}",
     "DELETE /nodes/{node_id}",
     "DELETE /clusters/{cluster_id}",
     "DELETE /datasets/{dataset_id}",
@@ -63,15 +66,42 @@ LATE = (
     "DELETE /sweeps/{sweep_id}",
     "DELETE /runs/{run_id}",
 )
+# What stands for the parts of a path: here that is something which is there, or which another command makes.
+PARTS = {"project_id": "vision", "cluster_id": "lab", "node_id": "gpu-1", "group_id": "research", "number": "0"}
+PARTS |= {"path": "model.safetensors", "local_id": "00112233445566778899aabbccddeeff", "fence": "1", "key_id": "x"}
+NAMES = {
+    "/secrets": "HF_TOKEN",
+    "/roles": "stopper",
+    "/service-accounts": "vision.ci",
+    "/members": "ada",
+    "/people": "ann",
+}
 
 
 def commands() -> dict[str, str]:
-    """Return the commands by heading, in an order that can be followed."""
+    """Return the commands that the page describes, by heading, in an order that can be followed."""
+    page = (ROOT / "docs" / "rest.md").read_text()
     found = {}
-    for part in re.split(r"^### ", (ROOT / "docs" / "rest.md").read_text(), flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^### (?=`)", page, flags=re.MULTILINE)[1:]:
         heading = part[1 : part.index("`", 1)]
-        found[heading] = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)[0]
+        method, path = heading.split(" ")
+        example = next(iter(re.findall(r"^Example: `(.*)`$", part, re.MULTILINE)), "")
+        query, _, body = example.partition(" ") if example.startswith("?") else ("", "", example)
+        sent = ""
+        if body:
+            sent = f" --json {body}" if body.endswith(".json") else f" --data-binary {body}"
+            sent = f" --json '{body}'" if body.startswith("{") else sent
+        found[heading] = f'curl -X {method} "$URL/api/v1{filled(path)}{query}" -H "$AUTH"{sent}'
     return {heading: found[heading] for heading in [*(one for one in found if one not in LATE), *LATE]}
+
+
+def filled(path: str) -> str:
+    """Return the path with something in the place of its parts; of what only a run makes, a variable."""
+    for before, name in NAMES.items():
+        path = re.sub(rf"{before}/{{(name|username)}}", f"{before}/{name}", path)
+    if re.search(r"/clusters/{cluster_id}/(checks|preflight)", path):
+        path = path.replace("{cluster_id}", "local")  # it has nodes
+    return re.sub(r"{(\w+)}", lambda part: PARTS.get(part[1], "$" + part[1].removesuffix("_id").upper()), path)
 
 
 def paused_sweep(yard: Yard, sweep: Document) -> str:
@@ -111,9 +141,9 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
         "AUTH": f"Authorization: Bearer {yard.up.token}",
         "RUN": run_id,
         "JOB": job,
-        "ID": token,
+        "TOKEN": token,
     }
-    names |= {"NODE": "x", "SEAL": "1.x", "FENCE": "1", "SHA256": "0" * 64, "MEDIA": "1", "EXPORT": "x"}
+    names |= {"SHA256": "0" * 64, "MEDIA": "1", "EXPORT": "x", "KEY": "x", "OFFSET": "0", "ATTEMPT": "x"}
     names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
     names["SWEEP"] = paused_sweep(yard, sweep)
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
@@ -126,7 +156,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
         if status != expected if expected else not 200 <= status < 300:
             wrong[heading] = status
     assert not wrong
-    yard.http.put("/projects/default/encryption", json={"encrypts": False})
+    yard.http.put("/projects/vision/encryption", json={"encrypts": False})
     for one in yard.get("/sweeps", limit=200)["items"]:
         if one["status"] not in FINAL:
             yard.post(f"/sweeps/{one['id']}/stop")
@@ -140,7 +170,7 @@ def call(command: str, names: dict[str, str], folder: Path, yard: Yard) -> int:
     """Run the command in a shell, as a reader would, and return the status that came back."""
     if "join_…" in command:
         command = command.replace("join_…", yard.post("/clusters/lab/join-tokens")["token"])
-    shown = command.replace("curl ", "curl -s -o answer -w '%{http_code}' ", 1).replace("-O -J ", "")
+    shown = command.replace("curl ", "curl -s -o answer -w '%{http_code}' ", 1)
     done = subprocess.run(
         ["bash", "-c", shown], cwd=folder, env={"PATH": "/usr/bin:/bin", **names}, capture_output=True, text=True,
         timeout=30, check=False,

@@ -95,6 +95,8 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]
 @router.post("/clusters", response={201: ClusterOut})
 @operation(site(Permission.CLUSTERS_MANAGE))
 def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
+    """`engine` and `settings` make one whose machines come with each run. Example: `{"name": "lab", "region": "eu",
+    "labels": {"rack": "7"}, "projects": ["default"]}`"""
     user = actor(request)
     cluster = actions.create_cluster(actor=user, **body.dict())
     return Answer(201, _clusters(user, [cluster])[0])
@@ -103,6 +105,7 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
 @router.get("/clusters/{cluster_id}", response=ClusterWithTime)
 @operation(machine(Permission.CLUSTERS_READ))
 def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
+    """With `time`, summed over its runs that live or ended within 30 days, at most a minute old."""
     user = actor(request)
     cluster = get_cluster(request, cluster_id)
     runs = visible_runs(user) if has_scope(user, Permission.RUNS_READ) else Run.objects.none()
@@ -113,6 +116,9 @@ def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cluster:
+    """What is not named stays; lists are replaced as a whole. `log_rules` are `{label, pattern, action}` or lines
+    `LABEL ACTION: PATTERN`; 422 names the rule, the pattern and the place in it. Example: `{"region": "us", "projects":
+    ["default"]}`"""
     user = actor(request)
     cluster = get_cluster(request, cluster_id)
     return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
@@ -121,6 +127,7 @@ def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cl
 @router.delete("/clusters/{cluster_id}", response={204: None})
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
+    """Only without nodes and past runs."""
     user = actor(request)
     actions.delete_cluster(actor=user, cluster=get_cluster(request, cluster_id))
     return Answer(204, None)
@@ -129,6 +136,8 @@ def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
 @router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
+    """A secret for `trainyard node --join`, valid for a day and no longer than the token that asks for it. With TLS it
+    ends with the fingerprint of the server's authority."""
     user = actor(request)
     token, secret = actions.new_join_token(actor=user, cluster=get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"

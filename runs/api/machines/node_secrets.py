@@ -27,6 +27,8 @@ router = Resource(tags=["nodes"])
 )
 @operation(NODE)
 def fetch(request: HttpRequest, attempt_id: str) -> HttpResponse:
+    """Of a live attempt that it has a part of, encrypted with its key. 409: the project does not have one of them any
+    more."""
     node: Node = request.auth  # type: ignore[attr-defined]
     try:
         attempt, found = give(node, attempt_id)

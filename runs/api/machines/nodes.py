@@ -49,7 +49,9 @@ class NodeOut(schema_of(answers.Node)):  # type: ignore[misc]  # the fields are 
 )
 @operation(PUBLIC)
 def join(request: HttpRequest) -> HttpResponse:
-    """Needs no user's token: the join token in the body lets one machine in."""
+    """Needs no user's token: the join token in the body lets one machine in. `attempt` is the one that a token of an
+    engine is bound to. The answer has the node's key. Example: `{"token": "join_…", "name": "gpu-1", "address":
+    "10.0.0.1", "slots": 8, "inventory": {}, "version": "0.1.0"}`"""
     body = read_body(request, JoinRequest, is_secret=True)
     node = actions.join_node(
         secret=unpinned(body.token).secret,
@@ -83,6 +85,7 @@ def join(request: HttpRequest) -> HttpResponse:
 @router.get("/nodes", response=Page[NodeOut])
 @operation(lists(Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[NodesQuery]) -> Page[answers.Node]:
+    """Example: `?cluster=lab`"""
     found = visible_nodes(actor(request)).prefetch_related("held_slots__placement__attempt")
     if query.cluster:
         found = found.filter(cluster=get_cluster(actor(request), query.cluster))
@@ -98,6 +101,7 @@ def show(request: HttpRequest, node_id: str) -> answers.Node:
 @router.patch("/nodes/{node_id}", response=NodeOut, summary="Change its slots")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> answers.Node:
+    """1 to 1,024, with GPUs at most one each. 409 where a run holds a slot beyond that. Example: `{"slots": 4}`"""
     user = actor(request)
     return _nodes([actions.set_slots(actor=user, node=get_node(request, node_id), slots=body.slots)])[0]
 
@@ -105,6 +109,7 @@ def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> answers.Node:
 @router.post("/nodes/{node_id}/drain", response=NodeOut, summary="Place nothing more on it")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def drain(request: HttpRequest, node_id: str) -> answers.Node:
+    """Elastic runs leave it at once; other running ranks continue."""
     user = actor(request)
     return _nodes([actions.drain_node(actor=user, node=get_node(request, node_id))])[0]
 
@@ -119,6 +124,7 @@ def enable(request: HttpRequest, node_id: str) -> answers.Node:
 @router.delete("/nodes/{node_id}", response={204: None}, summary="Take it off its cluster")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def remove(request: HttpRequest, node_id: str) -> Answer[None]:
+    """Its key becomes invalid, and its node worker ends with exit code 77."""
     user = actor(request)
     actions.remove_node(actor=user, node=get_node(request, node_id))
     return Answer(204, None)

@@ -34,9 +34,10 @@ class ChecksOut(schema_of(answers.Checks)):  # type: ignore[misc]  # as above
     """Checks of a cluster's nodes."""
 
 
-@router.get("/clusters/{cluster_id}/checks", response=ChecksOut, summary="What its nodes report of themselves now")
+@router.get("/clusters/{cluster_id}/checks", response=ChecksOut, summary="Checks that its nodes report now")
 @operation(machine(Permission.CLUSTERS_READ))
 def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
+    """`state` is `ok`, `warn` or `fail`."""
     cluster = get_cluster(request, cluster_id)
     now = contact_time(timezone.now())
     found = checks_together(checked_nodes(Node.objects.present().filter(cluster=cluster), now))
@@ -46,7 +47,8 @@ def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
 @router.post("/clusters/{cluster_id}/preflight", response={202: PreflightOut}, summary="Check its nodes now")
 @operation(machine(Permission.CLUSTERS_USE))
 def check(request: HttpRequest, cluster_id: str) -> Answer[answers.Preflight]:
-    """The checks are there a few seconds later: see `GET /clusters/{cluster_id}/preflights`."""
+    """For members of a project that may use it. The checks are there a few seconds later: see `GET
+    /clusters/{cluster_id}/preflights`. 409 for a cluster without nodes."""
     user = actor(request)
     made = actions.check_cluster(actor=user, cluster=get_cluster(request, cluster_id))
     return Answer(202, _preflights([made])[0])
@@ -55,6 +57,7 @@ def check(request: HttpRequest, cluster_id: str) -> Answer[answers.Preflight]:
 @router.get("/clusters/{cluster_id}/preflights", response=Page[PreflightOut], summary="Checks that were asked for")
 @operation(machine(Permission.CLUSTERS_READ))
 def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -> Page[answers.Preflight]:
+    """The newest first; `state` is the worst of its `checks`."""
     rows = get_cluster(request, cluster_id).preflights.filter(why=Preflight.Why.ASKED)
     rows = rows.select_related("cluster", "attempt", "asked_by")
     return page(rows, _preflights, sort="-created_at", cursor=query.cursor, limit=query.limit)

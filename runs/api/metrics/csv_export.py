@@ -44,6 +44,8 @@ class ManyCsvQuery(CsvQuery):
 @router.get("/runs/{run_id}/series.csv", summary="Every point as CSV")
 @operation(thing(Permission.RUNS_READ))
 def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
+    """Run, name, labels, attempt, step, time and value, exactly. A name that a spreadsheet would read as a formula
+    begins with `'`. Example: `?name=train/loss`"""
     right = LastingRight(request, lambda user: get_run(user, run_id))
     return _answer(request, [get_run(request, run_id)], right, query, run_id)
 
@@ -51,6 +53,7 @@ def series_csv(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> Str
 @router.get("/series.csv", summary="Every point of many runs as CSV")
 @operation(thing(Permission.RUNS_READ))
 def many_series_csv(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
+    """At most 100 runs. Example: `?run=$RUN&run=$OTHER&name=train/loss`"""
     right = LastingRight(request, lambda user: get_runs(user, query.run))
     return _answer(request, get_runs(actor(request), query.run), right, query, f"{len(query.run)}-runs")
 

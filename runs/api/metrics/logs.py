@@ -153,13 +153,16 @@ class Hits(Schema):
 @router.get("/runs/{run_id}/logs", response=Lines, summary="Log lines of a run")
 @operation(thing(Permission.RUNS_READ))
 def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> Any:
+    """All ranks by time. `next` as `after` reads on, also while lines arrive. Example: `?rank=0&limit=100`"""
     run = get_run(request, run_id)
     return read_logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
 
 
-@router.get("/runs/{run_id}/logs/overview", response=Overview, summary="How many lines there are, and of which kinds")
+@router.get("/runs/{run_id}/logs/overview", response=Overview, summary="Numbers of lines by kind")
 @operation(thing(Permission.RUNS_READ))
 def overview(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> Any:
+    """By rank, stream, level and attempt, with the first error, and errors and warnings in up to 200 equal stretches.
+    `labels` has how many lines of each label of a rule the nodes have counted. Example: `?rank=0&rank=1`"""
     run = get_run(request, run_id)
     return {**log_windows.overview(run.pk, query.filters), "labels": log_labels.counts_of(run, query.attempt)}
 
@@ -167,6 +170,8 @@ def overview(request: HttpRequest, run_id: str, query: Query[FiltersQuery]) -> A
 @router.get("/runs/{run_id}/logs/window", response=Window, exclude_none=True, summary="Lines by their place among all")
 @operation(thing(Permission.RUNS_READ))
 def window(request: HttpRequest, run_id: str, query: Query[WindowQuery]) -> Any:
+    """By time, attempt, rank, stream, line. A text of more than 4,000 characters is cut, and `length` has its size.
+    Example: `?start=-50&limit=50&level=error`"""
     run = get_run(request, run_id)
     found = log_windows.window(run.pk, query.start, query.limit, query.filters)
     log_labels.label_lines(run, found["items"])
@@ -176,6 +181,7 @@ def window(request: HttpRequest, run_id: str, query: Query[WindowQuery]) -> Any:
 @router.get("/runs/{run_id}/logs/locate", response=Located, summary="The place of a line, a moment or an error")
 @operation(thing(Permission.RUNS_READ))
 def locate(request: HttpRequest, run_id: str, query: Query[LocateQuery]) -> Any:
+    """404 where there is none. Example: `?error=next&from=41`"""
     run = get_run(request, run_id)
     if [bool(query.line), query.time is not None, query.error is not None].count(True) != 1:
         raise ValidationError({"line": "line, time or error: exactly one of them says what is sought"})
@@ -202,6 +208,7 @@ def _named(field: str, text: str) -> LineId:
 @router.get("/runs/{run_id}/logs/line", response=Line, summary="One line, whole")
 @operation(thing(Permission.RUNS_READ))
 def line(request: HttpRequest, run_id: str, id: str) -> Any:
+    """Its id has attempt, rank, stream and number, and never changes. Example: `?id=a1.r0.o.0`"""
     run = get_run(request, run_id)
     found = log_windows.whole_line(run.pk, _named("id", id))
     if found is None:
@@ -212,6 +219,8 @@ def line(request: HttpRequest, run_id: str, id: str) -> Any:
 @router.get("/runs/{run_id}/logs/search", response=Hits, summary="Search the log, a while at a time")
 @operation(thing(Permission.RUNS_READ))
 def search(request: HttpRequest, run_id: str, query: Query[SearchQuery]) -> Any:
+    """The oldest first, with `index`, `spans` and `labels`. It answers after `limit` hits or `budget_ms`; `next` as
+    `after` continues, `num_scanned` of `total` is the progress. Example: `?q=nan%7Cinf&regex=true`"""
     run = get_run(request, run_id)
     pattern = _pattern(run, query)
     budget_s = query.budget_ms / 1000

@@ -116,7 +116,7 @@ _file = {"content": {f"image/{kind}": {"schema": {"type": "string", "format": "b
 @router.get("/runs/{run_id}/media", response=MediaList, summary="Names of a run's media")
 @operation(thing(Permission.RUNS_READ))
 def list_media(request: HttpRequest, run_id: str) -> Any:
-    """Each name with its labels and kind."""
+    """Each name with its labels and kind, without hidden items."""
     run = get_run(request, run_id)
     return {"items": media.media_list(run.pk), "next": None}
 
@@ -124,7 +124,8 @@ def list_media(request: HttpRequest, run_id: str) -> Any:
 @router.get("/runs/{run_id}/media/steps", response=StepList, summary="Steps of one of a run's media")
 @operation(thing(Permission.RUNS_READ))
 def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
-    """By step and rank, without the data."""
+    """By step and rank, without the data. The newest attempt hides older items from its first step on; hidden ones have
+    `superseded`. Above 2,000 steps an even choice comes, with `thinned` true. Example: `?name=samples`"""
     run = get_run(request, run_id)
     cursor = cursor_of(run.pk)  # before it is read: what comes meanwhile is read again, and not missed
     items, is_thinned = media.steps_of(run.pk, query.name, labels_in(query.labels), is_all=query.attempts == "all")
@@ -134,7 +135,8 @@ def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
 @router.get("/runs/{run_id}/media/histograms", response=Histograms, summary="Histograms over steps on common edges")
 @operation(thing(Permission.RUNS_READ))
 def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery]) -> Any:
-    """Those of several ranks at a step are added."""
+    """`counts` for each of the `steps`. They are spread evenly over their bins, and those of several ranks are added.
+    Example: `?name=weights&steps=100`"""
     run = get_run(request, run_id)
     return media.histograms(run.pk, query.name, labels_in(query.labels), query.steps)
 
@@ -147,6 +149,7 @@ def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery])
 )
 @operation(thing(Permission.RUNS_READ))
 def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
+    """`histogram` (`edges`, `counts`), `text`, or `table` (`columns`, `rows`). It never changes: `ETag` gets 304."""
     row = _row(request, run_id, media_id)
     if (known := _known(request, row)) is not None:
         return known

@@ -64,6 +64,12 @@ _openapi = {
 @router.post("/runs/{run_id}/points", response=PointsOut, openapi_extra=_openapi, summary="Store points")
 @operation(thing(Permission.RUNS_REPORT))
 def store_points(request: HttpRequest, run_id: str) -> Any:
+    """For programs without a spool. Batches of a producer are numbered 1, 2, 3, …; a repeated one is stored once, one
+    that comes too early gets 409 with `expected`. A batch has at most 50,000 points and 10 MiB, a name or label 500
+    characters, a point 32 labels. One bad point refuses the batch. A run of `PUT /runs/local` is `RUNNING` while a
+    batch comes every 30 s, `LOST` else, and over once each producer has sent `"end": true`, or the PUT names its
+    `ended_at`. Example: `{"producer": "0123456789abcdef0123456789abcdef", "sequence": 1, "points": [{"name":
+    "eval/score", "step": 10, "value": 0.5}]}`"""
     run = get_run(request, run_id)
     batch = _read(request)
     points = ((point.name, point.labels, point.step, point.time, float(point.value)) for point in batch.points)

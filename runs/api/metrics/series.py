@@ -127,6 +127,7 @@ _openapi = {"responses": {200: _columns, 304: {"description": "What If-None-Matc
 @router.get("/runs/{run_id}/series", response=SeriesList, summary="Series of a run")
 @operation(thing(Permission.RUNS_READ))
 def list_series(request: HttpRequest, run_id: str) -> Any:
+    """Points that a newer attempt hides do not count."""
     run = get_run(request, run_id)
     return {"items": read.series_list(run.pk), "next": None}
 
@@ -140,6 +141,10 @@ def list_series(request: HttpRequest, run_id: str) -> Any:
 )
 @operation(thing(Permission.RUNS_READ))
 def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> HttpResponse:
+    """Columns of equal length. Times are Unix seconds; `origin` is the start of the run. After a restart the newest
+    attempt's points count; hidden ones have `superseded`. A bucket stands at the step and time of its last point; NaN
+    is counted in `num_nan` alone. The `ETag` gets 304 while no point came. At most 1,000,000 points or buckets.
+    `format=columns` is binary. Example: `?name=train/loss&x=step&points=1500`"""
     runs = get_runs(actor(request), [run_id])
     return answer(request, runs, query.question(), form=query.format)
 
@@ -147,6 +152,7 @@ def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> H
 @router.get("/series", response=ManySeriesList, summary="Series of many runs")
 @operation(thing(Permission.RUNS_READ))
 def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
+    """At most 100 runs. 404 if you may not see one of them. Example: `?run=$RUN&run=$OTHER`"""
     runs = get_runs(actor(request), query.run)
     return {"items": read.series_lists([one.pk for one in runs]), "next": None}
 
@@ -160,5 +166,7 @@ def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
 )
 @operation(thing(Permission.RUNS_READ))
 def many_series_data(request: HttpRequest, query: Query[ManyQuery]) -> HttpResponse:
+    """At most 100 runs. Each series has its `run`; `cursors` and `origins` are maps by run. Example:
+    `?run=$RUN&name=train/loss&points=1500`"""
     runs = get_runs(actor(request), query.run)
     return answer(request, runs, query.question(), form=query.format, is_many=True)

@@ -72,6 +72,7 @@ class VerdictOut(schema_of(Verdict)):  # type: ignore[misc]  # as above
 @router.get("/audit", response=Page[AuditOut], summary="Who did what, the newest first")
 @operation(auditors(Permission.AUDIT_READ))
 def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
+    """For auditors; owners see their projects. Example: `?action=runs.stop&project=vision`"""
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
     return page(rows, _entries, sort="-sequence", cursor=query.cursor, limit=query.limit)
 
@@ -79,6 +80,7 @@ def find(request: HttpRequest, query: Query[AuditQuery]) -> Page[AuditRow]:
 @router.get("/audit/export", response=None, summary="All that fits, the oldest first, as JSON lines or CSV")
 @operation(auditors(Permission.AUDIT_READ))
 def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResponse:
+    """With the hashes. Example: `?format=csv&since=2030-01-01T00:00:00Z`"""
     rows = audit_rows.filtered(audit_rows.visible_entries(actor(request)), query.filters)
     right = LastingRight(request, audit_rows.visible_entries)
     if query.format == "csv":
@@ -89,6 +91,7 @@ def export(request: HttpRequest, query: Query[ExportQuery]) -> StreamingHttpResp
 @router.get("/audit/verify", response=VerdictOut, summary="Check the chain of hashes")
 @operation(auditors_of_all(Permission.AUDIT_READ))
 def verify(request: HttpRequest) -> Verdict:
+    """For auditors. `fault` names the first row that does not fit."""
     if not audit_rows.is_auditor(actor(request)):
         raise Forbidden("Only auditors may check the whole chain.")
     found = chain.verify()

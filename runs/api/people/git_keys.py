@@ -49,6 +49,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 @router.post("/projects/{project_id}/git-keys", response={201: GitKeyOut}, summary="Add or replace a Git key")
 @operation(thing(Permission.GIT_KEYS_MANAGE))
 def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyOut]:
+    """For maintainers. One for the same place is replaced. Example: `{"kind": "token", "place": "github.com/team",
+    "user": "git", "secret": "…"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     key = actions.add_git_key(
@@ -66,6 +68,7 @@ def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyO
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
 @operation(thing(Permission.GIT_KEYS_MANAGE))
 def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
+    """Runs that were made with it stay as they are."""
     user = actor(request)
     actions.delete_git_key(actor=user, project=get_project(request, project_id), key_id=key_id)
     return Answer(204, None)

@@ -78,6 +78,7 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[GroupOut]:
 @router.post("/groups", response={201: GroupOut})
 @operation(ADMINISTRATOR)
 def create(request: HttpRequest, body: GroupIn) -> Answer[GroupOut]:
+    """For administrators. Example: `{"name": "research"}`"""
     user = actor(request)
     return Answer(201, _group(user, actions.create_group(actor=user, name=body.name)))
 
@@ -85,6 +86,7 @@ def create(request: HttpRequest, body: GroupIn) -> Answer[GroupOut]:
 @router.delete("/groups/{group_id}", response={204: None})
 @operation(GROUP)
 def delete(request: HttpRequest, group_id: str) -> Answer[None]:
+    """For administrators. Its people lose what it gave them."""
     user = actor(request)
     actions.delete_group(actor=user, group=_find(user, group_id))
     return Answer(204, None)
@@ -93,6 +95,7 @@ def delete(request: HttpRequest, group_id: str) -> Answer[None]:
 @router.put("/groups/{group_id}/members", response=GroupOut, summary="Set who is in a group")
 @operation(GROUP)
 def set_members(request: HttpRequest, group_id: str, body: GroupMembersIn) -> GroupOut:
+    """For administrators. Example: `{"members": []}`"""
     user = actor(request)
     group = _find(user, group_id)
     require_administrator(user)
@@ -106,7 +109,8 @@ def set_members(request: HttpRequest, group_id: str, body: GroupMembersIn) -> Gr
 @router.put("/groups/{group_id}/projects/{project_id}", response=GroupOut, summary="Give a group a role in a project")
 @operation(thing(Permission.MEMBERS_MANAGE))
 def give_role(request: HttpRequest, group_id: str, project_id: str, body: RoleIn) -> GroupOut:
-    """``*`` in place of the project is every project; for administrators."""
+    """Everybody in the group has it there. `*` in place of the project is every project; for administrators. Example:
+    `{"role": "viewer"}`"""
     user = actor(request)
     project = _project(user, project_id)
     custom = actions.custom_role_of(project, body.custom_role) if project and body.custom_role else None
@@ -127,7 +131,7 @@ def take_role(request: HttpRequest, group_id: str, project_id: str) -> Answer[No
 @router.put("/groups/{group_id}/clusters/{cluster_id}", response=GroupOut, summary="Let a group run on a cluster")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def let_on_cluster(request: HttpRequest, group_id: str, cluster_id: str, body: ClusterRoleIn) -> GroupOut:
-    """``*`` in place of the cluster is every cluster."""
+    """`*` in place of the cluster is every cluster. Example: `{"role": "runner"}`"""
     user = actor(request)
     cluster = _cluster(user, cluster_id)
     group = _find(user, group_id, to_give=cluster)

@@ -50,6 +50,7 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
 @router.post("/me/exports", response={202: ExportOut}, summary="Have an export made of what belongs to me")
 @operation(own(Permission.ACCOUNT_MANAGE))
 def create(request: HttpRequest) -> Answer[answers.Export]:
+    """409 within an hour of the last one."""
     return Answer(202, _exports([actions.request_export(actor=actor(request))])[0])
 
 
@@ -70,7 +71,8 @@ def download_export(request: HttpRequest, export_id: str) -> HttpResponseBase:
 @router.post("/me/erase", response=ErasedOut, summary="Erase me, for good")
 @operation(own(Permission.ACCOUNT_MANAGE))
 def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> ErasedOut:
-    """It cannot be undone, and restoring a backup does not undo it."""
+    """It cannot be undone, and restoring a backup does not undo it. 409 says what has to be done first. Example:
+    `{"confirm": "alice", "with_runs": false}`"""
     user = actor(request)
     response["Cache-Control"] = "no-store"  # nor is the answer kept: there is nobody it could be kept for
     return _erased(actions.erase_person(actor=user, user=user, confirm=body.confirm, with_runs=body.with_runs))
@@ -87,7 +89,7 @@ def create_for(request: HttpRequest, username: str) -> Answer[answers.Export]:
 @router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")
 @operation(ADMINISTRATOR)
 def erase(request: HttpRequest, username: str, body: EraseIn) -> ErasedOut:
-    """For administrators."""
+    """For administrators. Example: `{"confirm": "alice"}`"""
     user = actor(request)
     other = _other(username)
     return _erased(actions.erase_person(actor=user, user=other, confirm=body.confirm, with_runs=body.with_runs))

@@ -53,23 +53,24 @@ class QuotaIn(Body):
     quota_bytes: int | None
 
 
-@router.get("/projects/{project_id}/storage", response=StorageOut, summary="Where its data is stored, and how much")
+@router.get("/projects/{project_id}/storage", response=StorageOut, summary="Place and size of its data")
 @operation(thing(Permission.PROJECTS_READ))
 def storage(request: HttpRequest, project_id: str) -> answers.Storage:
-    """As it was measured last, at most an hour ago or so."""
+    """As it was measured last, at most an hour ago or so; with its quota, and a sentence from 80 % of it on."""
     return _storage(get_project(request, project_id))
 
 
 @router.post("/projects/{project_id}/storage", response=StorageOut, summary="Measure it now")
 @operation(thing(Permission.PRIVACY_MANAGE))
 def measure(request: HttpRequest, project_id: str) -> answers.Storage:
+    """For owners."""
     user = actor(request)
     project = get_project(request, project_id)
     actions.measure_storage(actor=user, project=project)
     return _storage(project)
 
 
-@router.get("/projects/{project_id}/retention", response=DaysOut, summary="For how long it keeps what")
+@router.get("/projects/{project_id}/retention", response=DaysOut, summary="Days that it keeps data")
 @operation(thing(Permission.PROJECTS_READ))
 def retention(request: HttpRequest, project_id: str) -> answers.Days:
     return _days(get_project(request, project_id))
@@ -78,15 +79,17 @@ def retention(request: HttpRequest, project_id: str) -> answers.Days:
 @router.put("/projects/{project_id}/retention", response=DaysOut, summary="Keep kinds of data for so long")
 @operation(thing(Permission.PRIVACY_MANAGE))
 def set_retention(request: HttpRequest, project_id: str, body: Days) -> answers.Days:
-    """Kinds that are not named stay as they are. What is older is removed within the hour."""
+    """Kinds that are not named stay as they are. What is older is removed within the hour. Example: `{"days": {"logs":
+    30, "media": null}}`"""
     user = actor(request)
     project = get_project(request, project_id)
     return _days(actions.set_retention(actor=user, project=project, days=body.days))
 
 
-@router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="What would be removed")
+@router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="Preview of removals")
 @operation(thing(Permission.PRIVACY_MANAGE))
 def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Removals:
+    """Of how many runs something would go now. Example: `{"days": {"logs": 30}}`"""
     user = actor(request)
     project = get_project(request, project_id)
     found = actions.preview_retention(actor=user, project=project, days=body.days)
@@ -98,7 +101,8 @@ def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Remova
 @router.put("/projects/{project_id}/regions", response=StorageOut, summary="Pin the project to regions")
 @operation(thing(Permission.PRIVACY_MANAGE))
 def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> answers.Storage:
-    """From now on nothing of it is launched or named elsewhere; what lies elsewhere already is marked."""
+    """From now on nothing of it is launched or named elsewhere; what lies elsewhere already is marked. An empty list is
+    anywhere. Example: `{"regions": ["eu"]}`"""
     user = actor(request)
     project = get_project(request, project_id)
     return _storage(actions.set_regions(actor=user, project=project, regions=body.regions))
@@ -111,7 +115,8 @@ def set_regions(request: HttpRequest, project_id: str, body: RegionsIn) -> answe
 )
 @operation(thing(Permission.PRIVACY_MANAGE))
 def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) -> answers.Storage:
-    """It counts for attempts that begin from now on. What is there stays as it is, and is read in either case."""
+    """It counts for attempts that begin and files that come from now on. What is there stays as it is, and is read in
+    either case. Example: `{"encrypts": true, "new_key": false}`"""
     user = actor(request)
     project = get_project(request, project_id)
     actions.set_encryption(actor=user, project=project, encrypts=body.encrypts)
@@ -123,7 +128,8 @@ def set_encryption(request: HttpRequest, project_id: str, body: EncryptionIn) ->
 @router.post("/projects/{project_id}/encryption/destroy", response=StorageOut, summary="Destroy its storage keys")
 @operation(thing(Permission.PRIVACY_MANAGE))
 def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> answers.Storage:
-    """Nobody reads again what they encrypted, wherever a copy of it is."""
+    """Nobody reads again what they encrypted, wherever a copy of it is. Refused while runs go on. Example: `{"confirm":
+    "its name"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     actions.destroy_storage_keys(actor=user, project=project, confirm=body.confirm)
@@ -133,7 +139,7 @@ def destroy_keys(request: HttpRequest, project_id: str, body: DestroyIn) -> answ
 @router.put("/projects/{project_id}/quota", response=StorageOut, summary="Let the project store so much")
 @operation(ADMINISTRATOR)
 def set_quota(request: HttpRequest, project_id: str, body: QuotaIn) -> answers.Storage:
-    """For administrators. Null: as much as there is room for."""
+    """For administrators. Null: as much as there is room for. Example: `{"quota_bytes": 50000000000}`"""
     user = actor(request)
     project = get_project(user, project_id)
     return _storage(actions.set_quota(actor=user, project=project, quota_bytes=body.quota_bytes))

@@ -80,12 +80,14 @@ def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
 @router.post("/projects", response={201: ProjectOut})
 @operation(site(Permission.PROJECTS_CREATE))
 def create(request: HttpRequest, body: ProjectIn) -> Answer[ProjectOut]:
+    """For administrators and people with the permission "Can add project". Example: `{"name": "vision"}`"""
     return Answer(201, _projects([actions.create_project(actor=actor(request), name=body.name)])[0])
 
 
 @router.get("/projects/{project_id}", response=ProjectWithTime)
 @operation(thing(Permission.PROJECTS_READ))
 def show(request: HttpRequest, project_id: str) -> ProjectWithTime:
+    """With `time`, summed over its runs that live or ended within 30 days, at most a minute old."""
     project = get_project(request, project_id)
     time = time_of_all(Run.objects.filter(project=project), timezone.now()).as_document()
     return ProjectWithTime(**_projects([project])[0].dict(), time=TimeOut(**time))
@@ -101,6 +103,7 @@ def members(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> P
 @router.put("/projects/{project_id}/members/{username}", response=MemberOut, summary="Give a member another role")
 @operation(thing(Permission.MEMBERS_MANAGE))
 def change_role(request: HttpRequest, project_id: str, username: str, body: RoleIn) -> MemberOut:
+    """You give, and take, no more than you may yourself. Example: `{"role": "maintainer"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     custom = actions.custom_role_of(project, body.custom_role) if body.custom_role else None
@@ -112,6 +115,7 @@ def change_role(request: HttpRequest, project_id: str, username: str, body: Role
 @router.delete("/projects/{project_id}/members/{username}", response={204: None})
 @operation(thing(Permission.MEMBERS_MANAGE))
 def remove_member(request: HttpRequest, project_id: str, username: str) -> Answer[None]:
+    """Everybody may leave; maintainers remove others. One owner remains."""
     user = actor(request)
     project = get_project(user, project_id)
     actions.remove_member(actor=user, project=project, user=_member(project, username))
@@ -128,6 +132,8 @@ def invitations(request: HttpRequest, project_id: str, query: Query[ListQuery]) 
 @router.post("/projects/{project_id}/invitations", response={201: NewInvitation})
 @operation(thing(Permission.MEMBERS_MANAGE))
 def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: HttpResponse) -> Answer[NewInvitation]:
+    """The `secret` is shown once: `/invitations/<secret>/` is a link for one person within a week, valid while its
+    maker may invite to that role. Example: `{"role": "member", "email": "ada@example.org"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)

@@ -46,9 +46,10 @@ class CustomRoleOut(Schema):
     created_at: str
 
 
-@router.get("/permissions", response=PermissionsOut, summary="What one may do, and which roles may")
+@router.get("/permissions", response=PermissionsOut, summary="Permissions, and the roles that have them")
 @operation(SIGNED_IN)
 def table(request: HttpRequest) -> PermissionsOut:
+    """In words; the names are those of tokens' scopes."""
     actor(request)
     return PermissionsOut(
         items=[
@@ -63,9 +64,10 @@ def table(request: HttpRequest) -> PermissionsOut:
     )
 
 
-@router.get("/projects/{project_id}/permissions", response=HeldOut, summary="What I may do in a project")
+@router.get("/projects/{project_id}/permissions", response=HeldOut, summary="My permissions in a project")
 @operation(thing(Permission.PROJECTS_READ))
 def mine(request: HttpRequest, project_id: str) -> HeldOut:
+    """By the token that asks."""
     user = actor(request)
     return HeldOut(permissions=sorted(permissions_in(user, get_project(request, project_id))))
 
@@ -73,6 +75,7 @@ def mine(request: HttpRequest, project_id: str) -> HeldOut:
 @router.get("/projects/{project_id}/roles", response=Page[CustomRoleOut], summary="The project's own roles")
 @operation(thing(Permission.MEMBERS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[CustomRoleOut]:
+    """Permissions that are added to a member's built-in role."""
     found = get_project(request, project_id).custom_roles.all()
     return page(found, _roles, sort="name", cursor=query.cursor, limit=query.limit)
 
@@ -80,7 +83,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 @router.post("/projects/{project_id}/roles", response={201: CustomRoleOut}, summary="Make a role of the project")
 @operation(thing(Permission.ROLES_MANAGE))
 def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[CustomRoleOut]:
-    """It holds no more than whoever makes it may do there."""
+    """For owners. It holds no more than whoever makes it may do there. Example: `{"name": "stopper", "permissions":
+    ["runs:stop"]}`"""
     user = actor(request)
     project = get_project(request, project_id)
     made = actions.save_custom_role(actor=user, project=project, name=body.name, permissions=body.permissions)
@@ -90,6 +94,7 @@ def create(request: HttpRequest, project_id: str, body: CustomRoleIn) -> Answer[
 @router.put("/projects/{project_id}/roles/{name}", response=CustomRoleOut, summary="Change a role of the project")
 @operation(thing(Permission.ROLES_MANAGE))
 def change(request: HttpRequest, project_id: str, name: str, body: CustomRoleIn) -> CustomRoleOut:
+    """Example: `{"name": "stopper", "permissions": ["runs:stop", "runs:annotate"]}`"""
     user = actor(request)
     project = get_project(request, project_id)
     role = actions.custom_role_of(project, name)

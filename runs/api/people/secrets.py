@@ -59,7 +59,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 @router.put("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Set a secret")
 @operation(thing(Permission.SECRETS_WRITE))
 def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Answer[None]:
-    """Runs that begin from now on get the new value; those that run keep what they have."""
+    """For maintainers. Runs that begin from now on get the new value; those that run keep what they have. Example:
+    `{"value": "hf_…"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     actions.set_secret(actor=user, project=project, name=name, value=body.value)
@@ -69,6 +70,7 @@ def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Ans
 @router.delete("/projects/{project_id}/secrets/{name}", response={204: None}, summary="Forget a secret")
 @operation(thing(Permission.SECRETS_WRITE))
 def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
+    """With all its versions. Runs that name it cannot start any more."""
     user = actor(request)
     actions.delete_secret(actor=user, project=get_project(request, project_id), name=name)
     return Answer(204, None)
@@ -77,6 +79,7 @@ def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
 @router.get("/me/secrets", response=Page[SecretOut], summary="My own: names, versions and times")
 @operation(own(Permission.SECRETS_READ))
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secret]:
+    """Runs that you launch name them as `mine:NAME`."""
     user = actor(request)
     rows = Secret.objects.filter(person=user).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
@@ -85,6 +88,7 @@ def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secr
 @router.put("/me/secrets/{name}", response={204: None}, summary="Set a secret of my own")
 @operation(own(Permission.SECRETS_WRITE))
 def put_own(request: HttpRequest, name: str, body: SecretIn) -> Answer[None]:
+    """Example: `{"value": "…"}`"""
     actions.set_secret(actor=actor(request), name=name, value=body.value)
     return Answer(204, None)
 
@@ -96,7 +100,7 @@ def delete_own(request: HttpRequest, name: str) -> Answer[None]:
     return Answer(204, None)
 
 
-@router.get("/runs/{run_id}/secrets", response=Uses, summary="Which versions its attempts got", tags=["runs"])
+@router.get("/runs/{run_id}/secrets", response=Uses, summary="Versions that its attempts got", tags=["runs"])
 @operation(thing(Permission.RUNS_READ))
 def uses(request: HttpRequest, run_id: str) -> Uses:
     run = get_run(request, run_id)

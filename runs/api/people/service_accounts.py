@@ -42,6 +42,7 @@ class AccountTokenIn(Body):
 @router.get("/projects/{project_id}/service-accounts", response=Page[AccountOut], summary="Service accounts")
 @operation(thing(Permission.TOKENS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[AccountOut]:
+    """Owners of tokens that are nobody's: they have a role in one project, and never sign in."""
     project = get_project(request, project_id)
     found = project.memberships.filter(user__service_of=project).select_related("user")
     return page(found, _accounts, sort="created_at", cursor=query.cursor, limit=query.limit)
@@ -50,6 +51,8 @@ def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page
 @router.post("/projects/{project_id}/service-accounts", response={201: AccountOut}, summary="Make a service account")
 @operation(thing(Permission.TOKENS_MANAGE))
 def create(request: HttpRequest, project_id: str, body: AccountIn) -> Answer[AccountOut]:
+    """For maintainers. Its `username` is the project's name, a dot, and `name`. Example: `{"name": "ci", "role":
+    "member"}`"""
     user = actor(request)
     project = get_project(request, project_id)
     account = actions.create_service_account(actor=user, project=project, name=body.name, role=body.role)
@@ -81,7 +84,8 @@ def tokens(request: HttpRequest, project_id: str, username: str, query: Query[Li
 def create_token(
     request: HttpRequest, project_id: str, username: str, body: AccountTokenIn, response: HttpResponse
 ) -> Answer[NewToken]:
-    """`DELETE /tokens/{id}` revokes it."""
+    """As `POST /tokens`; it works in that project alone. `DELETE /tokens/{token_id}` revokes it. Example: `{"name":
+    "nightly", "scopes": ["runs:launch", "runs:read"]}`"""
     user = actor(request)
     project = get_project(request, project_id)
     token, secret = actions.create_token(

@@ -99,6 +99,9 @@ def find(request: HttpRequest, query: Query[TokensQuery]) -> Page[TokenOut]:
 @router.post("/tokens", response={201: NewToken})
 @operation(own(Permission.ACCOUNT_MANAGE))
 def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answer[NewToken]:
+    """The `secret` (`token` is the same) is shown once. A token that makes a token gives no more than it has. A session
+    that is older than a quarter of an hour makes none that lasts longer than 366 days. Example: `{"name": "ci",
+    "scopes": ["runs:read", "runs:launch"], "projects": ["vision"], "expires_at": "2030-01-01T00:00:00Z"}`"""
     expires_at: datetime | None = body.expires_at
     token, secret = actions.create_token(
         actor=actor(request), name=body.name, scopes=body.scopes, projects=body.projects, expires_at=expires_at
@@ -110,7 +113,7 @@ def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answe
 @router.delete("/tokens", response=Revoked, summary="Revoke all tokens of a person")
 @operation(own(Permission.ACCOUNT_MANAGE))
 def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
-    """One's own, or for administrators those of the person with that user name."""
+    """One's own, this one too, or for administrators those of the person with that user name. Example: `?user=ann`"""
     return Revoked(
         revoked=actions.revoke_tokens(actor=actor(request), user=_whose(request, user)),
     )
@@ -119,6 +122,7 @@ def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")
 @operation(thing(Permission.TOKENS_MANAGE, hides=True))
 def revoke(request: HttpRequest, token_id: str) -> Answer[None]:
+    """An administrator may revoke anybody's."""
     actions.revoke_token(actor=actor(request), token_id=token_id)
     return Answer(204, None)
 

@@ -31,17 +31,19 @@ class WorkspaceOut(Schema):
     saved_at: str | None
 
 
-@router.get("/projects/{project_id}/workspace", response=WorkspaceOut, summary="How I look at a project's charts")
+@router.get("/projects/{project_id}/workspace", response=WorkspaceOut, summary="My view of a project's charts")
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, project_id: str) -> WorkspaceOut:
+    """As the page saved it. Before that `state` is `{}` and `saved_at` null. Everybody has their own."""
     user = actor(request)
     found = Workspace.objects.filter(user=user, project=get_project(request, project_id)).first()
     return _answer(found)
 
 
-@router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep how I look at a project's charts")
+@router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep my view of a project's charts")
 @operation(thing(Permission.RUNS_READ))
 def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> WorkspaceOut | HttpResponse:
+    """Viewers may, too. Example: `{"state": {"axis": "relative", "smoothing": {"kind": "ema", "amount": 0.6}}}`"""
     user = actor(request)
     project = get_project(request, project_id)
     require_account(user, Permission.ACCOUNT_MANAGE)

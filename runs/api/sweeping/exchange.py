@@ -39,7 +39,8 @@ class ImportedOut(Schema):
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def start(request: HttpRequest) -> Answer[ImportedOut]:
-    """`sweep` is as for `POST /sweeps`; its space has all parameters of the study that are to vary."""
+    """`sweep` is as for `POST /sweeps`; its space has all parameters of the study that are to vary. The trials of the
+    study are not of the budget. Example: `@import.json`"""
     body = read_body(request, Import)
     made = import_study(actor=actor(request), document=body.sweep, study=body.study)
     return Answer(201, ImportedOut(id=made.pk, name=made.name))

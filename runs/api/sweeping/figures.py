@@ -59,7 +59,7 @@ class ImportanceOut(Schema):
 @router.get(
     "/sweeps/{sweep_id}/importance",
     response={200: ImportanceOut, 202: ImportanceOut},
-    summary="How much each field of a sweep matters",
+    summary="Importance of each field of a sweep",
 )
 @operation(thing(Permission.SWEEPS_READ))
 def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:

@@ -42,10 +42,11 @@ class LineageOut(Schema):
     trials: list[BranchOut]
 
 
-@router.get("/sweeps/{sweep_id}/lineage", response=LineageOut, summary="Which trial goes on from which")
+@router.get("/sweeps/{sweep_id}/lineage", response=LineageOut, summary="Descent of trials")
 @operation(thing(Permission.SWEEPS_READ))
 def show(request: HttpRequest, sweep_id: str) -> LineageOut:
-    """Without population based training every trial stands alone."""
+    """Each trial has `parent`, `start` (the step behind which it began), `end`, `children`, and what it has another way
+    than its parent. Without population based training every trial stands alone."""
     found = lineage(get_sweep(request, sweep_id))
     return LineageOut(
         trials=[

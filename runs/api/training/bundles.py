@@ -38,7 +38,9 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 @router.post("/bundles", response={201: BundleOut}, openapi_extra=_raw, summary="Upload packed code")
 @operation(thing(Permission.RUNS_LAUNCH))
 def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
-    """The body is the archive that `trainyard.bundle.pack` makes. The same bytes again are the same bundle."""
+    """The body is a `tar.gz` of up to 50 MB, as `trainyard.bundle.pack` makes it; a script's `task.code` is then
+    `{"sha256": …}`. The same bytes again are the same bundle. 409 beyond the project's quota. Example:
+    `?project=default @code.tar.gz`"""
     user = actor(request)
     into = get_project(request, project)
     if len(request.body) > MAX_BUNDLE_BYTES:

@@ -28,7 +28,9 @@ class CheckpointOut(schema_of(answers.Checkpoint)):  # type: ignore[misc]  # the
 @router.get("/runs/{run_id}/checkpoints", response=Page[CheckpointOut])
 @operation(thing(Permission.RUNS_READ))
 def checkpoints(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[answers.Checkpoint]:
-    """The newest first."""
+    """The newest first. `stall_s` is how long training stood still. `state` is `valid`, `deleted`, `invalid` (`why`),
+    `missing` (a later attempt did not find it) or `late` (saved after a newer attempt had begun). `restored_by` names
+    the attempts of any run that resumed from it."""
     user = actor(request)
     run = get_run(request, run_id)
     found = Checkpoint.objects.filter(run_id=run.pk)

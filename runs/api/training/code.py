@@ -32,7 +32,7 @@ class CodeOut(Schema):
 @router.get("/runs/{run_id}/code", response=CodeOut, summary="The commit that a run was made of")
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> CodeOut:
-    """404 for a run whose code is not from Git."""
+    """With its branch, subject and author, and the commit of the run before. 404 where the code is not from Git."""
     code = _code_of(get_run(request, run_id))
     return CodeOut(
         url=code.url,
@@ -52,7 +52,7 @@ def show(request: HttpRequest, run_id: str) -> CodeOut:
 @router.get(
     "/runs/{run_id}/code/diff",
     response=None,
-    summary="What changed since the run before, as a patch",
+    summary="Changes since the run before, as a patch",
     openapi_extra={"responses": {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}},
 )
 @operation(thing(Permission.RUNS_READ))

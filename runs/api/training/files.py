@@ -72,6 +72,8 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 @router.get("/runs/{run_id}/files", response=FileList)
 @operation(thing(Permission.RUNS_READ))
 def find(request: HttpRequest, run_id: str) -> FileList:
+    """In its output folders; a second node's file of the same name is below `node-N/`. `left` is what waits on nodes
+    for a decision: files in a script's working folder, and files the server did not take."""
     run = get_run(request, run_id)
     return _list_of(run)
 
@@ -79,6 +81,8 @@ def find(request: HttpRequest, run_id: str) -> FileList:
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")
 @operation(thing(Permission.RUNS_DELETE))
 def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
+    """`upload` sends them (those of a working folder to `working-folder/`), `discard` deletes them. 409 where there are
+    none. Example: `{"decision": "upload"}`"""
     user = actor(request)
     run = actions.decide_leftovers(actor=user, run=get_run(request, run_id), word=body.decision)
     return _list_of(run)
@@ -124,6 +128,7 @@ def _left(run: Run) -> list[LeftOnNode]:
 @router.get("/runs/{run_id}/files/{path:path}", response=None, summary="Download a file")
 @operation(thing(Permission.RUNS_READ))
 def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
+    """Always as an attachment."""
     run = get_run(request, run_id)
     found = outputs.find(run.pk, path)
     if found is None:

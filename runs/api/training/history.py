@@ -122,6 +122,9 @@ class AlarmsOut(Schema):
 @router.get("/runs/{run_id}/attempts", response=Page[AttemptOut], by_alias=True)
 @operation(thing(Permission.RUNS_READ))
 def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[AttemptOut]:
+    """Each placement, with each node's last report on its ranks; `offered` are the checkpoints it could resume from.
+    `cause` says why one ended: null while it goes on, and after a success. `hang` is what keeps its ranks, or what they
+    were ended for."""
     found = get_run(request, run_id).attempts.prefetch_related("placements__node", "placements__held_slots")
     return page(found, _attempts, sort="number", cursor=query.cursor, limit=query.limit)
 
@@ -129,6 +132,7 @@ def attempts(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page
 @router.get("/runs/{run_id}/events", response=Page[EventOut])
 @operation(thing(Permission.RUNS_READ))
 def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[EventOut]:
+    """The history in sentences, the oldest first."""
     found = get_run(request, run_id).events.select_related("attempt", "actor")
     return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
 
@@ -136,6 +140,8 @@ def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[E
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")
 @operation(thing(Permission.RUNS_READ))
 def alarms(request: HttpRequest, run_id: str) -> AlarmsOut:
+    """Of `watch`. `first_step`, `last_step` and `num_values` are of the bad values in a row, `value` is the first of
+    them, `usual` the median before it."""
     run = get_run(request, run_id)
     return AlarmsOut(
         items=[

@@ -43,7 +43,7 @@ class JobOut(Schema):
 @router.post("/jobs", response={201: JobOut}, openapi_extra=body_of(SPEC), summary="Save a spec under its name")
 @operation(thing(Permission.JOBS_EDIT))
 def save(request: HttpRequest, document: InBody[JsonObject]) -> Answer[JobOut]:
-    """The body is a spec. Under a name that exists it becomes the next version."""
+    """The body is a spec. Under a name that exists it becomes the next version. Example: `@hello.json`"""
     return Answer(201, _jobs([actions.save_job(actor=actor(request), document=document)])[0])
 
 
@@ -67,6 +67,7 @@ def show(request: HttpRequest, job_id: str) -> JobOut:
 @router.delete("/jobs/{job_id}", response={204: None}, summary="Forget a job with all its versions")
 @operation(thing(Permission.JOBS_EDIT))
 def delete(request: HttpRequest, job_id: str) -> Answer[None]:
+    """Its runs stay."""
     user = actor(request)
     actions.delete_job(actor=user, job=get_job(request, job_id))
     return Answer(204, None)

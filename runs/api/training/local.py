@@ -71,7 +71,10 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 @router.put("/runs/local/{local_id}", response=LocalOut, summary="Make or find a run that was logged elsewhere")
 @operation(thing(Permission.RUNS_REPORT))
 def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> LocalOut:
-    """The same local id is the same run. What became of it is decided anew from what has arrived."""
+    """The same local id, 32 hex digits, is the same run. `watermarks` are the last stored frames of its processes. Its
+    status is decided anew each time: `SUCCEEDED` once every process has ended, `FAILED` for an error, `LOST` while an
+    end is missing. It has no cluster, attempts or nodes, and is not stopped, restarted or cloned. Example: `{"name":
+    "at home", "script": "train.py", "host": "desk"}`"""
     run = actions.send_local_run(
         actor=actor(request),
         local_id=local_id,
@@ -88,7 +91,8 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
 @router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")
 @operation(thing(Permission.RUNS_REPORT))
 def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
-    """The body is frames of spools, byte for byte, of a run that was logged elsewhere."""
+    """The body is frames of spools, byte for byte, of a run that was logged elsewhere; at most 4 MB. Repeats are stored
+    once, those behind a gap refused. `watermarks` say where to continue. Example: `@frames.bin`"""
     run = get_run(request, run_id)
     if not run.is_local:
         raise actions.Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")

@@ -49,10 +49,13 @@ class RunPlanOut(Schema):
     measured: dict[str, Any] | None = Field(description="by its ranks since; null where none reported anything")
 
 
-@router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="What a spec would cost")
+@router.post("/plans", response=PlansOut, openapi_extra=body_of(SPEC), summary="Cost of a spec before launch")
 @operation(thing(Permission.PROJECTS_READ))
 def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQuery]) -> PlansOut:
-    """The body is a spec. Nothing is written."""
+    """The body is a spec. Nothing is written. `estimate` has the memory of each rank and the time of a step by part,
+    each with `total` and the range `low` to `high`. `proposals` have `changes` as overrides. `rates` are assumed, or
+    measured by a run (null if you cannot see it). 422 for scripts and benchmarks. Example: `?count=3 {"name": "hello",
+    "task": {"recipe": "language-model"}}`"""
     user = actor(request)
     found = plans_of(user, document, count=query.count, now=timezone.now())
     known = found.costs.known
@@ -70,6 +73,8 @@ def make(request: HttpRequest, document: InBody[JsonObject], query: Query[PlansQ
 @router.get("/runs/{run_id}/plan", response=RunPlanOut, summary="Predicted and measured")
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, run_id: str) -> RunPlanOut:
+    """The prediction at submission and what the ranks measured, with equal fields, or null. `measured.communication`
+    includes waiting for other ranks."""
     run = get_run(request, run_id)
     measured = measured_of(run)
     return RunPlanOut(predicted=run.estimate, measured=None if measured is None else dict(measured))

@@ -96,6 +96,8 @@ class RewindIn(Body):
 @router.get("/runs/{run_id}/ranks/grid", response=GridOut, summary="Time of each rank in each step")
 @operation(thing(Permission.RUNS_READ))
 def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
+    """`microseconds` has a row for each of `ranks`. Its columns are means over `width` steps, the first from
+    `first_step`; null where there is none. Example: `?phase=forward&columns=200`"""
     run = get_run(request, run_id)
     names = [series_of(phase) for phase in MEASURES[query.phase]]
     found = read.grid(run.pk, names, (query.start, query.end), columns=query.columns)
@@ -113,9 +115,12 @@ def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
     )
 
 
-@router.get("/runs/{run_id}/ranks/scores", response=ScoresOut, summary="Which ranks slow the others down")
+@router.get("/runs/{run_id}/ranks/scores", response=ScoresOut, summary="Ranks that slow the others down")
 @operation(thing(Permission.RUNS_READ))
 def scores(request: HttpRequest, run_id: str) -> ScoresOut:
+    """Over the last steps: `relative` to the other ranks in the same steps, against the rank's own `past`, in robust
+    `deviation`s, and the share of its time that it `wait`s. `slow` has the ranks that others wait for, with a sentence.
+    """
     run = get_run(request, run_id)
     attempt = _newest_attempt(run)
     if attempt is None:
@@ -133,7 +138,9 @@ def scores(request: HttpRequest, run_id: str) -> ScoresOut:
 @router.post("/runs/{run_id}/exclude-node", response=RunOut, summary="Go on without a node")
 @operation(thing(Permission.RUNS_LAUNCH))
 def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocument:
-    """Its ranks save a checkpoint and end; the run goes on from it on other nodes."""
+    """Its ranks save a checkpoint and end; the run goes on from it on other nodes. It does not get this node for a day.
+    409 where no other node can take its place, and where the run keeps no checkpoints. Example: `{"node": "local-2"}`
+    """
     user = actor(request)
     run = get_run(request, run_id)
     return single_document(actions.exclude_node(actor=user, run=run, node=body.node))
@@ -143,7 +150,8 @@ def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocum
 @operation(thing(Permission.RUNS_LAUNCH))
 def rewind(request: HttpRequest, run_id: str, body: RewindIn) -> RunDocument:
     """Its ranks end at once. The next attempt goes on from the newest checkpoint up to step `to`, and leaves out the
-    batches of the steps `first` to `last`; so does every later one."""
+    batches of the steps `first` to `last`; so does every later one. 409 for a script, without a checkpoint that old,
+    and for steps that were not trained yet. Example: `{"to": 100, "first": 120, "last": 130}`"""
     user = actor(request)
     run = get_run(request, run_id)
     made = actions.rewind_run(actor=user, run=run, to=body.to, first=body.first, last=body.last)

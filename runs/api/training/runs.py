@@ -60,7 +60,8 @@ class Clone(Body):
 @router.post("/runs", response={201: RunOut}, openapi_extra=body_of(SPEC_OR_JOB), summary="Submit a run")
 @operation(thing(Permission.RUNS_LAUNCH))
 def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocument]:
-    """The body is a spec, or `{"job": id, "overrides": {path: value}}`."""
+    """The body is a spec, or `{"job": id, "overrides": {path: value}}`. Example: `{"name": "hello", "task": {"recipe":
+    "language-model"}}`"""
     user = actor(request)
     if "job" not in document:
         return Answer(201, _one(actions.submit_run(actor=user, document=document)))
@@ -76,6 +77,7 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
 @router.get("/runs", response=Page[RunOut])
 @operation(lists(Permission.RUNS_READ))
 def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
+    """`sort` with `-` in front is reversed. Example: `?status=RUNNING&tag=example&sort=-created_at&limit=20`"""
     user = actor(request)
     found = find_runs(
         user,
@@ -97,6 +99,7 @@ def show(request: HttpRequest, run_id: str) -> RunDocument:
 @router.patch("/runs/{run_id}", response=RunOut, summary="Change tags or notes")
 @operation(thing(Permission.RUNS_ANNOTATE))
 def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
+    """What is not named stays. Example: `{"tags": ["keep"], "notes": "the good one"}`"""
     user = actor(request)
     run = get_run(request, run_id)
     if body.tags is not None:
@@ -109,6 +112,7 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
 @router.delete("/runs/{run_id}", response={204: None})
 @operation(thing(Permission.RUNS_DELETE))
 def delete(request: HttpRequest, run_id: str) -> Answer[None]:
+    """Only an ended run. Its points, logs and files go with it; nodes delete its checkpoints within a minute."""
     user = actor(request)
     actions.delete_run(actor=user, run=get_run(request, run_id))
     return Answer(204, None)
@@ -118,16 +122,41 @@ class Verb(NamedTuple):
     action: Callable[..., Run]
     permission: Permission
     summary: str | None = None
+    words: str | None = None
 
 
 VERBS = {
-    "stop": Verb(actions.stop_run, Permission.RUNS_STOP),
-    "pause": Verb(actions.pause_run, Permission.RUNS_STOP, "Save a checkpoint and free the slots"),
-    "resume": Verb(actions.resume_run, Permission.RUNS_LAUNCH, "Queue a paused run at its old place in line"),
-    "restart": Verb(actions.restart_run, Permission.RUNS_LAUNCH),
-    "archive": Verb(actions.archive_run, Permission.RUNS_ANNOTATE),
+    "stop": Verb(
+        actions.stop_run,
+        Permission.RUNS_STOP,
+        words="Its ranks have `limits.grace` to save and end. A second request, a second or more later, kills them.",
+    ),
+    "pause": Verb(
+        actions.pause_run,
+        Permission.RUNS_STOP,
+        "Save a checkpoint and free the slots",
+        "A script gets SIGTERM. The run is `STOPPING`, then `PAUSED`, or `SUCCEEDED` if it finishes meanwhile. 409 for "
+        "a recipe that trains without checkpoints.",
+    ),
+    "resume": Verb(
+        actions.resume_run,
+        Permission.RUNS_LAUNCH,
+        "Queue a paused run at its old place in line",
+        "A new attempt continues from its newest checkpoint.",
+    ),
+    "restart": Verb(
+        actions.restart_run,
+        Permission.RUNS_LAUNCH,
+        words="Queue a failed or cancelled run again: the same run, a new attempt.",
+    ),
+    "archive": Verb(actions.archive_run, Permission.RUNS_ANNOTATE, words="Hide an ended run from the lists."),
     "unarchive": Verb(actions.unarchive_run, Permission.RUNS_ANNOTATE),
-    "give-up": Verb(actions.give_up_run, Permission.RUNS_STOP, "End a run whose nodes are out of contact"),
+    "give-up": Verb(
+        actions.give_up_run,
+        Permission.RUNS_STOP,
+        "End a run whose nodes are out of contact",
+        "A node that returns stops it.",
+    ),
 }
 
 
@@ -138,7 +167,7 @@ def _route(name: str, verb: Verb) -> None:
         return _one(verb.action(actor=actor(request), run=get_run(request, run_id)))
 
     do.__name__ = name.replace("-", "_")  # by which clients know the operation
-    router.post(f"/runs/{{run_id}}/{name}", response=RunOut, summary=verb.summary)(
+    router.post(f"/runs/{{run_id}}/{name}", response=RunOut, summary=verb.summary, description=verb.words)(
         operation(thing(verb.permission))(do)
     )
 
@@ -150,6 +179,7 @@ for name, verb in VERBS.items():
 @router.post("/runs/{run_id}/clone", response={201: RunOut})
 @operation(thing(Permission.RUNS_LAUNCH))
 def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) -> Answer[RunDocument]:
+    """Queue a new run with the same spec. The body is optional. Example: `{"overrides": {"train.steps": 500}}`"""
     user = actor(request)
     overrides = body.overrides if body else {}
     run = get_run(request, run_id)
@@ -159,6 +189,8 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
 @router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
 @operation(thing(Permission.RUNS_LAUNCH))
 def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = None) -> Answer[RunDocument]:
+    """The new run has the same spec. 422 for what cannot fit: another model, another cluster, no steps left. Example:
+    `{"overrides": {"train.steps": 500}}`"""
     user = actor(request)
     step, overrides = (body.step, body.overrides) if body else (None, {})
     run = get_run(request, run_id)
@@ -168,6 +200,8 @@ def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = Non
 @router.post("/runs/{run_id}/resize", response=RunOut, summary="Change the number of nodes of an elastic run")
 @operation(thing(Permission.RUNS_LAUNCH))
 def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocument:
+    """It saves a checkpoint, ends and goes on from there. 409 where `resources.nodes` is one number. Example:
+    `{"nodes": 2}`"""
     user = actor(request)
     run = get_run(request, run_id)
     return _one(actions.resize_run(actor=user, run=run, nodes=body.nodes))

@@ -79,14 +79,17 @@ class LaunchTrial(Body):
 @router.post("/sweeps", response={201: SweepOut}, openapi_extra=body_of(SWEEP), summary="Start a sweep")
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[answers.Sweep]:
-    """`base` is a spec, or `{"job": id}`."""
+    """`base` is a spec, or `{"job": id}`. Example: `@sweep.json`"""
     return Answer(201, _one(actions.start_sweep(actor=actor(request), document=document)))
 
 
-@router.post("/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="What a sweep would cost")
+@router.post(
+    "/sweeps/preview", response=PreviewOut, openapi_extra=body_of(SWEEP), summary="Cost of a sweep before launch"
+)
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
-    """The body is a sweep. Nothing is written."""
+    """The body is a sweep. Nothing is written. The answer has the number of trials, their cost by the planner, and
+    those that cannot run. Example: `@sweep.json`"""
     found = preview(actor(request), document)
     return {
         "trials": found.trials,
@@ -119,6 +122,8 @@ def show(request: HttpRequest, sweep_id: str) -> answers.Sweep:
 @router.patch("/sweeps/{sweep_id}", response=SweepOut, summary="Widen the space, or change the budget")
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> answers.Sweep:
+    """In mid-sweep. A sweep that has ended goes on where its budget has trials left. Example: `{"budget": {"trials":
+    3}}`"""
     user = actor(request)
     sweep = get_sweep(request, sweep_id)
     return _one(actions.change_sweep(actor=user, sweep=sweep, space=body.space, budget=body.budget))
@@ -156,6 +161,7 @@ def resume(request: HttpRequest, sweep_id: str) -> answers.Sweep:
 @router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[answers.Sweep]:
+    """Example: `{"parameters": {"train.learning_rate": 0.02}}`"""
     user = actor(request)
     sweep = get_sweep(request, sweep_id)
     actions.add_trial(actor=user, sweep=sweep, parameters=body.parameters)
@@ -165,6 +171,7 @@ def add(request: HttpRequest, sweep_id: str, body: InBody[NewTrial]) -> Answer[a
 @router.post("/sweeps/{sweep_id}/trials/{number}/promote", response=SweepOut, summary="Let a pruned trial go on")
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
+    """It goes on from its checkpoint, and is not pruned again."""
     user = actor(request)
     sweep = get_sweep(request, sweep_id)
     actions.promote_trial(actor=user, sweep=sweep, number=number)
@@ -176,6 +183,7 @@ def promote(request: HttpRequest, sweep_id: str, number: int) -> answers.Sweep:
 )
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> Answer[answers.Launched]:
+    """Example: `{"number": 0, "seeds": 2}`"""
     user = actor(request)
     sweep = get_sweep(request, sweep_id)
     runs = actions.launch_again(actor=user, sweep=sweep, number=body.number, seeds=body.seeds)

@@ -36,8 +36,9 @@ class TraceOut(Schema):
 @router.post("/runs/{run_id}/trace", response={202: TraceOut}, summary="Trace the next steps")
 @operation(thing(Permission.RUNS_LAUNCH))
 def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None) -> Answer[TraceOut]:
-    """The steps are the next for which the request reaches every rank in time. Each rank's trace is the run's file
-    `traces/step-N.rank-R.json.gz`, as soon as its last step is over."""
+    """A training recipe traces the next steps for which the request reaches every rank in time. Each rank's trace
+    becomes the run's file `traces/step-N.rank-R.json.gz`. 409 for a script, and while another trace is under way.
+    Example: `{"steps": 3, "ranks": [0]}`"""
     user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
     run = get_run(request, run_id)

@@ -38,6 +38,8 @@ _PATH = "/node/runs/{run_id}/fences/{fence}"
 )
 @operation(NODE)
 def begin(request: HttpRequest, run_id: str, fence: int) -> HttpResponse:
+    """In parts of up to 8 MiB under a key of the node's; the answer says where to continue. `same_as` makes it a link
+    to that file. 507 without room on the disk."""
     body = read_sealed_body(request, UploadRequest)
     sender = sender_of(placement_of(request, run_id, fence))
     with refusals():

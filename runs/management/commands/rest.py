@@ -1,0 +1,77 @@
+"""``trainyard manage rest``: the operations of the REST API, as docs/rest.md lists them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from runs.api import api
+from trainyard.contract.base import JsonObject
+
+METHODS = ("get", "post", "put", "patch", "delete")
+PAGING = {"cursor", "limit"}  # the page explains them once
+FOR_NODES, OF_NODES = " (nodes only)", "Nodes only"
+EXAMPLE = re.compile(r"\s*(Example: `.*`)$")
+
+
+class Command(BaseCommand):
+    help = "Print the operations of the REST API, as docs/rest.md lists them."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(documented(), ending="")
+
+
+def documented() -> str:
+    """Return the operations of the OpenAPI document in Markdown: a heading for each resource, those of nodes last."""
+    document = api.get_openapi_schema(path_prefix="/api/v1/")
+    sections: dict[str, list[str]] = defaultdict(list)
+    explained: set[tuple[str, str]] = set()  # fields by section: a name is explained where it stands first
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if method in METHODS:
+                is_of_nodes = operation["summary"].endswith(FOR_NODES)
+                section = OF_NODES if is_of_nodes else operation["tags"][0].capitalize()
+                fields = [*_query(operation), *_body(operation, document["components"]["schemas"])]
+                known = [f"`{name}`" if (section, words) in explained else words for name, words in fields]
+                explained |= {(section, words) for _, words in fields}
+                heading = f"### `{method.upper()} {path.removeprefix('/api/v1')}`"
+                sections[section].append("\n".join([heading, *_lines(operation, known)]))
+    sections[OF_NODES] = sections.pop(OF_NODES)  # the last one
+    return "\n\n".join(f"## {title}\n\n" + "\n\n".join(found) for title, found in sections.items()) + "\n"
+
+
+def _lines(operation: JsonObject, fields: list[str]) -> list[str]:
+    words = " ".join(operation.get("description", "").split())
+    about = f"{_summary(operation)} {EXAMPLE.sub('', words)}".strip()
+    return [line for line in (about, "; ".join(fields), *EXAMPLE.findall(words)) if line]
+
+
+def _summary(operation: JsonObject) -> str:
+    """Return its title as a sentence, unless that is the name of the handler alone."""
+    title, handler = str(operation["summary"]).removesuffix(FOR_NODES), str(operation["operationId"])
+    return "" if handler.endswith(title.lower().replace(" ", "_")) else f"{title}."
+
+
+def _query(operation: JsonObject) -> list[tuple[str, str]]:
+    found = [one for one in operation.get("parameters", []) if one["in"] == "query" and one["name"] not in PAGING]
+    return [_field(one["name"], {**one["schema"], **one}) for one in found]
+
+
+def _body(operation: JsonObject, schemas: JsonObject) -> list[tuple[str, str]]:
+    schema = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    for part in schema.get("anyOf", [schema]):  # a body that may be left out
+        name = str(part.get("$ref", "")).rpartition("/")[2]
+        if name and name not in {"Spec", "Sweep"}:  # of which other pages tell
+            return [_field(field, about) for field, about in schemas[name].get("properties", {}).items()]
+    return []
+
+
+def _field(name: str, about: JsonObject) -> tuple[str, str]:
+    """Return the name of the field, and its name with its values and meaning."""
+    values = about.get("enum") or about.get("items", {}).get("enum") or []
+    found = ", ".join(f"`{value}`" for value in values if value)
+    words = "; ".join(filter(None, [found, about.get("description")]))
+    return name, f"`{name}` ({words})" if words else f"`{name}`"
