@@ -35,6 +35,7 @@ REFUSED = {
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
     "DELETE /tokens": 404,  # it names a person whom nobody made
+    "POST /tokens": 403,  # the token that asks for it ends sooner
     "POST /me/erase": 403,  # a token does not show that its person is there
     "GET /me/exports/{export_id}/file": 404,
     "POST /people/{username}/exports": 404,
