@@ -172,7 +172,7 @@ def _read(archive: tarfile.TarFile) -> Iterator[Content]:
 
 
 def _leads_inside(name: str, target: str, folders: set[str]) -> bool:
-    """Whether the link leads to one of the folders by steps up and then down: so no other link is on its way."""
+    """Return whether the link leads to one of the folders by steps up and then down: so no other link is on its way."""
     parts = PurePosixPath(target).parts
     up = next((place for place, part in enumerate(parts) if part != ".."), len(parts))
     above = PurePosixPath(name).parent.parts

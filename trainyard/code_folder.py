@@ -1,4 +1,4 @@
-"""What of a folder is code: its files, and links to folders inside. Ignore files and links that lead out leave out."""
+"""Files of a folder that are code, and links to folders inside. Ignore files and links that lead out leave out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plain ``pip install trainyard`` leaves out, and the error for it: the extras of pyproject.toml."""
+"""Extras of pyproject.toml, which a plain ``pip install trainyard`` leaves out, and the error for a missing one."""
 
 from __future__ import annotations
 

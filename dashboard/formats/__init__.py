@@ -1,1 +1,1 @@
-"""How the admin writes times: Django looks here for the formats of a language."""
+"""Formats of times in the admin: Django looks here for the formats of a language."""

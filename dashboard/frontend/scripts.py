@@ -1,4 +1,4 @@
-"""Which modules a page's script consists of: named in the page, they are fetched together, not one behind the other."""
+"""Modules of a page's script: named in the page, they are fetched together, not one behind the other."""
 
 from __future__ import annotations
 

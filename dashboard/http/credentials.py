@@ -19,7 +19,7 @@ from runs.rights.access import users_of_tokens
 
 @dataclass(frozen=True)
 class Credential:
-    """What a handshake brought: the secret of a token, or the key of a session."""
+    """Credential of a handshake: the secret of a token, or the key of a session."""
 
     secret: str
     is_token: bool
@@ -64,7 +64,7 @@ def _users_of_sessions(keys: list[str]) -> dict[str, User]:
 
 
 def _is_of(session_hash: str, user: User) -> bool:
-    """Whether the session began under the password that the person has now."""
+    """Return whether the session began under the password that the person has now."""
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
     return any(constant_time_compare(session_hash, one) for one in hashes)
 

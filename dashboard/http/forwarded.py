@@ -1,5 +1,5 @@
-"""Whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed: ranks reach the server over the loopback as well as
-a proxy does, so there the kernel says whose the connection is."""
+"""Trust in ``X-Forwarded-For`` and ``X-Forwarded-Proto``: ranks reach the server over the loopback as well as a proxy
+does, so there the kernel says whose the connection is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How this server is called: the names it answers to, and the URL that people open."""
+"""Names of this server: the names it answers to, and the URL that people open."""
 
 from __future__ import annotations
 

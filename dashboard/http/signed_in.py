@@ -1,4 +1,4 @@
-"""What every request of a signed-in browser passes: its session is still there, its use is recorded, and a person who
+"""Checks of every request of a signed-in browser: its session is still there, its use is recorded, and a person who
 needs a second factor and has none gets no further than to the page that sets one up, nor one who has not agreed to the
 terms of the site further than to those."""
 
@@ -124,8 +124,8 @@ def _record(request: HttpRequest, user: User, *, method: str) -> None:
 
 @lru_cache(maxsize=4096)
 def takes_session(view: Callable[..., Any], method: str) -> bool:
-    """Whether the view looks at a session at all. What nobody signs in for, and what nodes call, answers without one,
-    and so without a database."""
+    """Return whether the view looks at a session at all. What nobody signs in for, and what nodes call, answers without
+    one, and so without a database."""
     path_view = getclosurevars(view).nonlocals.get("self") if isfunction(view) else None
     if not isinstance(path_view, PathView):
         return True

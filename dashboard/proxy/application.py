@@ -219,7 +219,7 @@ class _Connection:
 
 
 class _Beginning:
-    """Whether the answer to a request has begun: then it can only break off."""
+    """State of an answer that may have begun: then it can only break off."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Which headers pass between a browser and an app of a run, in both directions. Plain functions on lists of headers.
+"""Headers that pass between a browser and an app of a run, in both directions. Plain functions on lists of headers.
 
 The app is a program of users. It learns nothing that opens anything of ours, and it can set nothing that reaches beyond
 its own origin.

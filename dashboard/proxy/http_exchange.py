@@ -119,7 +119,7 @@ class Exchange:
 
 
 class _Body:
-    """What the browser sends after the head."""
+    """Body that the browser sends after the head."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

@@ -35,7 +35,7 @@ FLOOD, TOO_SLOW = 4408, 4409
 
 
 class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no types
-    """What both sockets do. Below are ``feed`` and ``since``."""
+    """Base of both sockets. Below are ``feed`` and ``since``."""
 
     rule: Rule
     channel_layer_alias = "none"  # one feed listens for all sockets of a run

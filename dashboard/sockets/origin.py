@@ -1,4 +1,5 @@
-"""Which pages may open a WebSocket. A browser sends our cookies with every handshake, whoever's page asks for it."""
+"""Check of the pages that open a WebSocket. A browser sends our cookies with every handshake, whoever's page asks for
+it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from django.http.request import split_domain_port, validate_host
 
 
 def is_same_origin(origin: str, host: str) -> bool:
-    """Whether the page at ``origin`` was served under the Host that the handshake is for, and the Host is ours.
+    """Return whether the page at ``origin`` was served under the Host that the handshake is for, and the Host is ours.
 
     The port counts: what another program serves on this machine is another site.
     """

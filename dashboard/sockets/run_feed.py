@@ -1,4 +1,4 @@
-"""What happens to one run: points, log lines, pings with its cursor, and hints that it changed.
+"""Feed of one run: points, log lines, pings with its cursor, and hints that it changed.
 
 No gap remains and nothing is sent twice. Messages of the channel layer are hints: one that continues the feed's cursor
 is forwarded as it is; after any other the feed reads the store. Each member has its own cursor; where a message does

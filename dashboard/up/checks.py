@@ -1,4 +1,4 @@
-"""What must be true of this machine before anything starts. Each refusal is one sentence for the terminal."""
+"""Checks of this machine before anything starts. Each refusal is one sentence for the terminal."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ STEADY_S = 10.0  # a child that lived as long starts again after the first pause
 
 @dataclass(frozen=True)
 class Program:
-    """What to run. A child whose ``death_signal`` is 0 tidies up by itself when its lifeline ends.
+    """A program to run. A child whose ``death_signal`` is 0 tidies up by itself when its lifeline ends.
 
     ``environment`` goes over our own; None takes a variable away.
     """

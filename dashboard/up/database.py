@@ -1,4 +1,4 @@
-"""What `up` does in the database: reach it, bring its tables up to date, and make the first person, project, cluster.
+"""Work of `up` in the database: reach it, bring its tables up to date, and make the first person, project, cluster.
 
 All of it is blocking; `up` calls it from one thread beside its loop.
 """
@@ -88,7 +88,7 @@ def open_database(*, is_restored: bool = False) -> int:
 
 
 def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
-    """Whether some of the migrations that one stands for were applied, and others never were: they are no more."""
+    """Return whether some of the migrations that one stands for were applied, and others never were: they are no more."""
     from django.db.migrations.loader import MigrationLoader
     from django.db.migrations.recorder import MigrationRecorder
 

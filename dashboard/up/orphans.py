@@ -1,4 +1,5 @@
-"""What our children leave behind when they die: it becomes ours, so that it can be reaped and, in the end, ended."""
+"""Processes that our children leave behind when they die: they become ours, so that they can be reaped and, in the end,
+ended."""
 
 from __future__ import annotations
 

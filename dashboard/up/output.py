@@ -1,4 +1,4 @@
-"""What `up` and its children say: sentences about them go to the terminal, what they log to a file each."""
+"""Output of `up` and its children: sentences about them go to the terminal, what they log to a file each."""
 
 from __future__ import annotations
 

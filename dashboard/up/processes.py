@@ -255,7 +255,7 @@ def _collect_static() -> bool:
 
 
 def _is_healthy(listener: socket.socket, is_tls: bool) -> bool:
-    """Whether the web process answers a request; the socket itself is always open, since it is ours."""
+    """Return whether the web process answers a request; the socket itself is always open, since it is ours."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     try:

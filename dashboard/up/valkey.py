@@ -99,7 +99,7 @@ def _users_file(folder: Path, version: str, password: str) -> Path:
 
 
 def answers(unix_socket: Path, password: str = "") -> bool:
-    """Whether a server on ``unix_socket`` answers PING; one that is still loading its file does not."""
+    """Return whether a server on ``unix_socket`` answers PING; one that is still loading its file does not."""
     words = f"AUTH default {password}\r\nPING\r\n" if password else "PING\r\n"
     try:
         with socket.socket(socket.AF_UNIX) as connection:

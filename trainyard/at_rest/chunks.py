@@ -39,7 +39,7 @@ class CannotDecrypt(Exception):
 
 
 def is_encrypted(start: bytes) -> bool:
-    """Whether a file that begins so is encrypted."""
+    """Return whether a file that begins so is encrypted."""
     return start[: len(MAGIC)] == MAGIC
 
 

@@ -100,7 +100,7 @@ def _arrived(client: Client, run: str, screen: Screen) -> answers.FileList:
 
 
 def _is_over(client: Client, run: str) -> bool:
-    """Whether the run has ended: the files of one that goes on come as they do."""
+    """Return whether the run has ended: the files of one that goes on come as they do."""
     return client.run(run)["status"] in FINAL
 
 
@@ -111,7 +111,7 @@ def _chosen(listed: list[answers.File], words: list[str]) -> Iterator[answers.Fi
 
 
 def _fits(path: str, word: str) -> bool:
-    """Whether a word names the file, a folder above it, or is a pattern such as ``*.pt`` that it fits."""
+    """Return whether a word names the file, a folder above it, or is a pattern such as ``*.pt`` that it fits."""
     return path == word or path.startswith(f"{word.rstrip('/')}/") or fnmatchcase(path, word)
 
 

@@ -1,4 +1,4 @@
-"""What the commands print: colour and tables on a terminal, plain columns in a pipe.
+"""Output of the commands: colour and tables on a terminal, plain columns in a pipe.
 
 Names, logs and sentences come from others: control characters never reach the terminal.
 """

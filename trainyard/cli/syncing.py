@@ -59,7 +59,7 @@ class Sender:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a run that was sent has no end yet."""
+        """Return whether a run that was sent has no end yet."""
         return any(one.run["status"] in LIVE for one in self._sent.values())
 
     def send(self, found: Iterable[sync.LocalRun]) -> None:

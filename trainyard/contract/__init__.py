@@ -1,4 +1,5 @@
-"""What the product and its nodes exchange: every document as a typed struct, its seal, and the names of its keys.
+"""Documents that the product and its nodes exchange: every document as a typed struct, its seal, and the names of its
+keys.
 
 One document goes down from control to a node, and two come up. Each is JSON in a seal: an HMAC with the node's key,
 bound to a scope. They state what is, so a lost one costs a second and a repeated one nothing.

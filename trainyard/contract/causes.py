@@ -1,4 +1,4 @@
-"""Why an attempt ended: one class, one sentence and the evidence. What other ranks only felt stands beneath it."""
+"""Cause of an attempt's end: one class, one sentence and the evidence. Consequences for other ranks stand beneath it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainyard.contract.reports import Stack
 
 
 class CauseClass(StrEnum):
-    """What ended an attempt. A policy of restarts names its actions by these words."""
+    """Classes of causes that end an attempt. A policy of restarts names its actions by these words."""
 
     USER_ERROR = "user-error"  # an exception of the user's code, or its own exit code
     DATA_PROBLEM = "data-problem"  # the data cannot be used as the spec describes it
@@ -39,7 +39,7 @@ class CauseClass(StrEnum):
 
 
 class Consequence(WireStruct):
-    """What followed from the cause elsewhere."""
+    """A consequence of the cause on another rank."""
 
     sentence: str
     node: str = ""
@@ -69,7 +69,7 @@ class HangKind(StrEnum):
 
 
 class RankStack(WireStruct):
-    """Where a rank stood."""
+    """Stack of a rank."""
 
     rank: int
     node: str

@@ -11,7 +11,7 @@ from trainyard.contract.statuses import WantedPhase
 
 
 class TraceRequest(WireStruct):
-    """Which steps of an attempt are to be traced."""
+    """Steps of an attempt that are to be traced."""
 
     id: str
     first: int  # step
@@ -46,7 +46,7 @@ class ProbeRequest(WireStruct):
 
 
 class DesiredAttempt(WireStruct, kw_only=True):
-    """What is wanted of a node's part of one attempt."""
+    """Wanted state of a node's part of one attempt."""
 
     run: str
     fence: int
@@ -75,7 +75,7 @@ class StandbyRun(WireStruct):
 
 
 class Desired(WireStruct):
-    """What control wants of a node. An absent attempt, or an old document, means *unknown*, never *stop*."""
+    """Wanted state of a node. An absent attempt, or an old document, means *unknown*, never *stop*."""
 
     at: float  # Unix seconds, by the server's clock
     node: str = ""  # id

@@ -1,5 +1,5 @@
-"""What is found out about a run, as JSON: what its ranks measured and report by name, what the planner estimated, and
-where its time went.
+"""Facts about a run, as JSON: what its ranks measured and report by name, what the planner estimated, and how its time
+was spent.
 
 A script may report anything under these names, and a document of an older version lacks fields: who reads leaves out
 what does not fit.
@@ -18,7 +18,7 @@ COORDINATES = "coordinates"
 
 
 class MeasuredFacts(WireStruct, kw_only=True):
-    """What a rank measured of its steps: means over the last ``num_steps``, behind ``step``."""
+    """Measurements of a rank's steps: means over the last ``num_steps``, behind ``step``."""
 
     step: int = 0
     num_steps: int = 0
@@ -33,7 +33,7 @@ class MeasuredFacts(WireStruct, kw_only=True):
 
 
 class TraceFacts(WireStruct, kw_only=True, omit_defaults=True):
-    """What became of a trace on a rank: its file in the run's output, or why there is none."""
+    """Outcome of a trace on a rank: its file in the run's output, or why there is none."""
 
     id: str = ""
     first: int = 0
@@ -61,7 +61,7 @@ class TransferPoint(NamedTuple):
 
 
 class CommunicationFacts(WireStruct, kw_only=True):
-    """What a communication benchmark found. Of many links some are listed, the slowest first."""
+    """Results of a communication benchmark. Of many links some are listed, the slowest first."""
 
     world_size: int = 0
     nodes: list[str] = []
@@ -138,7 +138,7 @@ class ProposalDocument(TypedDict):
 
 
 class TimeDocument(TypedDict):
-    """Where the time of a run, or of many, went, in seconds; the parts add up to ``total_s``."""
+    """Time of a run, or of many, by use, in seconds; the parts add up to ``total_s``."""
 
     queued_s: float
     starting_s: Annotated[float, Meta(description="from the placing to the first step")]

@@ -41,7 +41,7 @@ Picture = TypedDict(
 
 
 class DatasetFacts(TypedDict, total=False):
-    """What a node found in a dataset, for people; which fields there are depends on the kind."""
+    """Content of a dataset as a node found it, for people; which fields there are depends on the kind."""
 
     kind: Literal["text", "table", "images"]
     num_rows: Number | None
@@ -65,8 +65,8 @@ class DatasetFacts(TypedDict, total=False):
 
 
 class Question(WireStruct):
-    """What a node is to look at. It travels locked: the address of data is in it. Control repeats it until the node's
-    status lists it."""
+    """Data that a node is to inspect. The document travels locked: it has the data's address. Control repeats it until
+    the node's status lists it."""
 
     dataset: str  # id
     question: str  # id, another one each time
@@ -82,7 +82,7 @@ class Inspect(Locked):
 
 
 class Answer(WireStruct, omit_defaults=True):
-    """What the node found, or the sentence of why it found nothing."""
+    """Facts that the node found, or the sentence of why it found none."""
 
     question: Id
     facts: DatasetFacts | None = None  # MAX_FACTS_BYTES of JSON at most

@@ -1,4 +1,4 @@
-"""What a node's machine is made of, how it feels, and what it finds when it checks itself."""
+"""A node's machine: its inventory, its health, and its checks of itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_PEERS = 32  # other nodes to which one node tries connections
 
 
 class SandboxLevel(IntEnum):
-    """How far a node keeps the ranks of a project from itself, from the server and from other runs."""
+    """Levels at which a node keeps the ranks of a project from itself, from the server and from other runs."""
 
     NONE = 0
     USER = 1  # a Unix user for each project, or a view of the disk of its own
@@ -37,7 +37,7 @@ def sandbox_level(text: str, field: str) -> SandboxLevel:
 
 
 class NodeSandbox(WireStruct, kw_only=True):
-    """What the node found out about sandboxes as it started, and what its ranks may take. A number of 0 is no limit."""
+    """Sandboxes that the node can make, found as it started, and limits of its ranks. A number of 0 is no limit."""
 
     level: Whole = 0  # a SandboxLevel; a newer node may have others
     setting: Name = "auto"
@@ -66,7 +66,7 @@ class Cpu(WireStruct):
 
 
 class Inventory(WireStruct):
-    """What the machine is made of. None where the node does not know."""
+    """Parts of the machine. None where the node does not know."""
 
     hostname: Name | None = None
     platform: Name | None = None
@@ -98,7 +98,7 @@ class GpuHealth(WireStruct):
 
 
 class Health(WireStruct):
-    """How the machine is now. Rates and percentages are about the time since the sample before."""
+    """Health of the machine now. Rates and percentages are about the time since the sample before."""
 
     cpu_percent: float | None = None
     load: float | None = None  # of one minute
@@ -127,7 +127,7 @@ class FolderState(WireStruct, kw_only=True):
 
 
 class GpuFaults(WireStruct, kw_only=True):
-    """What a GPU reports of itself beside its load. None where NVML does not know."""
+    """Faults that a GPU reports. None where NVML does not know."""
 
     index: Whole
     ecc_errors: Whole | None = None  # uncorrected, since the driver was loaded
@@ -144,7 +144,7 @@ class PeerResult(WireStruct, kw_only=True):
 
 
 class CollectiveResult(WireStruct, kw_only=True):
-    """What a short collective over nodes took here. ``problem``: why it failed, as the end of a sentence."""
+    """Result of a short collective over nodes on this node. ``problem``: why it failed, as the end of a sentence."""
 
     problem: Sentence = ""
     latency_s: float | None = None  # of an all-reduce of one number
@@ -153,7 +153,7 @@ class CollectiveResult(WireStruct, kw_only=True):
 
 
 class SelfCheck(WireStruct, kw_only=True):
-    """What a node finds when it looks at itself and at the nodes around it."""
+    """Findings of a node about itself and the nodes around it."""
 
     at: Seconds
     home: FolderState | None = None  # attempts, their spools and output, and what is cached

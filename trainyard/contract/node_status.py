@@ -62,7 +62,7 @@ class MemoryStatus(WireStruct):
 
 
 class NodeStatus(WireStruct, kw_only=True):
-    """What a node worker sends every second."""
+    """Document that a node worker sends every second."""
 
     at: Seconds
     node: Id

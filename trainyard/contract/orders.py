@@ -1,4 +1,4 @@
-"""What control has a node do with an attempt: prepare it, then begin.
+"""Orders of control to a node about an attempt: prepare it, then begin.
 
 Both travel in ``Desired``, and for speed in the ``Nudge`` that announces it.
 """
@@ -32,9 +32,9 @@ class LogRule(WireStruct):
 
 
 class Order(WireStruct, kw_only=True):
-    """What a node must know to prepare its part of an attempt. It travels locked: a run's environment is in it.
+    """Instructions by which a node prepares its part of an attempt. They travel locked: a run's environment is in it.
 
-    The node keeps it in the attempt's folder. Of an attempt that never started there, only the first four fields count.
+    The node keeps them in the attempt's folder. Of an attempt that never started there, only the first four fields count.
     """
 
     attempt: str
@@ -79,7 +79,7 @@ class MemoryNode(WireStruct):
 
 
 class MemoryOrder(WireStruct, kw_only=True):
-    """What an attempt may do with states in the memory of its nodes."""
+    """Use that an attempt may make of states in the memory of its nodes."""
 
     # States of attempts above this fence may be gone on from; None: none, as behind a pause.
     restore_above: int | None = None

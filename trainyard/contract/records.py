@@ -93,7 +93,7 @@ class Points(Record, tag="points"):
 
 
 class Logs(Record, tag="logs"):
-    """What a rank printed."""
+    """Lines that a rank printed."""
 
     rank: Rank
     stream: Stream
@@ -108,13 +108,13 @@ class LossCounts(WireStruct, omit_defaults=True):
 
 
 class Lost(Record, tag="lost"):
-    """What the producer could not keep since its last such record."""
+    """Losses of the producer since its last such record."""
 
     counts: LossCounts
 
 
 class Checkpoint(Record, tag="checkpoint", kw_only=True, omit_defaults=True):
-    """What became of a checkpoint. None: not known."""
+    """State of a checkpoint. None: not known."""
 
     state: CheckpointState  # "anew": none could be restored; "off": none can be kept
     step: Whole62 | None = None  # with `fence`: which it is
@@ -138,7 +138,7 @@ class Checkpoint(Record, tag="checkpoint", kw_only=True, omit_defaults=True):
 
 
 class Facts(Record, tag="facts", kw_only=True):
-    """What a rank found out about its run. A later one of the same attempt, name and rank takes its place."""
+    """Facts that a rank found out about its run. A later one of the same attempt, name and rank takes its place."""
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,40}\Z")]
     data: JsonObject  # at most 60 KiB of JSON
@@ -146,7 +146,7 @@ class Facts(Record, tag="facts", kw_only=True):
 
 
 class Media(Record, tag="media", kw_only=True):
-    """What was logged at a step and is no number. What ``meta`` and ``data`` hold depends on the kind: see META."""
+    """An image, histogram, text or table, logged at a step. The kind decides what ``meta`` and ``data`` hold: see META."""
 
     name: MetricName
     labels: Labels = {}
@@ -158,7 +158,7 @@ class Media(Record, tag="media", kw_only=True):
 
 
 class Caption(WireStruct):
-    """What the server reads of an ``ImageMeta``: the other fields it takes from the file itself."""
+    """Part of an ``ImageMeta`` that the server reads: it takes the other fields from the file itself."""
 
     caption: str = ""
 
@@ -180,7 +180,7 @@ class HistogramMeta(WireStruct, omit_defaults=True):
 
 
 class TextStyle(WireStruct):
-    """What the server reads of a ``TextMeta``: it counts the characters itself."""
+    """Part of a ``TextMeta`` that the server reads: it counts the characters itself."""
 
     format: TextFormat = "plain"
 

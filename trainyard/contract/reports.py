@@ -86,7 +86,7 @@ class RankReport(WireStruct, kw_only=True):
 
 
 class Reason(WireStruct):
-    """Why an attempt ended on a node."""
+    """Reason for the end of an attempt on a node."""
 
     code: Name = ""
     sentence: str = ""
@@ -99,14 +99,14 @@ class Reason(WireStruct):
 
 
 class SavedStep(WireStruct):
-    """Where rank 0 of a recipe stopped."""
+    """Step at which rank 0 of a recipe stopped."""
 
     step: int
     saved: bool | None = None  # whether the checkpoint behind the step is whole; None: the run keeps no checkpoints
 
 
 class StopEvidence(WireStruct):
-    """How ranks that were asked to stop ended."""
+    """End of ranks that were asked to stop."""
 
     took_s: float
     grace_s: float = 0.0
@@ -142,7 +142,7 @@ class RuleMatch(WireStruct, kw_only=True):
 
 
 class AttemptReport(WireStruct, kw_only=True):
-    """What a supervisor reports on every change and every second."""
+    """Report of a supervisor, on every change and every second."""
 
     at: Seconds
     attempt: Id

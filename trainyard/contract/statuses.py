@@ -27,7 +27,7 @@ LIVE = frozenset(Status) - FINAL
 
 
 class Phase(StrEnum):
-    """How far one node is with an attempt, in their order."""
+    """Phases of an attempt on one node, in their order."""
 
     PREPARING = "preparing"
     READY = "ready"
@@ -41,7 +41,7 @@ OVER = (Phase.ENDED, Phase.REFUSED)
 
 
 class Wanted(StrEnum):
-    """What is wanted of a run. All but ``run`` have its ranks save and end."""
+    """States that can be wanted of a run. All but ``run`` have its ranks save and end."""
 
     RUN = "run"
     STOP = "stop"
@@ -51,7 +51,7 @@ class Wanted(StrEnum):
 
 
 class WantedPhase(StrEnum):
-    """What control wants of a node's part of an attempt."""
+    """Phases that control can want of a node's part of an attempt."""
 
     PREPARE = "prepare"
     RUN = "run"

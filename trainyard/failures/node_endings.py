@@ -1,4 +1,4 @@
-"""What a node does to all ranks that it has of an attempt, by the code of its ``Reason``: classes and sentences."""
+"""Classes and sentences for ends that a node gives to all its ranks of an attempt, by the code of its ``Reason``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a rank failed: the only maker of sentences about it. Nodes use it where the server is away."""
+"""Failures of a rank: the only maker of sentences about them. Nodes use it where the server is away."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ALLOCATION = re.compile(r"[Tt]ried to allocate [\d.,]+ \w+")
 
 
 class Standing(IntEnum):
-    """How near a failure is to the cause of all. A nearer one is the cause, even where a node noticed it later."""
+    """Distance of a failure from the cause of all. A nearer one is the cause, even where a node noticed it later."""
 
     OWN = 0  # it happened to this process itself
     SILENT = 1  # a node is out of contact: what happened there is not known

@@ -43,7 +43,8 @@ def address_problem(address: Address, what: str = "data is", whose: str = "the n
 
 
 def _is_inside(address: Address) -> bool:
-    """Whether it is none of the internet's: private, loopback, link-local (cloud metadata too), reserved, a group."""
+    """Return whether it is none of the internet's: private, loopback, link-local (cloud metadata too), reserved, a
+    group."""
     if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped is not None or address in NAT64):
         return False  # the IPv4 address in it is looked at
     return not address.is_global or address.is_multicast or address.is_reserved

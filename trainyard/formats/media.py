@@ -1,4 +1,4 @@
-"""What a script logs that is no number: images, histograms, texts and tables.
+"""Media that a script logs beside numbers: images, histograms, texts and tables.
 
 ``run.log({"samples": trainyard.Image(picture), "train/loss": 0.5}, step=10)``. Making one copies what it is given, so
 that the script may change that at once; the SDK's own thread encodes it. Nothing here raises into a training: what
@@ -133,7 +133,7 @@ class Image(Media):
 
 
 class Histogram(Media):
-    """How values are spread: counted in ``bins`` equal bins, by NumPy where there is one. NaN and infinities are left
+    """Distribution of values: counted in ``bins`` equal bins, by NumPy where there is one. NaN and infinities are left
     out, and how many they were is kept. Or a histogram that is there already: ``counts``, and one more ``edges``."""
 
     kind = "histogram"
@@ -246,7 +246,7 @@ class Table(Media):
 
 
 def is_media(value: object) -> bool:
-    """Whether it is something to log that is no number, or a list of such."""
+    """Return whether it is something to log that is no number, or a list of such."""
     if isinstance(value, list | tuple):
         return bool(value) and all(isinstance(one, Media) for one in value)
     return isinstance(value, Media)

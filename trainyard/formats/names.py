@@ -1,4 +1,5 @@
-"""What a name may not hold: characters that nobody sees, and those that turn the direction of the text behind them.
+"""Characters that a name may not hold: those that nobody sees, and those that turn the direction of the text behind
+them.
 
 With them two names look alike, or one reads backwards and takes the words after it along.
 """

@@ -28,7 +28,7 @@ ParameterName = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class Distribution(WireStruct, kw_only=True, omit_defaults=True):
-    """Where the values of a parameter come from: a range with both ends, or choices."""
+    """Source of a parameter's values: a range with both ends, or choices."""
 
     kind: Literal["float", "int", "choice"]
     low: float | int | None = None

@@ -1,4 +1,4 @@
-"""What a spec will cost on given nodes, before anything of it runs: arithmetic on plain values.
+"""Cost of a spec on given nodes, before anything of it runs: arithmetic on plain values.
 
 ``estimate`` says what each rank holds, sends and waits for; ``best_plans`` looks for quicker ways to share the work.
 docs/decisions/planner.md has the model behind it, and how near it comes.

@@ -1,4 +1,4 @@
-"""What a spec costs on given nodes: the parts put together."""
+"""Estimate of a spec on given nodes: the parts put together."""
 
 from __future__ import annotations
 

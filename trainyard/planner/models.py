@@ -1,4 +1,4 @@
-"""Which model a spec's task trains, with what is known of its data."""
+"""Model that a spec's task trains, with what is known of its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the planner answers."""
+"""Answers of the planner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIME_RANGE = 0.25  # that a step may take less or more
 
 
 class Fit(StrEnum):
-    """How a range stands beside a limit."""
+    """Position of a range beside a limit."""
 
     FITS = "fits"
     MAY_NOT_FIT = "may not fit"
@@ -94,7 +94,7 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether every rank has the memory that it may need."""
+        """Return whether every rank has the memory that it may need."""
         return self.fit is Fit.FITS
 
     @property

@@ -1,4 +1,4 @@
-"""How long a step computes and exchanges: a roofline (Williams et al. 2009) of measured ceilings, and links.
+"""Time in which a step computes and exchanges: a roofline (Williams et al. 2009) of measured ceilings, and links.
 
 Each product takes its FLOPs over the measured rate of its kind and size, everything else the bytes that it moves over
 the memory's bandwidth, each operator what calling it costs. On a CPU these add up; a GPU is told what to do ahead of

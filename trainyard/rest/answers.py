@@ -51,7 +51,7 @@ class Attempt(TypedDict):
 
 
 class Traced(TypedDict):
-    """Which steps of which ranks a trace holds."""
+    """Steps and ranks of a trace."""
 
     first_step: int
     last_step: int
@@ -59,7 +59,7 @@ class Traced(TypedDict):
 
 
 class OpenedApp(TypedDict):
-    """Where a browser opens an app of a run."""
+    """Address at which a browser opens an app of a run."""
 
     url: str
     expires_in_s: int
@@ -77,7 +77,8 @@ class LeftFile(TypedDict):
 
 
 class LeftOnNode(TypedDict):
-    """What waits in a node's working folder for a decision: upload, discard, or empty while nobody has decided."""
+    """Files that wait in a node's working folder, and the decision about them: upload, discard, or empty while nobody
+    has decided."""
 
     node: str
     num_files: int
@@ -227,7 +228,7 @@ class DatasetBody(TypedDict):
 
 
 class VerbBody(TypedDict, total=False):
-    """What a verb of a run takes: ``overrides`` of the spec by dotted path, and the ``step`` to continue from."""
+    """Body of a verb of a run: ``overrides`` of the spec by dotted path, and the ``step`` to continue from."""
 
     overrides: JsonObject
     step: int | None

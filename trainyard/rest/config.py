@@ -1,4 +1,4 @@
-"""Where the server is and who we are: the environment, else ``client.toml`` in the home of this machine's Trainyard."""
+"""Address of the server and our token: the environment, else ``client.toml`` in the home of this machine's Trainyard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the client speaks to the server: its token, tries again, errors, and answers that are checked."""
+"""Connection of the client to the server: token, retries, errors, and answers that are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a client trusts to vouch for the server, and what is wrong with a certificate, in words."""
+"""Authorities that a client trusts to vouch for the server, and sentences about faults of a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training script calls: runs, points and media on their way into the spool."""
+"""Interface for training scripts: runs, points and media on their way into the spool."""
 
 from trainyard.sdk.run import Run, init
 from trainyard.sdk.sweeping import Sweep, sweep

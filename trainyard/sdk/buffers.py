@@ -1,4 +1,4 @@
-"""What was logged and not yet written, as rows: handed over as they lie, without touching each point or series."""
+"""Logged rows that are not yet written: handed over as they lie, without touching each point or series."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class Arriving:
             self._events = {}
 
     def is_there(self) -> bool:
-        """Whether every copy has arrived; asks, and does not wait. Raises what PyTorch raises."""
+        """Return whether every copy has arrived; asks, and does not wait. Raises what PyTorch raises."""
         return all(event.query() for event in self._events.values())
 
     def copies(self) -> list[tuple[int, Any]]:
@@ -278,7 +278,7 @@ class Arriving:
 
 
 def is_remote(value: object) -> bool:
-    """Whether ``value`` is a tensor of one element that lies on a GPU."""
+    """Return whether ``value`` is a tensor of one element that lies on a GPU."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     if tensor is None or not isinstance(value, tensor):
         return False

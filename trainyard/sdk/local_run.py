@@ -46,7 +46,8 @@ def begin(name: str | None, environ: Mapping[str, str] = os.environ) -> str:
 
 
 class Exit(SystemExit):
-    """What ``sys.exit`` raises in a local run: nothing else says at the end with which code the interpreter leaves.
+    """Exception that ``sys.exit`` raises in a local run: nothing else says at the end with which code the interpreter
+    leaves.
 
     One that nobody caught is deleted by the interpreter itself, with no frame of Python below.
     """
@@ -69,7 +70,7 @@ def _exit(status: str | int | None = None, /) -> NoReturn:
 
 
 def is_own(local_id: str) -> bool:
-    """Whether this process began that run itself, so that it may end it and begin another."""
+    """Return whether this process began that run itself, so that it may end it and begin another."""
     return bool(local_id) and (os.getpid(), local_id) == _own
 
 
@@ -140,7 +141,7 @@ def reason_of_exit() -> str:
 
 
 def _launcher(environ: Mapping[str, str]) -> str:
-    """What the ranks of one torchrun share, and those of the next one do not; empty without torchrun."""
+    """Return a text that the ranks of one torchrun share, and those of the next one do not; empty without torchrun."""
     run_id = environ.get("TORCHELASTIC_RUN_ID")
     if run_id is None:
         return ""
@@ -152,7 +153,8 @@ def _launcher(environ: Mapping[str, str]) -> str:
 
 
 def _family() -> str:
-    """What a process and its children share: multiprocessing hands its key on to all, forking copies the seed."""
+    """Return a text that a process and its children share: multiprocessing hands its key on to all, forking copies the
+    seed."""
     process = sys.modules.get("multiprocessing.process")
     return _digest(bytes(process.current_process().authkey).hex()) if process is not None else _seed
 

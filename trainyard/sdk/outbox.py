@@ -1,4 +1,5 @@
-"""What the SDK has taken and must bring to the disk: in order, within the spool's limit, counting what it cannot."""
+"""Records that the SDK has taken and must bring to the disk: in order, within the spool's limit, counting what it
+cannot."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class Outbox:
 
     @property
     def num_data_bytes(self) -> int:
-        """What the media among the records hold."""
+        """Bytes of the media among the records."""
         return self._num_put - self._num_gone
 
     def put(self, record: AnyRecord, num_points: int) -> None:

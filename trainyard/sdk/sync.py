@@ -95,7 +95,7 @@ class LocalSpool:
 
 @dataclass
 class LocalRun:
-    """What belongs to one local id, wherever it lies."""
+    """Spools of one local id, wherever they lie."""
 
     id: str
     spools: dict[str, LocalSpool] = field(default_factory=dict)  # by producer
@@ -139,8 +139,8 @@ class LocalRun:
         return body
 
     def _is_replaced(self, spool: LocalSpool) -> bool:
-        """Whether another process took this one's place: its launcher restarted it, or it was killed or failed and a
-        person started it again under the same id."""
+        """Return whether another process took this one's place: its launcher restarted it, or it was killed or failed
+        and a person started it again under the same id."""
         later = [one for one in self.spools.values() if one.begin.rank == spool.begin.rank and one.is_behind(spool)]
         if spool.begin.rank >= 0 and any(one.restart > spool.restart for one in later):
             return True
@@ -148,7 +148,7 @@ class LocalRun:
 
 
 class Sent(NamedTuple):
-    """What came of sending one local run."""
+    """Result of sending one local run."""
 
     local_id: str
     run: run_answers.Run

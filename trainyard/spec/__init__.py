@@ -1,4 +1,4 @@
-"""What a run is: the only place that knows what a valid spec is. The form, REST, the CLI and the node all ask here.
+"""Specs of runs: the only place that knows a valid one. The form, REST, the CLI and the node all ask here.
 
 ``parse_spec(document)`` gives a Spec or raises SpecError, which names every field that is wrong.
 """

@@ -1,4 +1,4 @@
-"""Whether a cluster could ever hold a run. A pure function on plain values; who is busy does not matter here."""
+"""Check that a cluster could ever hold a run. A pure function on plain values; busy nodes count as free ones."""
 
 from __future__ import annotations
 

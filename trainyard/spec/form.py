@@ -1,4 +1,4 @@
-"""What a form, or a page of documentation, needs to know of each field, in the order in which a person fills them."""
+"""Fields for forms and documentation, in the order in which a person fills them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _plain(default: Any) -> Any:
 
 
 def _choices(annotation: Any) -> tuple[str, ...]:
-    """What is accepted, or what a list may have as entries; nothing where that has no end."""
+    """Return the accepted values, or the entries that a list may have; nothing where they have no end."""
     if get_origin(annotation) is list:
         return _choices(get_args(annotation)[0])
     return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()

@@ -35,7 +35,7 @@ PRIORITIES = get_args(Priority)  # the first come first
 
 
 class Spec(Part):
-    """What every run has. ``parse_spec`` makes one of its KINDS."""
+    """Fields that every run has. ``parse_spec`` makes one of its KINDS."""
 
     name: Name = field(
         label="Name", help="What the run is called; no control or invisible characters, no < and no >.", group="what"

@@ -1,4 +1,4 @@
-"""What is wrong with a spec, in plain sentences that name the value and what would be accepted."""
+"""Problems of a spec, in plain sentences that name the value and what would be accepted."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def _notebook_problems(spec: Spec) -> Iterator[Problem]:
 
 
 def divides(spec: RecipeSpec) -> bool:
-    """Whether the degrees divide the world size, and the data degree the global batch: cheap to find out."""
+    """Return whether the degrees divide the world size, and the data degree the global batch: cheap to find out."""
     return not any(True for _ in _degree_problems(spec)) and not any(True for _ in _batch_problems(spec))
 
 
@@ -143,7 +143,7 @@ def _benchmark_problems(spec: Spec, task: CommunicationTask) -> Iterator[Problem
 
 
 def _idle_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    """What was set and nothing would read: silence about it would be a promise that is not kept."""
+    """Yield problems of settings that nothing would read: silence about them would be a promise that is not kept."""
     values = spec.resolved()
     for info in fields_of(spec.task.recipe).values():
         if info.needs is None:
@@ -203,7 +203,8 @@ def _head_problems(model: GPTModel | ImageModel, *, is_turned: bool) -> Iterator
 
 
 def _patch_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    """What is known of the images' size beforehand: of digits, and of a folder's, which are scaled."""
+    """Yield problems of patches, where the size of the images is known beforehand: of digits, and of a folder's, which
+    are scaled."""
     model, data = spec.task.model, getattr(spec.task, "data", None)
     if not isinstance(model, ImageModel) or not isinstance(data, ImageData) or data.dataset:
         return
@@ -245,7 +246,7 @@ def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
 
 
 def _change_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    """What is changed in mid-training must be another way to go on from the same state."""
+    """Yield problems of changes in mid-training: each must be a way to go on from the same state."""
     before = 0
     for place, change in enumerate(spec.changes):
         path = f"changes.{place}"

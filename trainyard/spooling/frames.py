@@ -37,7 +37,7 @@ class BadFrame(ValueError):
 
 
 class Head(msgspec.Struct, frozen=True):
-    """Whose a frame is, which, and of what kind: all that is needed to pass it on."""
+    """Producer, sequence and kind of a frame: all that is needed to pass it on."""
 
     producer: Producer = msgspec.field(name="p")
     sequence: int = msgspec.field(name="q")

@@ -211,7 +211,7 @@ class _How(ctypes.Structure):
 
 @cache
 def has_openat2() -> bool:
-    """Whether this kernel has the call, and nothing filters it."""
+    """Return whether this kernel has the call, and nothing filters it."""
     if sys.platform != "linux":  # macOS ends a process by SIGSYS that makes a call of a number which is none there
         return False
     try:

@@ -55,7 +55,7 @@ def spool_bytes(folder: Path) -> int:
 
 
 class SpoolLimit:
-    """How much the spool files of a folder may hold together: TRAINYARD_SPOOL_LIMIT_BYTES, else LIMIT_BYTES.
+    """Limit of the spool files of a folder together: TRAINYARD_SPOOL_LIMIT_BYTES, else LIMIT_BYTES.
 
     Each process looks for itself, every second and whenever it has written LOOK_EVERY_BYTES, so the limit may be
     exceeded by about that much for each.
@@ -69,7 +69,7 @@ class SpoolLimit:
         self._has_room = True
 
     def has_room(self, num_written: int = 0) -> bool:
-        """Whether there is room; ``num_written`` are the bytes that the caller has written in all."""
+        """Return whether there is room; ``num_written`` are the bytes that the caller has written in all."""
         now = time.monotonic()
         has_grown = self._has_room and num_written - self._looked_bytes > LOOK_EVERY_BYTES
         if has_grown or now - self._looked_at >= LOOK_EVERY_S:

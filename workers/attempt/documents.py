@@ -1,4 +1,4 @@
-"""What a node keeps in an attempt's folder beside the contract's own documents.
+"""Documents that a node keeps in an attempt's folder beside those of the contract.
 
 The folder also holds an ``Order`` (order.json), an ``AttemptReport`` (report.json), a ``TraceRequest`` (trace.json),
 and, written by ranks, a ``RankError`` (logs/rank-N.error.json) and a ``SavedStep`` (logs/stopped.json).
@@ -15,7 +15,7 @@ FileStamps = dict[str, Stamp]  # by name; code.json holds those of the working f
 
 
 class SentOutput(WireStruct):
-    """What became of each output file: sent.json."""
+    """State of each output file: sent.json."""
 
     sent: dict[str, list[int | str]] = {}  # stamp by name; of a link also the name of its file
     refused: dict[str, str] = {}  # why, by name

@@ -160,7 +160,7 @@ class AttemptFolder:
         return self.phase() in OVER
 
     def is_uploaded(self) -> bool:
-        """Whether its output has been sent, and no file waits for a person's decision."""
+        """Return whether its output has been sent, and no file waits for a person's decision."""
         return self.uploaded_mark.exists() and self.decided_mark.exists()
 
     def output_sent(self) -> SentOutput:
@@ -175,7 +175,7 @@ class AttemptFolder:
         self._sent = sent
 
     def is_done(self) -> bool:
-        """Whether it is over and the server has all of it. Once true it stays true, and is cheap to check."""
+        """Return whether it is over and the server has all of it. Once true it stays true, and is cheap to check."""
         self._is_done = self._is_done or (self.is_ended() and self.shipped_mark.exists() and self.is_uploaded())
         return self._is_done
 
@@ -203,7 +203,7 @@ class AttemptFolder:
         return self.logs / f"imported.{module}"
 
     def pid_path(self, rank: int) -> Path:
-        """Where Podman writes the pid of a rank in a container. The rank cannot write there."""
+        """File in which Podman writes the pid of a rank in a container. The rank cannot write there."""
         return self.path / f"rank-{rank}.pid"
 
     def stream_path(self, rank: int, stream: str) -> Path:
@@ -216,7 +216,7 @@ class AttemptFolder:
 
     @property
     def trace_path(self) -> Path:
-        """Which steps are to be traced: written by the supervisor, read by its ranks."""
+        """File with the steps that are to be traced: written by the supervisor, read by its ranks."""
         return self.path / "trace.json"
 
     @property

@@ -61,6 +61,6 @@ def _leads_to(link: Path, folder: Path) -> bool:
 
 
 def _is_ours(link: Path) -> bool:
-    """Whether it is a link that this user has made. Raises FileNotFoundError where nothing is there."""
+    """Return whether it is a link that this user has made. Raises FileNotFoundError where nothing is there."""
     facts = link.lstat()
     return stat.S_ISLNK(facts.st_mode) and facts.st_uid == os.getuid()

@@ -1,4 +1,4 @@
-"""What the node worker and its warm process send each other: one line of JSON each."""
+"""Messages between the node worker and its warm process: one line of JSON each."""
 
 from __future__ import annotations
 

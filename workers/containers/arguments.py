@@ -65,8 +65,8 @@ def build_words(plan: ImagePlan, runtime: ContainerRuntime, *, file: str, author
 
 
 def is_based_on_registry(containerfile: str) -> bool:
-    """Whether it begins from an image of a registry, which is asked for it with the project's own credentials: that
-    another project's image of the name lies on the node opens it to nobody."""
+    """Return whether it begins from an image of a registry, which is asked for it with the project's own credentials:
+    that another project's image of the name lies on the node opens it to nobody."""
     stages: set[str] = {"scratch"}
     for line in containerfile.splitlines():
         words = [word for word in line.split() if not word.startswith("--")]

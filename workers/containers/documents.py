@@ -1,4 +1,4 @@
-"""What starts a container, and what finds or builds its image, as they cross the border of a process."""
+"""Documents by which a process starts a container, or finds or builds its image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What containers are called."""
+"""Names of containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def container_name(order: Order, local_rank: int) -> str:
 
 
 def is_of(name: str, wanted: str) -> bool:
-    """Whether a whole name is what somebody wrote, with or without the registry."""
+    """Return whether a whole name is what somebody wrote, with or without the registry."""
     return name == wanted or name.endswith(f"/{wanted}")
 
 

@@ -1,4 +1,4 @@
-"""What goes again: images that nobody used for long, and what killed supervisors left of containers."""
+"""Removal of images that nobody used for long, and of what killed supervisors left of containers."""
 
 from __future__ import annotations
 

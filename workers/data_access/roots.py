@@ -1,5 +1,5 @@
-"""Where a node's recipes and datasets may read: below ``TRAINYARD_DATA_ROOTS`` where somebody set any, and never in
-the folders of Trainyard itself."""
+"""Folders that a node's recipes and datasets may read: below ``TRAINYARD_DATA_ROOTS`` where somebody set any, and never
+in the folders of Trainyard itself."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ def _overrides(work: Path) -> Path:
 
 
 def _is_present(requirement: str, present: dict[str, str]) -> bool:
-    """Whether the node's environment has the package in that very version."""
+    """Return whether the node's environment has the package in that very version."""
     own = present.get(name_of(requirement))
     return own is not None and requirement.split(";")[0].split()[0] == own
 

@@ -1,4 +1,4 @@
-"""What an environment is made of: the files of the code that say so, and the digest under which it is kept.
+"""Content of an environment: the files of the code that name it, and the digest under which it is kept.
 
 Two runs share an environment where the digests are equal: the same files, the same Python, the same kind of builder.
 """
@@ -29,7 +29,7 @@ SHORT = 16  # digits of a digest: of a folder's name, which stands in the first 
 
 
 class BadEnvironment(ValueError):
-    """What the spec names cannot be built from this code. The message is one sentence for the user."""
+    """The environment of the spec cannot be built from this code. The message is one sentence for the user."""
 
 
 class Content(NamedTuple):
@@ -180,7 +180,8 @@ def _toml(text: str, name: str, field: str) -> JsonObject:
 
 
 def _lies_in_code(package: object) -> bool:
-    """Whether a package of uv.lock is a folder of the code, other than the project itself, which is not installed."""
+    """Return whether a package of uv.lock is a folder of the code, other than the project itself, which is not
+    installed."""
     source = package.get("source") if isinstance(package, dict) else None
     if not isinstance(source, dict):
         return False

@@ -1,4 +1,4 @@
-"""What a node has to build with, what the builder is asked for, and what it reports."""
+"""Documents of the builder: the tools of the node, the request, and the reports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class BuildPlan(WireStruct, kw_only=True):
 
 
 class BuildProgress(WireStruct, omit_defaults=True):
-    """How far the builder is. ``total`` is 0 until it is known."""
+    """Progress of the builder. ``total`` is 0 until it is known."""
 
     phase: str = ""  # what it does, as a sentence goes on behind "Building the environment: "
     done: int = 0

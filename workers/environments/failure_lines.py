@@ -1,4 +1,4 @@
-"""What an installer says of its failure, as one sentence of its own words."""
+"""Failure of an installer, as one sentence of its own words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where packages come from on this node: pip's own configuration, in the words of each installer.
+"""Sources of packages on this node: pip's own configuration, in the words of each installer.
 
 uv reads none of pip's files. A mirror or a folder of wheels that the node's administrator has set for pip counts for it
 all the same. Addresses may hold a password: they travel in the environment of the installer, never on a command line.

@@ -27,7 +27,7 @@ class RequirementLines(NamedTuple):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether every package is named with one version, a URL or a path."""
+        """Return whether every package is named with one version, a URL or a path."""
         return all("==" in one or "@" in one or is_local(one) for one in self.packages)
 
     @property
@@ -49,7 +49,7 @@ def parse(text: str) -> RequirementLines:
 
 
 def is_local(requirement: str) -> bool:
-    """Whether it names a folder or a file of its own, which another file of the same text need not have."""
+    """Return whether it names a folder or a file of its own, which another file of the same text need not have."""
     return _LOCAL.match(requirement) is not None or _NAMED_LOCAL.search(requirement) is not None
 
 

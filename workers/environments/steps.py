@@ -1,4 +1,4 @@
-"""What a recipe needs of whoever runs its steps: the builder, or a test that only records them."""
+"""Interface between a kind of build and whoever runs its steps: the builder, or a test that only records them."""
 
 from __future__ import annotations
 

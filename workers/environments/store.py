@@ -1,4 +1,4 @@
-"""Where a node keeps environments, and the locks that say who uses or builds one.
+"""Store of a node's environments, and the locks that say who uses or builds one.
 
 ``HOME/environments/PROJECT/`` has for each environment DIGEST.lock and DIGEST.json, which are the node's own, and
 ``store/``, which belongs to the user of the project's ranks: the environments, what installers have downloaded (next to
@@ -80,7 +80,7 @@ class FileLock:
         os.utime(self._descriptor)
 
     def _is_current(self) -> bool:
-        """Whether the file still has its name: its last holder may have deleted it."""
+        """Return whether the file still has its name: its last holder may have deleted it."""
         own = os.fstat(self._descriptor)
         try:
             named = self.path.stat(follow_symlinks=False)

@@ -101,7 +101,7 @@ def receive(channel: socket.socket) -> tuple[bytes, int] | None:
 
 
 class LaterImports:
-    """What the warm process may still import, and the folders in which ranks leave their marks."""
+    """Modules that the warm process may still import, and the folders in which ranks leave their marks."""
 
     def __init__(self) -> None:
         self._left = list(LATER_MODULES)
@@ -109,7 +109,7 @@ class LaterImports:
 
     @property
     def pause_s(self) -> float | None:
-        """How long to wait for a request before the next look; None where there is nothing to look for."""
+        """Seconds to wait for a request before the next look; None where there is nothing to look for."""
         return LOOK_EVERY_S if self._left and self._folders else None
 
     def add(self, folder: str) -> None:

@@ -31,7 +31,7 @@ T = TypeVar("T", bound=WireStruct)
 
 
 class KeeperMark(WireStruct):
-    """Who keeps the node: a process of this boot."""
+    """Keeper of the node: a process of this boot."""
 
     pid: int
     start: int  # in clock ticks since boot

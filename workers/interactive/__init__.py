@@ -1,1 +1,1 @@
-"""What people run beside the ranks of a run: commands, terminals, forwarded ports."""
+"""Sessions beside the ranks of a run: commands, terminals, forwarded ports."""

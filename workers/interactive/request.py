@@ -1,4 +1,4 @@
-"""What a supervisor hands to the relay of a session."""
+"""Request of a supervisor to the relay of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NVML knows of faults of this node's GPUs: memory errors, Xids, and why a clock is low."""
+"""Faults of this node's GPUs by NVML: memory errors, Xids, and why a clock is low."""
 
 from __future__ import annotations
 

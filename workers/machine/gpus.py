@@ -1,4 +1,4 @@
-"""Which of the machine's GPUs are this node's: those that CUDA_VISIBLE_DEVICES names, as for any program.
+"""GPUs of the machine that are this node's: those that CUDA_VISIBLE_DEVICES names, as for any program.
 
 Several nodes on one machine are given disjoint lists. A slot of the node is a place in that list.
 """

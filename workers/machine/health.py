@@ -1,4 +1,4 @@
-"""How the machine is now: psutil for the machine, NVML for its GPUs."""
+"""Health of the machine now: psutil for the machine, NVML for its GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine is made of, as the node's page shows it."""
+"""Inventory of the machine, as the node's page shows it."""
 
 from __future__ import annotations
 

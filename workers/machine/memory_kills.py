@@ -1,4 +1,4 @@
-"""How many processes the kernel has killed for want of memory: proof of why one of ours was killed. Linux."""
+"""Number of processes that the kernel has killed for want of memory: proof of why one of ours was killed. Linux."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel knows of processes: which live, their children, and signals at a parent's end. Linux; elsewhere best
+"""Processes as the kernel knows them: which live, their children, and signals at a parent's end. Linux; elsewhere best
 effort."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Process(NamedTuple):
 
 
 class Exit(NamedTuple):
-    """How a process ended: with a code, or by a signal."""
+    """End of a process: with a code, or by a signal."""
 
     code: int | None
     signal: int | None
@@ -95,7 +95,7 @@ def state_of(pid: int) -> str:
 
 
 def is_exiting(pid: int) -> bool:
-    """Whether the process is gone, or on its way: the first one of a namespace goes behind all others of it."""
+    """Return whether the process is gone, or on its way: the first one of a namespace goes behind all others of it."""
     fields = _stat(pid)
     return fields is None or fields[0] in "ZX" or bool(int(fields[6]) & PF_EXITING)
 

@@ -27,7 +27,7 @@ class CannotStart(Exception):
 
 
 class ResourceConfig(WireStruct):
-    """What SageMaker writes about the machines of a job."""
+    """Machines of a job, as SageMaker writes them down."""
 
     current_host: str
     hosts: list[str]

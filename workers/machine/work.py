@@ -1,4 +1,4 @@
-"""Whether a process and its descendants do anything, by what the kernel counts of their threads.
+"""Signs that a process and its descendants are at work, by what the kernel counts of their threads.
 
 A share of a core alone does not say so: a script that waits for data or for a service in each step uses a thousandth of
 one. The main thread of a process that waits for ever does not wake at all, or every 5 s as a DataLoader does. Other
@@ -37,7 +37,8 @@ class WorkMeter:
         self._before: Looked | None = None
 
     def has_worked(self, pid: int, elapsed_s: float) -> bool:
-        """Whether they have done anything since the last call, which was ``elapsed_s`` ago. True at the first call."""
+        """Return whether they have done anything since the last call, which was ``elapsed_s`` ago. True at the first
+        call."""
         before, now = self._before, look(pid)
         self._before = now
         if before is None:

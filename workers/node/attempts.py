@@ -51,7 +51,7 @@ ORDER_REFUSED = "this node cannot read the order: the node and the server may be
 
 
 class Source(BundleSource, SecretSource, Protocol):
-    """What of an attempt is not in its order."""
+    """Facts of an attempt that are not in its order."""
 
 
 class Attempts:
@@ -139,7 +139,7 @@ class Attempts:
         return [folder for folder in list(self._folders.values()) if folder.lock_holder() is not None]
 
     def is_done_with(self, attempt: str) -> bool:
-        """Whether it is over, its supervisor too, and the server has all of it."""
+        """Return whether it is over, its supervisor too, and the server has all of it."""
         folder = self._folders.get(attempt)
         return folder is not None and folder.is_done() and folder.lock_holder() is None
 
@@ -231,7 +231,7 @@ class Attempts:
         return has_news
 
     def _may_end(self, attempt: str) -> bool:
-        """Whether a supervisor that does not go on is ended: a person may want to hear of it alone."""
+        """Return whether a supervisor that does not go on is ended: a person may want to hear of it alone."""
         return (order := self._folders[attempt].order()) is None or HangRules.of(order.spec).action != "notify"
 
     def _prepare(self, order: Order) -> None:

@@ -1,4 +1,4 @@
-"""What remains to do for an attempt that is over: repeat its report, ship its records, upload its output, delete it."""
+"""Work that remains for an attempt that is over: repeat its report, ship its records, upload its output, delete it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class FinishedAttempts:
         return False
 
     def is_live_due(self, folder: AttemptFolder) -> bool:
-        """Whether it is time to look at the output of an attempt that still runs."""
+        """Return whether it is time to look at the output of an attempt that still runs."""
         return folder.was_started() and time.monotonic() >= self._live_due.get(folder.attempt, 0.0)
 
     def send_while_running(self, folder: AttemptFolder) -> None:

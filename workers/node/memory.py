@@ -76,5 +76,5 @@ class NodeMemory:
 
 
 def has_supervisors(home: Path) -> bool:
-    """Whether a supervisor lives at the node's home, with a node worker or without."""
+    """Return whether a supervisor lives at the node's home, with a node worker or without."""
     return any(attempt.lock_holder() is not None for attempt in attempts_in(home))

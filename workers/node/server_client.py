@@ -123,7 +123,7 @@ class ServerClient:
             log.info("server.authorities_changed")
 
     def is_known(self) -> bool:
-        """Whether the server still takes this node for one of its own. Another answer than a plain no is none."""
+        """Return whether the server still takes this node for one of its own. Another answer than a plain no is none."""
         answer = self._post("/api/v1/node/gone-runs", RunList([]))
         try:
             return answer.status_code != 401 or answer.json()["code"] != NODE_UNKNOWN
@@ -230,8 +230,8 @@ def _decoded(response: httpx.Response, kind: type[T]) -> T:
 
 
 def _may_follow(known: str, offered: str) -> bool:
-    """Whether an address means anything here: the loopback of the server's machine is that of this one only where the
-    known address is a loopback, too. TLS is not given up."""
+    """Return whether an address means anything here: the loopback of the server's machine is that of this one only
+    where the known address is a loopback, too. TLS is not given up."""
     try:
         before, after = urlsplit(known), urlsplit(offered)
     except ValueError:

@@ -242,7 +242,7 @@ class NodeWorker:
             time.sleep(0.05)
 
     def is_done_with(self, attempt: str) -> bool:
-        """Whether the attempt is over here and the server has all of it."""
+        """Return whether the attempt is over here and the server has all of it."""
         return self._attempts.is_done_with(attempt)
 
     def end_ranks(self) -> None:

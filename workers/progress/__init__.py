@@ -1,1 +1,1 @@
-"""How far a rank is: memory that the rank writes and its supervisor reads."""
+"""Progress of a rank: memory that the rank writes and its supervisor reads."""

@@ -1,4 +1,4 @@
-"""What the sampler of a rank writes for the supervisor, as its supervisor reads it."""
+"""Description of a rank, as its sampler writes it and its supervisor reads it."""
 
 from __future__ import annotations
 

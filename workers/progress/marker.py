@@ -33,7 +33,7 @@ VALIDATION = "validation"
 
 
 class Marks(NamedTuple):
-    """What the memory says. ``entered`` counts the collectives of all process groups; ``beat`` the rank's samples."""
+    """Marks in the memory. ``entered`` counts the collectives of all process groups; ``beat`` the rank's samples."""
 
     step: int
     phase: str

@@ -1,4 +1,4 @@
-"""What a cold rank, an interpreter of the user's own, is given to say where it hangs: see ``cold_hook``."""
+"""Means by which a cold rank, an interpreter of the user's own, says where it hangs: see ``cold_hook``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def leading_to_hook(python_path: str | None) -> dict[str, str]:
 
 
 class MarksFile:
-    """What a cold rank has copied. It is the user's file: anything may stand there, or nothing."""
+    """Marks that a cold rank has copied. It is the user's file: anything may stand there, or nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Whether a script can run in a fork of the warm process, or needs an interpreter of its own to find what it needs."""
+"""Choice between a fork of the warm process and an interpreter of its own, by what a script needs to find."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def _modules_in(folder: Path) -> Iterator[str]:
 
 
 def _is_another(name: str, folder: Path) -> bool:
-    """Whether a module of that name was imported from elsewhere. What an interpreter imports before its path is set
-    is always its own."""
+    """Return whether a module of that name was imported from elsewhere. What an interpreter imports before its path is
+    set is always its own."""
     module = sys.modules.get(name)
     if module is None or name == "__main__" or name in sys.builtin_module_names:
         return False

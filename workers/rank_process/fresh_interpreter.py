@@ -69,7 +69,7 @@ def set_path(first: Path, environment: dict[str, str], folder: Path, sdk: Path) 
 
 
 def _is_installed() -> bool:
-    """Whether we lie among the packages of the interpreter, and not in a folder of our own."""
+    """Return whether we lie among the packages of the interpreter, and not in a folder of our own."""
     return not (ROOT / "pyproject.toml").exists()
 
 

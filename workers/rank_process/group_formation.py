@@ -20,7 +20,7 @@ C10D = "torch.distributed.distributed_c10d"
 
 
 def can_watch() -> bool:
-    """Whether torch was imported ahead of the script, so that ranks forked from here are watched."""
+    """Return whether torch was imported ahead of the script, so that ranks forked from here are watched."""
     return C10D in sys.modules
 
 

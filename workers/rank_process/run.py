@@ -97,7 +97,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def command_line(self) -> list[str]:
-        """What a cold rank executes. Raises ValueError as ``arguments`` does."""
+        """Return the words that a cold rank executes. Raises ValueError as ``arguments`` does."""
         task = self.task
         if task.get("command"):
             words = task["command"]

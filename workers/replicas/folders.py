@@ -1,4 +1,4 @@
-"""Where a node keeps states in its memory, how much room there is, and what is there.
+"""Folders of a node's states in memory, their room, and their content.
 
 Below the node's own folder each run has one:
 

@@ -1,4 +1,4 @@
-"""Whose a memory folder is, and the removal of those whose node is gone.
+"""Owners of memory folders, and the removal of those whose node is gone.
 
 A node worker that ends gracefully gives its memory back. One that is killed for good cannot, and its folder would keep
 memory of the machine until the next boot. So each node worker holds a lock in its own folder, and removes the folders
@@ -76,7 +76,7 @@ def _others(own: Path) -> Iterator[Path]:
 
 
 def _is_abandoned(folder: Path, is_inhabited: Callable[[Path], bool]) -> bool:
-    """Whether no supervisor lives at the node's home, and its node worker is not expected back."""
+    """Return whether no supervisor lives at the node's home, and its node worker is not expected back."""
     try:
         home = Path(os.fsdecode((folder / OWNER).read_bytes()))
         age_s = time.time() - (folder / OWNER).stat().st_mtime

@@ -1,4 +1,4 @@
-"""What a rank is told about states in memory: TRAINYARD_REPLICAS in its environment."""
+"""Plan for a rank's states in memory: TRAINYARD_REPLICAS in its environment."""
 
 from __future__ import annotations
 

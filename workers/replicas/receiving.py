@@ -151,7 +151,7 @@ class Receiver:
 
 
 class BadPart(Exception):
-    """What came is not what was announced."""
+    """The part that came is not the announced one."""
 
 
 def _problem_of(part: Part, known: KnownAttempt) -> str:

@@ -1,4 +1,4 @@
-"""How a rank sends its part of a state to another node of the run.
+"""Protocol by which a rank sends its part of a state to another node of the run.
 
 The receiver begins with a nonce of 32 hex digits. Each message is one line, which names the attempt and holds a sealed
 ``Part``. A sealed answer says whether there is room; then come the part's bytes, and a second answer. Seals have the
@@ -21,7 +21,7 @@ BEGIN, END = "begin", "end"  # of a part's bytes: there is an answer before, and
 
 
 class Part(WireStruct, kw_only=True):
-    """What follows: a part of the state behind ``step``, or its manifest, with which it counts."""
+    """Announcement of what follows: a part of the state behind ``step``, or its manifest, with which it counts."""
 
     run: str
     fence: int
@@ -32,7 +32,7 @@ class Part(WireStruct, kw_only=True):
 
 
 class Answer(WireStruct):
-    """Why the part was not taken; empty where it lies whole in the receiver's memory."""
+    """Reason why the part was not taken; empty where it lies whole in the receiver's memory."""
 
     problem: str = ""
 

@@ -35,7 +35,8 @@ class Limits(NamedTuple):
 
 
 class MemoryEvents(NamedTuple):
-    """How often a group's limit of memory was reached with nothing left to free, and how many processes were killed."""
+    """Number of times that a group's limit of memory was reached with nothing left to free, and of processes that were
+    killed."""
 
     oom: int = 0
     oom_kill: int = 0

@@ -110,7 +110,7 @@ def why_not_guarded(users: tuple[int, int]) -> str:
 
 
 def _is_reached(listener: int, caller: int, within_s: float) -> bool:
-    """Whether the one user reaches a port of the other."""
+    """Return whether the one user reaches a port of the other."""
     with socket.socket() as listening, socket.socket() as calling:
         os.fchown(listening.fileno(), listener, listener)  # whose socket it is to the kernel, as if they had made it
         os.fchown(calling.fileno(), caller, caller)

@@ -1,4 +1,4 @@
-"""What a node can do to keep scripts from its own files, and the sandboxes that follow from it."""
+"""Means of a node to keep scripts from its own files, and the sandboxes that follow from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CannotIsolate(ValueError):
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """What this machine allows. ``missing``: why no higher level."""
+    """Means that this machine allows. ``missing``: why no higher level."""
 
     mechanism: Mechanism = Mechanism.NONE
     level: SandboxLevel = SandboxLevel.NONE
@@ -206,7 +206,7 @@ def find_isolation(home: Path, *others: Path, environ: Mapping[str, str] = os.en
 
 
 def _is_own(name: str, environ: Mapping[str, str], *, default: str = "host") -> bool:
-    """Whether attempts have one of their own. Raises CannotIsolate."""
+    """Return whether attempts have one of their own. Raises CannotIsolate."""
     given = environ.get(name, "").lower() or default
     if given not in ("own", "host"):
         raise CannotIsolate(f"{name}: {given[:40]!r} is neither host nor own.")
@@ -306,6 +306,6 @@ def _device_groups() -> tuple[int, ...]:
 
 
 def _has_user(number: int) -> bool:
-    """Whether this machine, or the container that looks like one, has so many users."""
+    """Return whether this machine, or the container that looks like one, has so many users."""
     rows = [list(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
     return any(first <= number < first + length for first, _, length in rows)

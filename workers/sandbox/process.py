@@ -1,4 +1,4 @@
-"""How a process that runs users' code is kept from the files of the server and the node.
+"""Sandbox of one process, which keeps users' code from the files of the server and the node.
 
 Where the node worker is root, the process becomes another Unix user, one for each project. Where mount namespaces are
 to be had, it also gets a view of the disk in which the home of Trainyard is empty but for its own folders. An ordinary
@@ -47,7 +47,7 @@ SANDBOX = "TRAINYARD_SANDBOX"  # the variable in which a program that is started
 
 
 class Mechanism(StrEnum):
-    """What keeps a script from the server's files, the strongest first."""
+    """Mechanisms that keep a script from the server's files, the strongest first."""
 
     USER_AND_NAMESPACE = "user and namespace"
     USER = "user"
@@ -64,7 +64,7 @@ class Mechanism(StrEnum):
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """What one process may reach. Paths are absolute; those of ``shown`` and ``own`` exist already.
+    """Reach of one process. Paths are absolute; those of ``shown`` and ``own`` exist already.
 
     ``hidden`` folders are empty for it, except for what ``shown`` (to read) and ``own`` (to write) name inside them.
     ``user`` is its user's and its group's number where the mechanism has another user.
@@ -169,12 +169,12 @@ def _closed_folders(places: Iterable[str]) -> set[str]:
 
 
 def _own_programs() -> list[str]:
-    """What a process that stays our user could write, and others of ours would then run."""
+    """Return programs that a process of our user could write, and others of ours would then run."""
     return sorted((place for place in our_programs() if os.access(place, os.W_OK)), key=len)
 
 
 def our_programs() -> set[str]:
-    """Where Python and we are."""
+    """Return the folders of Python and of Trainyard."""
     return {os.path.realpath(place) for place in (ROOT, sys.prefix, sys.base_prefix)} - {"/"}
 
 

@@ -49,7 +49,7 @@ REFUSED = {
 
 
 class Machine(NamedTuple):
-    """How the kernel of one architecture numbers its calls."""
+    """Numbers of the kernel's calls on one architecture."""
 
     audit: int
     clone: int

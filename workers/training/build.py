@@ -1,4 +1,4 @@
-"""How a training is put together. Which strategy stands where, and why, says ``trainyard.spec.strategies``."""
+"""Composition of a training. ``trainyard.spec.strategies`` says which strategy stands where, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the spec's ``changes`` change between two steps of a training: learning rate, weight decay, batch, clip.
+"""Changes between two steps of a training, by ``changes`` of the spec: learning rate, weight decay, batch, clip.
 
 The state stays: weights, what the optimizer keeps, random states, and the place in the data. So a training whose
 settings change behind a step has the losses of one that stopped there and went on from its checkpoint with the new

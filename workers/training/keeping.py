@@ -1,4 +1,4 @@
-"""What the loop calls: the state to go on from before the first step, and what is kept behind the others."""
+"""Keeping of states for the loop: the one to go on from before the first step, and those behind later steps."""
 
 from __future__ import annotations
 

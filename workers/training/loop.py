@@ -30,7 +30,7 @@ AT_ONCE = {"tokens": 4096, "samples": 64}  # as many do a CPU's threads justice,
 
 
 class Checkpoints(Protocol):
-    """What keeps the state of a training, and gives it back."""
+    """Keeper of a training's state, which also gives it back."""
 
     def restore(self, training: Training) -> int:
         """Give ``training`` the state to go on from; return the step it was taken behind, 0 where there is none."""
@@ -50,7 +50,7 @@ class Checkpoints(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one optimizer step has shown. ``loss`` is the mean over the global batch; times are this rank's own."""
+    """Result of one optimizer step. ``loss`` is the mean over the global batch; times are this rank's own."""
 
     loss: float
     gradient_norm: float

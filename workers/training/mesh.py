@@ -55,7 +55,7 @@ class BatchShare:
 
     @property
     def weight(self) -> float:
-        """What this rank's mean loss counts for in the mean over ranks, for that to be the mean over all rows."""
+        """Weight of this rank's mean loss in the mean over ranks, for that to be the mean over all rows."""
         return self.micro * self.num_parts / sum(self.sizes) if self.sizes else 1.0
 
     @property

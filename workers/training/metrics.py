@@ -1,4 +1,4 @@
-"""What a training reports: points by step, what became of its checkpoints, facts about the run."""
+"""Reports of a training: points by step, what became of its checkpoints, facts about the run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from trainyard.contract.records import Checkpoint, Facts
 
 
 class Reports(Protocol):
-    """Where records go that are kept at once."""
+    """Destination of records that are kept at once."""
 
     def report(self, record: Checkpoint | Facts) -> None:
         """Report what became of a checkpoint, or facts about the run. May be called from any thread."""
 
 
 class Metrics(Reports, Protocol):
-    """Where points go: the run that ``trainyard.init`` returns."""
+    """Destination of points: the run that ``trainyard.init`` returns."""
 
     def log(
         self, values: Mapping[str, float], step: int | None = None, labels: Mapping[str, str] | None = None

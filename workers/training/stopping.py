@@ -1,4 +1,4 @@
-"""How a training that is asked to stop (SIGTERM) ends behind a step that all ranks agree on, with its state saved.
+"""Stop of a training (SIGTERM) behind a step that all ranks agree on, with its state saved.
 
 Ranks get the signal at different moments, and a rank that saved while another trains on would wait for ever. So they
 sum a flag over all ranks, 1 for each that got the signal: above 0, all stop. It is one number, a few times a second and
@@ -49,7 +49,7 @@ class Stopping:
 
     @property
     def was_asked(self) -> bool:
-        """Whether this rank got the signal itself."""
+        """Return whether this rank got the signal itself."""
         return self._requested.is_set()
 
     def is_due(self, step: int) -> bool:

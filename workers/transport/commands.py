@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CommandHandler(Protocol):
-    """What takes a node's commands."""
+    """Receiver of a node's commands."""
 
     def nudge(self, command: Nudge) -> None: ...
 

@@ -25,7 +25,7 @@ SHORT_TEMPORARY = "/tmp"  # where the folders of this user have long names
 
 
 class Request(WireStruct, kw_only=True):
-    """What the node worker wants of a supervisor. Another ``do`` asks for the phase alone."""
+    """Request of the node worker to a supervisor. Another ``do`` asks for the phase alone."""
 
     do: str = ""  # "go", "stop" or "attach"
     fence: int | None = None  # of the attempt that is meant; None: whichever this is

@@ -1,4 +1,4 @@
-"""What a node knows of itself and of its server, kept in ``node.toml`` of its home."""
+"""Configuration of a node: itself and its server, kept in ``node.toml`` of its home."""
 
 from __future__ import annotations
 

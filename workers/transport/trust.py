@@ -1,4 +1,4 @@
-"""Which authorities vouch for the server and its Valkey: a file in the node's home, which follows the server's."""
+"""Authorities that vouch for the server and its Valkey: a file in the node's home, which follows the server's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the REST API answers about the audit. ``AuditRow`` names the facts of a row, for exports and collectors too."""
+"""Answers of the REST API about the audit. ``AuditRow`` names the facts of a row, for exports and collectors too."""
 
 from __future__ import annotations
 

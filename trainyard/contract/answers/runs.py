@@ -1,4 +1,4 @@
-"""What the REST API answers about runs."""
+"""Answers of the REST API about runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Throughput(TypedDict):
 
 
 class SeriesSummary(TypedDict):
-    """What tables show of one series; ``last`` may be the word of a value that is not finite."""
+    """Figures of one series that tables show; ``last`` may be the word of a value that is not finite."""
 
     last: float | str | None
     min: float | None
@@ -63,7 +63,7 @@ class LeftOutNode(TypedDict):
 
 
 class Restarts(TypedDict):
-    """How often the run was started again by itself."""
+    """Restarts of the run by its policy."""
 
     max: Annotated[int, Meta(description="`restarts.max` of its spec")]
     used: Annotated[int, Meta(description="restarts in a row that counted at the last failure")]
@@ -94,7 +94,7 @@ class Rewind(TypedDict):
 
 
 class Run(TypedDict):
-    """What the terminal and the SDK read of a run."""
+    """A run, as the terminal and the SDK read it."""
 
     id: str
     name: str

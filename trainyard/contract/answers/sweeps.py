@@ -1,4 +1,4 @@
-"""What the REST API answers about sweeps."""
+"""Answers of the REST API about sweeps."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class FieldImportance(TypedDict):
 
 
 class Importance(TypedDict):
-    """How much each field matters; ``sentence`` says why there are none, or what they lack."""
+    """Importance of each field; ``sentence`` says why there are none, or what they lack."""
 
     fields: list[FieldImportance]
     sentence: str

@@ -1,5 +1,5 @@
-"""What the server asks of a host of an SSH cluster, and what the host answers: one document each way, by the standard
-input and output of ``workers.host_jobs``."""
+"""Calls of the server to a host of an SSH cluster, and their answers: one document each way, by the standard input and
+output of ``workers.host_jobs``."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class JoinRequest(WireStruct, kw_only=True):
 
 
 class JoinAnswer(WireStruct):
-    """What the node is from now on. ``key`` is shown this once.
+    """Identity of the node from now on. ``key`` is shown this once.
 
     ``redis_tls_url`` is for a node on another machine, where ``redis_url`` is a socket of the server's machine.
     ``authorities`` are the certificates, as PEM, by which the node trusts both; empty: those of its system.

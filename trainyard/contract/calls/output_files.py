@@ -34,7 +34,7 @@ class GainedFile(WireStruct):
 
 
 class GainedFiles(WireStruct):
-    """What the working folder holds beside the code. All files are counted, some are named."""
+    """Files of the working folder beside the code. All files are counted, some are named."""
 
     num_files: Count = 0
     bytes: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0

@@ -6,7 +6,7 @@ from trainyard.contract.base import WireStruct
 
 
 class GivenSecret(WireStruct):
-    """What one variable of the ranks is, or holds the path of."""
+    """Value of one variable of the ranks, or of the file that it names."""
 
     variable: str
     value: str
@@ -25,7 +25,8 @@ class StorageKey(WireStruct):
 
 
 class StorageKeys(WireStruct):
-    """What a rank gets of them. ``newest`` encrypts what is written; 0: nothing is, and the keys open what was."""
+    """Storage keys, as a rank gets them. ``newest`` encrypts what is written; 0: nothing is, and the keys open what
+    was."""
 
     newest: int = 0
     keys: list[StorageKey] = []

@@ -1,4 +1,4 @@
-"""What a person wishes of a session, what its node is to do, and how it ended."""
+"""Documents of a session: a person's wish, the order to its node, and its end."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SessionWish(WireStruct, kw_only=True):
 
 
 class SessionOrder(WireStruct, kw_only=True):
-    """What a node is to start beside a rank. It travels locked: a command may name secrets."""
+    """Command that a node is to start beside a rank. It travels locked: a command may name secrets."""
 
     session: Id
     attempt: Id
@@ -108,7 +108,7 @@ class Attach(Locked):
 
 
 class SessionEnd(WireStruct, kw_only=True):
-    """How a session ended: with the exit code of its command, or by something else, which the sentence says."""
+    """End of a session: with the exit code of its command, or by something else, which the sentence says."""
 
     exit_code: int | None = None
     signal: int | None = None

@@ -62,7 +62,7 @@ class FrameOrder:
         self._number = 0
 
     def takes(self, frame: Frame) -> bool:
-        """Whether the frame counts. Raises BadSeal where one before it is missing."""
+        """Return whether the frame counts. Raises BadSeal where one before it is missing."""
         if frame.link < self._link:
             return False
         if frame.link > self._link:

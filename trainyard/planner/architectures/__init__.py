@@ -1,1 +1,1 @@
-"""What each built-in model computes, moves and keeps, layer by layer."""
+"""Costs of each built-in model, layer by layer: what it computes, moves and keeps."""

@@ -14,7 +14,7 @@ GATHERED = ("all-gather", "reduce-scatter")  # of pieces of a sequence: forward,
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What flows between the blocks: ``time`` tokens a row. ``is_text``: tensor-parallel ranks have a piece of the
+    """Activations between the blocks: ``time`` tokens a row. ``is_text``: tensor-parallel ranks have a piece of the
     sequence each, else all of it; queries and keys have rotary positions, in whole precision."""
 
     time: int

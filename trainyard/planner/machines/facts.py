@@ -1,4 +1,4 @@
-"""What the planner is told of the nodes and of the data."""
+"""Facts about nodes and data that the planner gets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataFacts:
-    """What is known of the data before a run; None is unknown, and the planner warns of what it then assumes."""
+    """Facts about the data before a run; None is unknown, and the planner warns of what it then assumes."""
 
     num_rows: int | None = None
     num_features: int | None = None  # columns of a table

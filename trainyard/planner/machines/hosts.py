@@ -1,4 +1,4 @@
-"""Where ranks stand: which machine each shares with which others, and what it has for each of them."""
+"""Machines of the ranks: which ranks share one, and what it has for each of them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Places:
 
     @cached_property
     def crowding(self) -> float:
-        """How many ranks of a machine want each of its cores, where that is more than one; 1 otherwise."""
+        """Number of ranks of a machine for each of its cores, at least 1."""
         return 1.0 if self.is_gpu else max(1.0, self._ranks_per_core)
 
     @cached_property
     def has_spare_cores(self) -> bool:
-        """Whether something is left of each machine to exchange while all its ranks compute."""
+        """Return whether something is left of each machine to exchange while all its ranks compute."""
         return self.is_gpu or self._ranks_per_core < 1
 
     def are_apart(self, ranks: Sequence[int]) -> bool:

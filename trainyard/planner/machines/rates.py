@@ -1,4 +1,4 @@
-"""How fast nodes compute and exchange: measured by a run of the communication benchmark, else assumed.
+"""Speeds at which nodes compute and exchange: measured by a run of the communication benchmark, else assumed.
 
 The measured rates are the ceilings of a roofline (Williams et al. 2009): of products by their size, and of memory.
 """

@@ -18,7 +18,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 class SettingsChange(Part):
-    """What is another way from the step behind ``behind`` on. A field that is not named stays as it was."""
+    """Settings that change behind step ``behind``. A field that is not named stays as it was."""
 
     behind: Annotated[int, Field(ge=1, le=1_000_000_000)]
     learning_rate: Annotated[Number, Field(gt=0, le=1_000)] | None = None

@@ -1,4 +1,4 @@
-"""Where a recipe's rows come from: what every node has built in, a file or folder, or a dataset of the project."""
+"""Source of a recipe's rows: a set that every node has built in, a file or folder, or a dataset of the project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def source_field(default: str, help: str) -> Any:
 
 
 class Data(Part):
-    """What all recipes say of their data. Each narrows ``source`` to what it can read."""
+    """Fields that all recipes have for their data. Each narrows ``source`` to what it can read."""
 
     source: str
     location: Location = field(

@@ -84,7 +84,7 @@ PythonVersion = Annotated[
 
 
 class EnvironmentSection(Part):
-    """What a node prepares before ranks start. Empty: they run in the node's own environment."""
+    """Environment that a node prepares before ranks start. Empty: they run in the node's own environment."""
 
     requirements: Requirements = field(
         [],
@@ -152,7 +152,7 @@ class EnvironmentSection(Part):
 
     @property
     def is_asked(self) -> bool:
-        """Whether ranks run in another environment than the node's own."""
+        """Return whether ranks run in another environment than the node's own."""
         return bool(self.kind or self.python or self.inherit)
 
     def problems(self) -> Iterator[Problem]:
@@ -188,7 +188,7 @@ def environment_of(spec: SpecDocument) -> EnvironmentSection | None:
 
 
 def has_container(spec: SpecDocument) -> bool:
-    """Whether the ranks of a resolved spec run in containers."""
+    """Return whether the ranks of a resolved spec run in containers."""
     section = environment_of(spec)
     return section is not None and section.kind == "container"
 

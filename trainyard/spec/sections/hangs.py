@@ -1,4 +1,4 @@
-"""When a run counts as hung, and what follows."""
+"""Hangs: when a run counts as hung, and what follows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ After = Annotated[
 
 
 class Hangs(Part):
-    """What happens to a run that makes no step any more."""
+    """Treatment of a run that makes no step any more."""
 
     after: After = field(
         AUTO,

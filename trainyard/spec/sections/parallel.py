@@ -1,4 +1,5 @@
-"""How the ranks share the work: degrees whose product is the world size, when ranks agree, and how gradients travel."""
+"""Division of the work among ranks: degrees whose product is the world size, when ranks agree, and how gradients
+travel."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class Pipeline(Part):
 
 
 class Synchronization(Part):
-    """When ranks agree on their weights."""
+    """Moments at which ranks agree on their weights."""
 
     kind: Literal["every-step", "local-sgd", "diloco", "parameter-server"] = field(
         "every-step",

@@ -1,4 +1,4 @@
-"""Whether a run keeps off nodes that fail a check."""
+"""Preflight: a run may keep off nodes that fail a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the cluster a run takes: on a number of nodes, or on as many of a range as are free."""
+"""Part of the cluster that a run takes: on a number of nodes, or on as many of a range as are free."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Nodes = Annotated[
 
 
 class Resources(Part):
-    """How much of the cluster a run takes."""
+    """Part of the cluster that a run takes."""
 
     nodes: Nodes = field(
         1,

@@ -1,4 +1,4 @@
-"""When a run is started again by itself: how often, how soon, and after which failures."""
+"""Restarts of a run by its policy: how often, how soon, and after which failures."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ Actions = Annotated[dict[ClassName, Action], AfterValidator(_actions)]
 
 
 class Restarts(Part):
-    """What happens after a failure."""
+    """Policy after a failure."""
 
     max: int = field(
         3,
@@ -168,5 +168,5 @@ class RestartRules:
 
     @property
     def replaces_lost_nodes(self) -> bool:
-        """Whether silence alone may have the run started again, once the lease is over."""
+        """Return whether silence alone may have the run started again, once the lease is over."""
         return self.max > 0 and self.action_on(CauseClass.NODE_LOST) != "stop"

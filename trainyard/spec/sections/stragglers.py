@@ -1,4 +1,4 @@
-"""When a rank counts as a straggler, and what follows."""
+"""Stragglers: when a rank counts as one, and what follows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SlowAction = Literal["notify", "exclude-node"]
 
 
 class Stragglers(Part):
-    """What happens to a run of which one rank keeps the others waiting."""
+    """Treatment of a run of which one rank keeps the others waiting."""
 
     factor: Number = field(
         1.5,

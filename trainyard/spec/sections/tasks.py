@@ -1,4 +1,4 @@
-"""What a run does: one of the recipes with its model and data, or the user's own script."""
+"""Tasks of runs: one of the recipes with its model and data, or the user's own script."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def heads_field(needs: Needs | None = None) -> Any:
 
 
 class Model(Part):
-    """What all models have: blocks one after the other, all of a width."""
+    """Fields that all models have: blocks one after the other, all of a width."""
 
     layers: int = field(
         4,
@@ -296,7 +296,7 @@ class ScriptTask(Part):
 
     @property
     def programs(self) -> list[str]:
-        """Which of the three are given: exactly one in a spec that is valid."""
+        """Those of the three that are given: exactly one in a valid spec."""
         return [name for name in PROGRAMS if getattr(self, name)]
 
     def missing_in(self, files: Collection[str]) -> tuple[str, str]:
@@ -327,5 +327,5 @@ def code_program(command: Sequence[str]) -> str:
 
 
 def is_own_code(task: Mapping[str, object]) -> bool:
-    """Whether a task, checked or not, runs the user's own code and no recipe."""
+    """Return whether a task, checked or not, runs the user's own code and no recipe."""
     return any(name in task for name in PROGRAMS)

@@ -1,4 +1,4 @@
-"""How a recipe trains, and what is kept of it on the way."""
+"""Training of a recipe, and what is kept of it on the way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, Step
 
 
 class Train(Part):
-    """How the recipe trains."""
+    """Settings of a recipe's training."""
 
     steps: int = field(300, label="Steps", help="Optimizer steps.", group="train", minimum=1, maximum=1_000_000_000)
     batch_size: int = field(
@@ -113,7 +113,7 @@ class Train(Part):
 
 
 class Checkpoint(Part):
-    """What is kept to go on from."""
+    """States that are kept to go on from."""
 
     every_steps: int = field(
         100,
@@ -151,7 +151,7 @@ class Checkpoint(Part):
 
 
 class EarlyStopping(Part):
-    """When a run that learns no more ends before its last step."""
+    """End of a run that learns no more, before its last step."""
 
     metric: Literal["val/loss", "val/accuracy", "val/r2"] = field(
         "val/loss",
@@ -182,7 +182,7 @@ class EarlyStopping(Part):
 
 
 class Limits(Part):
-    """How long a run may take, and how long its ranks may take to end."""
+    """Time limits of a run, and grace period of its ranks."""
 
     time: TimeLimit = field(
         "",

@@ -19,7 +19,7 @@ RANK = 4  # of PowerSGD's factors
 
 
 class Compression(Strategy):
-    """What all kinds have in common: they reduce what DDP would send."""
+    """Base of all kinds: they reduce what DDP would send."""
 
     place = Place.REDUCE
     reason = "before data parallelism, which hands it the buckets of gradients"

@@ -1,4 +1,4 @@
-"""How many ranks each kind of parallelism gets, and where each stands: arithmetic, for pages as for ranks."""
+"""Mesh of ranks: how many each kind of parallelism gets, and the place of each. Arithmetic, for pages as for ranks."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Mesh:
 
     @property
     def coordinates(self) -> dict[str, int]:
-        """Where this rank stands on each of the AXES."""
+        """Place of this rank on each of the AXES."""
         return self.coordinates_of(self.rank)
 
     def coordinates_of(self, rank: int) -> dict[str, int]:
-        """Where ``rank`` stands on each of the AXES. Raises ValueError for a rank that is none of the mesh's."""
+        """Return the place of ``rank`` on each of the AXES. Raises ValueError for a rank that is none of the mesh's."""
         if not 0 <= rank < self.world_size:
             raise ValueError(f"rank {rank} is not one of the {self.world_size} ranks 0 to {self.world_size - 1}")
         left, found = rank, {}
@@ -77,7 +77,7 @@ class Mesh:
 
     @property
     def batch_part(self) -> int:
-        """Which of those parts is this rank's."""
+        """Number of this rank's part of the batch."""
         part, coordinates = 0, self.coordinates
         for axis in TABLE:
             if axis.cuts_batch:
@@ -86,17 +86,17 @@ class Mesh:
 
     @property
     def num_copies(self) -> int:
-        """How many ranks hold the same weights and average their gradients."""
+        """Number of ranks that hold the same weights and average their gradients."""
         return self._product(lambda axis: axis.has_copies)
 
     @property
     def num_alike(self) -> int:
-        """How many ranks compute the loss of the same rows together."""
+        """Number of ranks that compute the loss of the same rows together."""
         return self._product(lambda axis: axis.shares_rows)
 
     @property
     def is_replicated(self) -> bool:
-        """Whether there are several ranks, and each holds the whole model."""
+        """Return whether there are several ranks, and each holds the whole model."""
         return 1 < self.num_copies == self.world_size
 
     def _product(self, is_counted: Callable[[Axis], bool]) -> int:

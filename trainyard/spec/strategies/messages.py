@@ -1,4 +1,4 @@
-"""What ranks send each other in a step, as the strategies describe it; how long it takes is the planner's to say.
+"""Messages of ranks in a step, as the strategies describe them; the planner computes how long they take.
 
 A ring of n ranks sends 2 (n - 1) / n of a payload in an all-reduce and half of that in an all-gather or reduce-scatter,
 in as many rounds (Patarasuk & Yuan 2009).

@@ -1,4 +1,4 @@
-"""Which kinds of parallelism go together, and what settings refuse. Each product was trained to parity."""
+"""Kinds of parallelism that go together, and settings that refuse some. Each product was trained to parity."""
 
 from __future__ import annotations
 

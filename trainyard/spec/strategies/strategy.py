@@ -1,5 +1,5 @@
-"""What every way to train in parallel says of itself, without torch. Its other half, which applies it to a model, has
-the same name in ``workers/training/strategies/``."""
+"""Description of every way to train in parallel, without torch. Its other half, which applies it to a model, has the
+same name in ``workers/training/strategies/``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # at run time they import this package
 
 
 class Place(Enum):
-    """When ``build()`` applies a strategy, in this order; within a place, in the order of the table."""
+    """Moments at which ``build()`` applies a strategy, in this order; within a place, in the order of the table."""
 
     SPLIT = "before the model is on its device"
     CUT = "within each part of the model, before the optimizer"
@@ -45,7 +45,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a setting goes together with. A setting without a Limit goes with every product of the axes."""
+    """Settings that a setting goes together with. A setting without a Limit goes with every product of the axes."""
 
     axes: frozenset[str]  # that may be above 1
     why: str

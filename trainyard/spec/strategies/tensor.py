@@ -32,7 +32,7 @@ class Tensor(Strategy):
     )
 
     def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
-        """What tensor ranks cut must divide: heads, and what flows between the blocks."""
+        """Yield problems of what tensor ranks must divide: heads, and what flows between the blocks."""
         tensor, shares = spec.parallel.tensor, shared_by_tensor(spec.task)
         if tensor > 1 and not shares:
             yield Problem("parallel.tensor", f"{tensor} goes with transformers and MLPs only; accepted here: 1")

@@ -1,4 +1,4 @@
-"""What is changed within each block of a model, on every rank alike, and shares of the batch by speed."""
+"""Changes within each block of a model, on every rank alike, and shares of the batch by speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sweep is: the only place that knows a valid one, as ``trainyard.spec`` knows a valid run.
+"""Sweeps: the only place that knows a valid one, as ``trainyard.spec`` knows a valid run.
 
 ``parse_sweep(document)`` gives a SweepSpec or raises SpecError; ``space_problems`` checks it against its base spec.
 """

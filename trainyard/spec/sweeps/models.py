@@ -78,8 +78,8 @@ class Objective(Part):
 
 
 class Budget(Part):
-    """How much a sweep may spend. It ends at whichever comes first; ``failures`` are trials in a row. ``ahead`` trials
-    are proposed and queued before there is a place for them."""
+    """Budget of a sweep. It ends at whichever comes first; ``failures`` are trials in a row. ``ahead`` trials are
+    proposed and queued before there is a place for them."""
 
     trials: int = Field(ge=1, le=MAX_TRIALS)
     parallel: int = Field(default=1, ge=1, le=1_000)
@@ -90,7 +90,7 @@ class Budget(Part):
 
 
 class Sampler(Part):
-    """Who proposes the next trial. ``startup_trials`` are random; the rest is for the samplers that name it."""
+    """Sampler that proposes the next trial. ``startup_trials`` are random; the rest is for the samplers that name it."""
 
     name: SamplerName = "tpe"
     startup_trials: int = Field(default=10, ge=1, le=10_000)  # tpe, gp
@@ -104,7 +104,7 @@ class Sampler(Part):
 
 
 class Pruner(Part):
-    """Which trials are stopped early. ``min`` is the first step at which one may be, or the first second or token, as
+    """Pruner that stops trials early. ``min`` is the first step at which one may be, or the first second or token, as
     ``by`` says; ``factor`` is that of halving."""
 
     name: PrunerName = "none"
@@ -134,13 +134,13 @@ class SweepSpec(Part):
 
     @property
     def is_multiple(self) -> bool:
-        """Whether it has several objectives, so that there is a front and no best trial."""
+        """Return whether it has several objectives, so that there is a front and no best trial."""
         return len(self.objectives) > 1
 
     @property
     def ahead(self) -> int:
-        """How many trials wait for a place. A sampler that learns from trials would learn from fewer, so that one of
-        its trials waits only where somebody says so."""
+        """Number of trials that wait for a place. Where a sampler learns from trials none waits unless somebody says
+        so: it would learn from fewer."""
         if self.seeds > 1 or self.sampler.name == "population":
             return 0
         if self.budget.ahead is not None:

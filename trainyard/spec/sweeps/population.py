@@ -1,4 +1,4 @@
-"""What population based training asks of a sweep and of its base spec."""
+"""Rules of population based training for a sweep and its base spec."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _of_dimension(spec: SweepSpec, base: JsonObject, path: str, dimension: Dimen
 
 
 def _is_about(problem: str, path: str) -> bool:
-    """Whether a problem is of the field that varies, of a part of it, or of a list or map that it belongs to."""
+    """Return whether a problem is of the field that varies, of a part of it, or of a list or map that it belongs to."""
     if path.startswith(ARGUMENTS):
         return problem.startswith("task.arguments")
     if path.startswith(ENVIRONMENT):

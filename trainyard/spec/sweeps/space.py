@@ -29,7 +29,7 @@ def allowed(condition: object) -> list[object]:
 
 
 def active(dimension: Dimension, parameters: JsonObject) -> bool:
-    """Whether the dimension varies in a trial that has these parameters so far."""
+    """Return whether the dimension varies in a trial that has these parameters so far."""
     return all(
         path in parameters and parameters[path] in allowed(condition) for path, condition in dimension.when.items()
     )

@@ -46,7 +46,7 @@ def unit_of(dimension: Dimension, value: Any) -> float:
 
 
 def contains(dimension: Dimension, value: Any) -> bool:
-    """Whether a trial with the value is one of this dimension: it may be older than the space, or made by hand."""
+    """Return whether a trial with the value is one of this dimension: it may be older than the space, or made by hand."""
     if dimension.values is not None:
         return any(type(one) is type(value) and one == value for one in dimension.values)
     low, high = dimension.bounds
@@ -54,7 +54,7 @@ def contains(dimension: Dimension, value: Any) -> bool:
 
 
 def is_within(space: Mapping[str, Dimension], parameters: Mapping[str, Any]) -> bool:
-    """Whether the parameters are a point of the space."""
+    """Return whether the parameters are a point of the space."""
     for path, dimension in space.items():
         is_active = not dimension.when or active(dimension, dict(parameters))
         if is_active != (path in parameters) or (is_active and not contains(space[path], parameters[path])):

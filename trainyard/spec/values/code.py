@@ -1,4 +1,4 @@
-"""Where the code of a script comes from: a folder, a stored bundle, or a commit of a Git repository."""
+"""Source of a script's code: a folder, a stored bundle, or a commit of a Git repository."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class GitCode(Part):
 
     @property
     def is_commit(self) -> bool:
-        """Whether the revision is a whole commit, which nothing can move."""
+        """Return whether the revision is a whole commit, which nothing can move."""
         return bool(_COMMIT.fullmatch(self.revision))
 
 
 class Place(NamedTuple):
-    """Where a repository lies."""
+    """Place of a repository."""
 
     scheme: str
     host: str  # empty: a path of the server
@@ -134,7 +134,7 @@ def _words(field: str, message: str, value: dict[str, object]) -> str:
 
 
 def is_git_url(text: str) -> bool:
-    """Whether a text is meant as a repository's URL and not as a folder."""
+    """Return whether a text is meant as a repository's URL and not as a folder."""
     return "://" in text or bool(re.match(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:", text))
 
 

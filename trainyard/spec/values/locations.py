@@ -1,4 +1,4 @@
-"""Where data may lie: what can be said of a path or URL before anybody looks."""
+"""Places of data: what can be said of a path or URL before anybody looks."""
 
 from __future__ import annotations
 

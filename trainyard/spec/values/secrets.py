@@ -1,4 +1,4 @@
-"""How a spec refers to secrets: by name, ``[VARIABLE=][file:][mine:]NAME``, and never by value."""
+"""References of a spec to secrets: by name, ``[VARIABLE=][file:][mine:]NAME``, and never by value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFERENCE = re.compile(
 
 
 class SecretReference(NamedTuple):
-    """What a rank gets: a variable with the value of the secret, or with the path of a file that holds it."""
+    """A secret for a rank: a variable with the value of the secret, or with the path of a file that holds it."""
 
     variable: str
     name: str

@@ -1,4 +1,4 @@
-"""When a node that an engine brought leaves: once its attempt is over here, or when its machine is taken back.
+"""Departure of a node that an engine brought: once its attempt is over here, or when its machine is taken back.
 
 Whoever lends the machine may send a notice, which is SIGURG, some time before it takes the machine back. The ranks are
 asked to save and end then. The signal is one that ranks, which may get it too, ignore.

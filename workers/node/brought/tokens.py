@@ -1,4 +1,4 @@
-"""Which join token is this machine's."""
+"""Choice of this machine's join token."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Findings(WireStruct):
-    """What the child prints."""
+    """Output of the child."""
 
     facts: DatasetFacts | None = None
     problem: str = ""

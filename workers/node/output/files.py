@@ -1,4 +1,4 @@
-"""What lies in an attempt's folders: files, links that lead to files inside, and what cannot be sent, in words."""
+"""Content of an attempt's folders: files, links that lead to files inside, and what cannot be sent, in words."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OutputFile(NamedTuple):
         return file
 
     def is_same(self, file: io.BufferedReader) -> bool:
-        """Whether the open file is as it was listed."""
+        """Return whether the open file is as it was listed."""
         return stamp_of(os.fstat(file.fileno())) == self.stamp
 
 

@@ -1,4 +1,4 @@
-"""What a script has left in its working folder: files beside the code, and files of the code that were changed.
+"""Files that a script has left in its working folder: those beside the code, and files of the code that were changed.
 
 They are neither sent nor deleted unasked: they are listed, and wait for a person's decision. The next attempt of the
 run takes them over where it is placed on this node again, as if the script had gone on in its folder.

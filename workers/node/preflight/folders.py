@@ -1,4 +1,4 @@
-"""Whether a folder takes files, found by writing one."""
+"""Check that a folder takes files, by writing one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_folder(path: Path) -> FolderState:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is anything, also where what is above ``path`` is a file."""
+    """Return whether there is anything, also where what is above ``path`` is a file."""
     try:
         return path.exists()
     except OSError:

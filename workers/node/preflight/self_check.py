@@ -1,4 +1,4 @@
-"""What a node knows of itself beside its inventory and its health: folders, clock, GPUs' faults, and its peers."""
+"""Checks of a node by itself, beside its inventory and its health: folders, clock, GPUs' faults, and its peers."""
 
 from __future__ import annotations
 

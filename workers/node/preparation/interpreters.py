@@ -27,8 +27,8 @@ def check_interpreter(order: Order, isolation: Isolation = NO_ISOLATION) -> None
 
 
 def is_program(python: str, isolation: Isolation, path: str = "") -> bool:
-    """Whether the ranks of a project may run it: a path, or a name on ``path``. The node worker may be root, who sees
-    more than they do and must not tell."""
+    """Return whether the ranks of a project may run it: a path, or a name on ``path``. The node worker may be root, who
+    sees more than they do and must not tell."""
     if "/" not in python:
         return any(
             is_program(f"{folder}/{python}", isolation)

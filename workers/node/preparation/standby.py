@@ -1,4 +1,4 @@
-"""What a spare node prepares for runs that may come here: their code, their interpreter, and the warm process."""
+"""Preparations of a spare node for runs that may come here: their code, their interpreter, and the warm process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Standby:
         self._wanted = {one.run: one for one in wanted}
 
     def prepare(self) -> None:
-        """What failed is tried again."""
+        """Prepare for these runs. Steps that failed are tried again."""
         wanted = self._wanted
         self._found = {run: why for run, why in self._found.items() if run in wanted}
         for run, one in wanted.items():

@@ -1,4 +1,4 @@
-"""What the files of an encrypted checkpoint are bound to, and small ones as a whole."""
+"""Binding of an encrypted checkpoint's files to their place, and encryption of small ones as a whole."""
 
 from __future__ import annotations
 

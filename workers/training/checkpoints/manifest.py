@@ -1,4 +1,4 @@
-"""What a checkpoint consists of, in JSON. It is written last: a folder that has a valid one is whole."""
+"""Manifest of a checkpoint, in JSON. It is written last: a folder that has a valid one is whole."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StoredFile:
 
 
 class TrainingState(TypedDict):
-    """What a training keeps beside tensors. What is not required is not in older checkpoints."""
+    """State that a training keeps beside tensors. Fields that are not required are not in older checkpoints."""
 
     optimizer: str
     synchronization: str

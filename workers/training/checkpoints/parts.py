@@ -32,8 +32,8 @@ MAX_POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PartNote:
-    """What rank 0 reads of another rank's part: its tensors with the region that this rank has written, its file
-    (none where it has no tensors), its random state, and the seconds for which training stood still."""
+    """Description of another rank's part, which rank 0 reads: its tensors with the region that this rank has written,
+    its file (none where it has no tensors), its random state, and the seconds for which training stood still."""
 
     tensors: Mapping[str, StoredTensor]
     files: Mapping[str, StoredFile]

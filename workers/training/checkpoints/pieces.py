@@ -1,4 +1,4 @@
-"""What a training's state is made of: tensors by name, of each of which a rank holds one rectangle."""
+"""Pieces of a training's state: tensors by name, of each of which a rank holds one rectangle."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Region:
 
     @property
     def is_first(self) -> bool:
-        """Whether it holds the element at the origin: of all regions of a tensor, one does."""
+        """Return whether it holds the element at the origin: of all regions of a tensor, one does."""
         return not any(self.offset) and self.num_elements > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What this rank holds of the tensor ``name``: ``local`` has the region's shape and is the training's own."""
+    """This rank's part of the tensor ``name``: ``local`` has the region's shape and is the training's own."""
 
     name: str
     region: Region

@@ -140,7 +140,7 @@ def intersection(region: Region, part: StoredPart) -> tuple[tuple[slice, ...], t
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tensor lies: ``start`` counts from the beginning of the file."""
+    """Place of a tensor: ``start`` counts from the beginning of the file."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Which checkpoint to go on from: the newest that is valid on every rank."""
+"""Choice of the checkpoint to go on from: the newest that is valid on every rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoints stay on the disk, and what an attempt that ended in mid-save has left behind."""
+"""Removal of checkpoints that are not kept, and of what an attempt that ended in mid-save has left behind."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Snapshot:
 
     @property
     def data(self) -> memoryview:
-        """What stands behind the header in the file."""
+        """Bytes behind the header in the file."""
         assert self._buffer is not None
         return self._buffer.numpy().data
 

@@ -1,4 +1,4 @@
-"""What of a training is kept, under which names, and how it is given back.
+"""State of a training that is kept, its names, and the way in which it is given back.
 
 Tensors are called ``model/<parameter>`` and ``optimizer/<parameter>/<slot>``, whatever the mesh they are spread over;
 ``synchronization/<rank>/<name>`` is a rank's own. Where ranks step by themselves (local-sgd, diloco) each has its own

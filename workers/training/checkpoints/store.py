@@ -1,4 +1,4 @@
-"""Where the checkpoints of a run lie, and what their folders are called."""
+"""Folder of a run's checkpoints, and the names in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DELETED = re.compile(r"\.step-(\d{1,18})\.fence-(\d{1,18})\.deleted")
 
 @dataclass(frozen=True, order=True, slots=True)
 class Mark:
-    """Which checkpoint of a run. They sort by age: a later attempt's is newer, whatever its step."""
+    """Name of a checkpoint within its run. They sort by age: a later attempt's is newer, whatever its step."""
 
     fence: int
     step: int

@@ -1,4 +1,4 @@
-"""How fast this process computes beside its neighbours: what the planner needs to know of a device, in some seconds.
+"""Speed at which this process computes beside its neighbours, measured in some seconds for the planner.
 
 Every kind of operator is timed as a training uses it, forward and backward. What only moves memory finds it cold, as
 activations are that no cache holds all of. All are timed in rounds, each once a round: a machine that is slow
@@ -101,7 +101,7 @@ def _held_after_use(device: torch.device) -> Held:
 
 
 class _Crowding:
-    """How many times as long as it computes this process takes, less what is done between."""
+    """Ratio of this process's wall time to its time of computing, less what is done between."""
 
     def __init__(self, between: Callable[[], None] | None) -> None:
         self._between = between

@@ -1,4 +1,4 @@
-"""Which link is slow: every pair of nodes alone, there and back."""
+"""Speed of each link: every pair of nodes alone, there and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
 
 
 class Link(NamedTuple):
-    """What lies between two nodes (between two ranks, where all are on one)."""
+    """Link between two nodes (between two ranks, where all are on one)."""
 
     first: str
     second: str

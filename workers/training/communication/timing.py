@@ -1,4 +1,4 @@
-"""How long exchanges take, and the line through all sizes."""
+"""Times of exchanges, and the line through all sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sets of real data are on every node. What makes their samples is in ``builtin``, which takes long to import."""
+"""Names of the sets of real data on every node. ``builtin``, which takes long to import, makes their samples."""
 
 from __future__ import annotations
 

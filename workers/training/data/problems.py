@@ -1,4 +1,4 @@
-"""What is wrong with somebody's data, in words for that person. Classes of failures go by these names."""
+"""Problems of somebody's data, in words for that person. Classes of failures go by these names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ranks exchange at the start of an attempt, so that all of them decide alike."""
+"""Messages of ranks at the start of an attempt, so that all of them decide alike."""
 
 from __future__ import annotations
 

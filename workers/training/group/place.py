@@ -1,4 +1,4 @@
-"""Where this rank stands: torchrun's environment variables with types, and the device and threads it computes with."""
+"""Place of this rank: torchrun's environment variables with types, and the device and threads it computes with."""
 
 from __future__ import annotations
 

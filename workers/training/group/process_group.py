@@ -1,4 +1,4 @@
-"""How the ranks of an attempt find each other."""
+"""Process group, in which the ranks of an attempt find each other."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a rank measures of itself: time, bytes, memory, FLOPs and how good the model is."""
+"""Measurements of a rank by itself: time, bytes, memory, FLOPs and how good the model is."""

@@ -1,4 +1,4 @@
-"""What this process sends to other ranks and how long it waits for them, under every strategy.
+"""Bytes that this process sends to other ranks, and time that it waits for them, under every strategy.
 
 Every collective that torch starts from Python (by a strategy of ours, FSDP2, a pipeline's schedule, DTensor) goes
 through a few methods of its process groups, and is waited for by two functions. ``watch`` puts a counter around these,

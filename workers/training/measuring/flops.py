@@ -1,4 +1,4 @@
-"""How many floating-point operations a step takes, and how many the device could do: MFU is one over the other.
+"""Floating-point operations that a step takes, and those that the device could do: MFU is one over the other.
 
 Source: Chowdhery et al. 2022, "PaLM", appendix B: model FLOPs utilisation counts what the model needs, forward and
 backward, and nothing that is computed twice.

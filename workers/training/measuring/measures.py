@@ -1,4 +1,4 @@
-"""What a rank measures of itself: phases, bytes and FLOPs; as series in every step, and as facts now and then."""
+"""Phases, bytes and FLOPs that a rank measures, as series in every step, and as facts now and then."""
 
 from __future__ import annotations
 

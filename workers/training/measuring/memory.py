@@ -1,4 +1,4 @@
-"""How much memory a rank holds."""
+"""Memory that a rank holds."""
 
 from __future__ import annotations
 

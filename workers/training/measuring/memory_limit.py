@@ -1,4 +1,4 @@
-"""How much memory a rank may take, and how much it has taken at its peak."""
+"""Limit of a rank's memory, and its peak."""
 
 from __future__ import annotations
 

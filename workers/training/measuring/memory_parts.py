@@ -1,4 +1,4 @@
-"""What of a rank's memory is its own, and what it shares with the process it was forked from and with neighbours."""
+"""Parts of a rank's memory: its own, and what it shares with the process it was forked from and with neighbours."""
 
 from __future__ import annotations
 

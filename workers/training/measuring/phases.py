@@ -1,4 +1,4 @@
-"""Where the time of a step goes: one phase after the other, each moment in exactly one of them.
+"""Phases of a step: one after the other, each moment in exactly one of them.
 
 At any moment a step is in one phase, and ``switch`` says that from here on it is in another. So the phases add up to
 the step by themselves, and to switch costs one reading of a clock. On a GPU the clock is the device's own: an event in

@@ -1,4 +1,4 @@
-"""What each rank sends in a collective, in bytes."""
+"""Bytes that each rank sends in a collective."""
 
 from __future__ import annotations
 

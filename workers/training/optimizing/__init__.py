@@ -1,1 +1,1 @@
-"""How weights change: optimizers, learning rates, number formats, and when to stop early."""
+"""Changes of weights: optimizers, learning rates, number formats, and when to stop early."""

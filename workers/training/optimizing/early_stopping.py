@@ -1,4 +1,4 @@
-"""When a run that learns no more ends before its last step."""
+"""Early stopping: a run that learns no more ends before its last step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EarlyStopping:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last validation was the one that ended the run: it may have been restored from there."""
+        """Return whether the last validation was the one that ended the run: it may have been restored from there."""
         return 0 < self.patience <= self.num_worse
 
     def is_enough(self, value: float) -> bool:

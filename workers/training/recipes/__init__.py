@@ -39,7 +39,7 @@ class ModelDocument(TypedDict):
 
 
 class Task(BatchReader, Protocol):
-    """What the loop needs of a recipe. A batch depends on the seed and on its place in the training alone, whatever
+    """Interface of a recipe to the loop. A batch depends on the seed and on its place in the training alone, whatever
     the number of ranks."""
 
     unit: str  # what throughput counts: "tokens" or "samples"

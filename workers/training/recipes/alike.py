@@ -1,4 +1,4 @@
-"""What every tensor-parallel rank computes alike: modules that are too small to be cut."""
+"""Modules that every tensor-parallel rank computes alike: those that are too small to be cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How tensor-parallel ranks cut the GPT: which matrix by columns, which by rows, and where the sequence is split."""
+"""Plan by which tensor-parallel ranks cut the GPT: which matrix by columns, which by rows, and where the sequence is
+split."""
 
 from __future__ import annotations
 

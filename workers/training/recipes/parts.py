@@ -1,4 +1,4 @@
-"""How the models of all recipes are cut into the parts of a pipeline: they are built alike."""
+"""Cut of the models of all recipes into the parts of a pipeline: they are built alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recipes share whose rows are samples with an answer each: a class, or a quantity."""
+"""Base of recipes whose rows are samples with an answer each: a class, or a quantity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which state in memory counts: its manifest is laid down last, and then the ones before it go."""
+"""Commit of a state in memory: its manifest is laid down last, and then the states before it go."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class RefusedState:
 
 @dataclass(slots=True)
 class Search:
-    """What came of looking: the state to go on from, from the memory of ``nodes``, and what was refused before it."""
+    """Result of a search: the state to go on from, from the memory of ``nodes``, and what was refused before it."""
 
     found: Found | None = None
     nodes: tuple[str, ...] = ()
@@ -46,7 +46,8 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a rank sees in its node's memory: the states, by mark, and which parts of each lie here with what size."""
+    """Content of its node's memory, as a rank sees it: the states, by mark, and which parts of each lie here with what
+    size."""
 
     node: str
     folder: str

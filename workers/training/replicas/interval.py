@@ -44,7 +44,7 @@ class Interval:
 
     @property
     def is_deciding(self) -> bool:
-        """Whether all ranks agree behind this step: a collective."""
+        """Return whether all ranks agree behind this step: a collective."""
         return self.every is None and self._num_steps == DECIDED_AFTER
 
     def decide(self, cost_s: float | None) -> None:

@@ -349,7 +349,7 @@ class StateMessage(WireStruct):
 
 
 class NotThere(Exception):
-    """What was waited for did not come."""
+    """The awaited part did not come."""
 
 
 class Board:

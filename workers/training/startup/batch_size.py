@@ -42,7 +42,7 @@ PRECISION = 16  # the bisection ends within a sixteenth of the limit
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trial:
-    """What steps with so many rows in a pass have shown, the same on every rank: the slowest and the fullest one's."""
+    """Result of steps with so many rows in a pass, the same on every rank: the slowest and the fullest one's."""
 
     rows: int
     fits: bool
@@ -121,7 +121,7 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
 
 
 def is_found(settings: Train) -> bool:
-    """Whether something of the settings is found before the first step."""
+    """Return whether something of the settings is found before the first step."""
     return settings.find_batch_size != "none" or settings.find_learning_rate != "none"
 
 
@@ -274,8 +274,8 @@ class BatchSizeTrials:
         return (time.perf_counter() - started) / NUM_TIMED_STEPS
 
     def _is_sure_to_fail(self, rows: int) -> bool:
-        """Whether ``rows`` surely do not fit, extrapolated from the sizes so far: activations grow with the rows,
-        weights do not. Trying them would make this machine swap, or end its processes."""
+        """Return whether ``rows`` surely do not fit, extrapolated from the sizes so far: activations grow with the
+        rows, weights do not. Trying them would make this machine swap, or end its processes."""
         known = sorted((trial.rows, trial.memory_bytes) for trial in self._trials.values() if 0 < trial.rows < rows)
         if not known:
             return False

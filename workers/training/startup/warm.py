@@ -1,4 +1,4 @@
-"""What a rank needs in memory, imported ahead of time by the process that ranks are forked from."""
+"""Modules that a rank needs, imported ahead of time by the process that ranks are forked from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a pipeline is laid out: which rank holds which parts of the model, and into how many pieces a batch is cut.
+"""Layout of a pipeline: which rank holds which parts of the model, and into how many pieces a batch is cut.
 
 Arithmetic alone, so that what cannot be is refused before any rank waits for another.
 """
@@ -23,7 +23,7 @@ class Plan:
 
     @property
     def num_chunks(self) -> int:
-        """How many parts each stage holds."""
+        """Number of parts that each stage holds."""
         return CHUNKS[self.schedule]
 
     @property

@@ -1,1 +1,1 @@
-"""What a training costs, in the terms in which strategies say what they change of it: sections, layouts, stages."""
+"""Costs of a training, in the terms in which strategies change them: sections, layouts, stages."""

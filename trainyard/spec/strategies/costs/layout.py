@@ -1,4 +1,4 @@
-"""Where rows and layers go: how many rows flow at once, and which sections a stage of a pipeline holds."""
+"""Layout of rows and layers: how many rows flow at once, and which sections a stage of a pipeline holds."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Layout:
 
     @property
     def at(self) -> Pass:
-        """What flows through a section at once."""
+        """Return what flows through a section at once."""
         return Pass(max(1, self.rows // self.microbatches), self.precision, self.mesh.tensor)
 
     @property
     def chunks(self) -> int:
-        """How many parts of the model each stage holds."""
+        """Number of parts of the model that each stage holds."""
         return CHUNKS[self.schedule] if self.mesh.stages > 1 else 1
 
     @property
     def passes(self) -> int:
-        """How often a section computes in a step, forward and backward."""
+        """Number of times that a section computes in a step, forward and backward."""
         return self.accumulate * self.microbatches
 
     def parts_of(self, stage: int) -> list[int]:
@@ -100,7 +100,7 @@ def lay_out(spec: RecipeSpec, num_nodes: int | None = None) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What the ranks of one stage of a pipeline have: the sections that they hold, of one Pass."""
+    """Part of the ranks of one pipeline stage: the sections that they hold, of one Pass."""
 
     index: int
     sections: Sequence[Section]

@@ -1,4 +1,4 @@
-"""What a part of a model costs: its parameters, what it computes and moves, and what it keeps for its backward pass.
+"""Costs of a part of a model: its parameters, what it computes and moves, and what it keeps for its backward pass.
 
 A model's file writes its layers into ``Section``s, operator by operator, as its forward pass calls them. Kept bytes
 follow what autograd saves: a matrix product its input, a norm its input and two numbers a row, a product of two tensors
@@ -79,7 +79,7 @@ class Section:
 
     @property
     def num_alike(self) -> int:
-        """How many numbers every tensor-parallel rank holds."""
+        """Number of numbers that every tensor-parallel rank holds."""
         return sum(one.size for one in self.parameters if not one.is_cut)
 
     def num_parameters(self, tensor: int = 1) -> float:
@@ -156,7 +156,7 @@ class Section:
 
 
 class Model(Protocol):
-    """What each model's file says of it."""
+    """Description of a model, written by its file."""
 
     def __hash__(self) -> int: ...
 

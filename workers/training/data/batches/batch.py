@@ -1,4 +1,4 @@
-"""What a batch is, and what reads one."""
+"""A batch, and the interface that reads one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 
 
 class BatchReader(Protocol):
-    """What gives the batches of a training: a recipe's task."""
+    """Reader of a training's batches: a recipe's task."""
 
     def train_batch(self, positions: slice | Rows) -> Batch:
         """Return the samples at these positions, which rise and count from 0 over all epochs, on the task's device."""

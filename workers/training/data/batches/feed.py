@@ -1,5 +1,5 @@
-"""Which samples each step takes, and the batches of them: read ahead by a thread where that is worth one, and where it
-is not, several at once, since most of what a small batch costs is the calls that read it."""
+"""Batches of each step: read ahead by a thread where that is worth one, and where it is not, several at once, since
+most of what a small batch costs is the calls that read it."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Ahead(Generic[T]):
 
 
 class Shelf(Generic[T]):
-    """What the thread and its user share."""
+    """Batches that the thread and its user share."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth

@@ -1,4 +1,4 @@
-"""Which samples each step takes: one batch behind the other, without those of skipped batches. Pure."""
+"""Samples of each step: one batch behind the other, without those of skipped batches. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How arrays of the host reach the device, beside what it computes."""
+"""Transfer of arrays from the host to the device, beside what it computes."""
 
 from __future__ import annotations
 

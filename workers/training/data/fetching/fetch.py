@@ -1,4 +1,4 @@
-"""What a URL names, fetched once into the node's cache: files of a web server, an object store or an archive."""
+"""Data behind a URL, fetched once into the node's cache: files of a web server, an object store or an archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses data is fetched from: none of the node's own network, unless ``TRAINYARD_DATA_HOSTS`` names it.
+"""Addresses from which data is fetched: none of the node's own network, unless ``TRAINYARD_DATA_HOSTS`` names it.
 
 The check stands where Python connects, and sees the address that is connected to. So it holds for each redirect, for
 every protocol, and for a name that resolves to another address the second time.

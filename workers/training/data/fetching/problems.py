@@ -1,4 +1,4 @@
-"""Why something could not be fetched, in a sentence: every store has its own errors, recognised by their texts."""
+"""Sentences about failed fetches: every store has its own errors, recognised by their texts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 def _is_of_node(chain: list[BaseException]) -> bool:
-    """Whether the server was not reached: another node may reach it."""
+    """Return whether the server was not reached: another node may reach it."""
     names = {type(one).__name__ for one in chain}
     is_unreached = any(name.startswith("ClientConnector") or "Timeout" in name for name in names)
     return _status(chain) is None and (is_unreached or any(isinstance(one, ConnectionError) for one in chain))

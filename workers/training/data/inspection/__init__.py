@@ -1,1 +1,1 @@
-"""What files hold, described for people."""
+"""Content of files, described for people."""

@@ -1,4 +1,4 @@
-"""What files hold, for people: ``python -m workers.training.data.inspection.inspect`` on a node, stdin to stdout.
+"""Content of files, for people: ``python -m workers.training.data.inspection.inspect`` on a node, stdin to stdout.
 
 It reads ``{"recipe": …, "data": {…}}``, where data is ``task.data`` of a spec, and prints ``{"facts": {…}}`` or
 ``{"problem": sentence}``. Statistics are of the first 100,000 rows, which the facts then say; sizes, the digest and,

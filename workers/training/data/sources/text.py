@@ -31,15 +31,15 @@ class Piece(NamedTuple):
 
 
 class TextSource(Protocol):
-    """Where text comes from."""
+    """Source of text."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the source for people."""
 
     @property
     def key(self) -> str:
-        """What names its present content, without reading it."""
+        """Key of its present content, without reading it."""
 
     @property
     def size_bytes(self) -> int: ...

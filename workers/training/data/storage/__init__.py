@@ -1,1 +1,1 @@
-"""What is on the disk: arrays, the files of samples, and the node's cache of both."""
+"""Data on the disk: arrays, the files of samples, and the node's cache of both."""

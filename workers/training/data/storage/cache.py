@@ -1,4 +1,5 @@
-"""What a node makes of data once and every later rank maps into memory: folders under one, built under a lock.
+"""Cache of a node: what it makes of data once and every later rank maps into memory. Folders under one, built under a
+lock.
 
 An entry is a folder that is complete from the moment it has its name: built beside, synced, renamed. Each has a lock
 file that is never removed. Who builds or removes the entry holds it alone; who uses it holds it with others until the

@@ -65,7 +65,7 @@ class SamplesWriter:
 
     @property
     def num_rows(self) -> dict[str, int]:
-        """How many rows each side has: facts that all samples have."""
+        """Number of rows of each side: facts that all samples have."""
         return {f"num_{part}_rows": self._writers[part][0].num_rows for part in PARTS}
 
     def __enter__(self) -> Self:

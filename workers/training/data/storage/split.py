@@ -1,4 +1,4 @@
-"""Which rows validate: one of every ten of a class, at a place in the ten that a hash of the ten's number gives.
+"""Rows that validate: one of every ten of a class, at a place in the ten that a hash of the ten's number gives.
 
 So each class has its tenth, whatever order the rows are in, and neither the rows nor the choice are kept in memory.
 """

@@ -1,4 +1,4 @@
-"""What the columns of a table hold: numbers or words, what is missing, and what stands where a number should."""
+"""Columns of a table: numbers or words, what is missing, and what stands where a number should."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_cells(column: Any) -> Cells:
 
 
 class Column:
-    """What is known of a column after all of its batches, or those that were looked at."""
+    """Facts about a column after all of its batches, or those that were looked at."""
 
     def __init__(self, name: str, most_distinct: int) -> None:
         self.name = name

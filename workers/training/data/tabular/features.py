@@ -18,7 +18,7 @@ MAX_WORDS = 100
 
 
 class FeatureDocument(TypedDict, total=False):
-    """What made a feature of its column: a word, a number with its scale, or that the cell is missing."""
+    """Origin of a feature in its column: a word, a number with its scale, or that the cell is missing."""
 
     name: str
     column: str

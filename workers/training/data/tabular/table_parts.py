@@ -1,4 +1,4 @@
-"""What readers of tables have in common: a batch of rows, and what a table is asked."""
+"""Interface of readers of tables: a batch of rows, and the questions to a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learnt of a table: which of some classes, or a quantity."""
+"""Targets of a table: one of some classes, or a quantity."""
 
 from __future__ import annotations
 

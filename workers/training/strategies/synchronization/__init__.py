@@ -1,1 +1,1 @@
-"""When ranks agree on their weights: one file for each way, and what all of them have in common."""
+"""Synchronization of weights among ranks: one file for each way, and what all of them have in common."""

@@ -121,7 +121,7 @@ class Server:
 
 
 class Worker:
-    """What all ranks share. ``optimizer`` is never stepped: it only gives the parameters and their order."""
+    """Part that all ranks share. ``optimizer`` is never stepped: it only gives the parameters and their order."""
 
     is_over = False
 

@@ -1,4 +1,4 @@
-"""When ranks agree on their weights: in every step, or in the ways that strategies beside this file know."""
+"""Moments at which ranks agree on their weights: in every step, or in the ways that strategies beside this file know."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from workers.training.optimizing.numerics import Precision
 
 
 class Synchronization(Protocol):
-    """What stands between the gradients of a step and the weights of the next."""
+    """Way from the gradients of a step to the weights of the next."""
 
     @property
     def is_agreed(self) -> bool:
-        """Whether every rank that keeps a checkpoint holds the same weights now: only then is one worth to be kept."""
+        """Return whether every rank that keeps a checkpoint holds the same weights now: only then is one worth to be
+        kept."""
 
     @property
     def is_over(self) -> bool:
-        """Whether another rank has ended the training before its last step."""
+        """Return whether another rank has ended the training before its last step."""
 
     def begin(self, step: int) -> None:
         """Make the weights those that ``step`` starts from."""
