@@ -177,7 +177,7 @@ async def _send(send: Send, answer: HttpResponse) -> None:
 
 
 async def is_known(scope: Scope, caller: Literal["person", "node"]) -> bool:
-    """Return whether a token or a session opens something, or the seal is a node's. The view asks again, and for more."""
+    """Return whether a token or a session opens something, or the seal is a node's. The view asks for more."""
     look = _is_node if caller == "node" else _is_person
     return bool(await database_sync_to_async(look)(scope))
 

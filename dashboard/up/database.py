@@ -88,7 +88,7 @@ def open_database(*, is_restored: bool = False) -> int:
 
 
 def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether some of the migrations that one stands for were applied, and others never were: they are no more."""
+    """Return whether some of the migrations that one stands for were applied, and others never were."""
     from django.db.migrations.loader import MigrationLoader
     from django.db.migrations.recorder import MigrationRecorder
 

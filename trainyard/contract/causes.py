@@ -1,4 +1,4 @@
-"""Cause of an attempt's end: one class, one sentence and the evidence. Consequences for other ranks stand beneath it."""
+"""Cause of an attempt's end: one class, one sentence and the evidence. Consequences for other ranks are beneath it."""
 
 from __future__ import annotations
 

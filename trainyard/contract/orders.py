@@ -34,7 +34,7 @@ class LogRule(WireStruct):
 class Order(WireStruct, kw_only=True):
     """Instructions by which a node prepares its part of an attempt. They travel locked: a run's environment is in it.
 
-    The node keeps them in the attempt's folder. Of an attempt that never started there, only the first four fields count.
+    The node keeps them in the attempt's folder. Of an attempt that never started there, the first four fields count.
     """
 
     attempt: str

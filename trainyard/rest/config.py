@@ -1,4 +1,4 @@
-"""Address of the server and our token: the environment, else ``client.toml`` in the home of this machine's Trainyard."""
+"""Address of the server and our token: the environment, else ``client.toml`` in this machine's home of Trainyard."""
 
 from __future__ import annotations
 

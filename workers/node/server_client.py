@@ -123,7 +123,7 @@ class ServerClient:
             log.info("server.authorities_changed")
 
     def is_known(self) -> bool:
-        """Return whether the server still takes this node for one of its own. Another answer than a plain no is none."""
+        """Return whether the server still takes this node for one of its own. Only a plain no counts."""
         answer = self._post("/api/v1/node/gone-runs", RunList([]))
         try:
             return answer.status_code != 401 or answer.json()["code"] != NODE_UNKNOWN

@@ -90,7 +90,7 @@ class Budget(Part):
 
 
 class Sampler(Part):
-    """Sampler that proposes the next trial. ``startup_trials`` are random; the rest is for the samplers that name it."""
+    """Sampler that proposes the next trial. ``startup_trials`` are random; the rest is for samplers that name it."""
 
     name: SamplerName = "tpe"
     startup_trials: int = Field(default=10, ge=1, le=10_000)  # tpe, gp

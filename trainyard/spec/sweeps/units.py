@@ -46,7 +46,7 @@ def unit_of(dimension: Dimension, value: Any) -> float:
 
 
 def contains(dimension: Dimension, value: Any) -> bool:
-    """Return whether a trial with the value is one of this dimension: it may be older than the space, or made by hand."""
+    """Return whether the value is one of this dimension: a trial may be older than the space, or made by hand."""
     if dimension.values is not None:
         return any(type(one) is type(value) and one == value for one in dimension.values)
     low, high = dimension.bounds

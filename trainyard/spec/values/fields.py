@@ -44,7 +44,7 @@ class Part(BaseModel):
 
 
 class Needs(NamedTuple):
-    """Condition on another field, without which this one is not read: one of ``values``, or a number above ``above``."""
+    """Condition on another field, else this one is not read: one of ``values``, or a number above ``above``."""
 
     path: str
     values: tuple[str, ...] = ()

@@ -139,7 +139,7 @@ def _is_sent_trace(folder: AttemptFolder, one: OutputFile) -> bool:
 
 
 def is_refusal(error: httpx.HTTPStatusError) -> bool:
-    """Return whether the server will never take it. A seal that is too old, a full disk, a busy server are no refusals."""
+    """Return whether the server will never take it. An old seal, a full disk, a busy server are no refusals."""
     return error.response.status_code in REFUSALS
 
 

@@ -41,7 +41,7 @@ MAX_WHY = 500  # characters of a reason in a record; the log has all
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts that are the same in all checkpoints of an attempt. ``writers`` are the ranks whose parts make a whole one."""
+    """Facts that are the same in all checkpoints of an attempt. The parts of ``writers`` make a whole one."""
 
     run: str
     fence: int

@@ -1,4 +1,4 @@
-"""Moments at which ranks agree on their weights: in every step, or in the ways that strategies beside this file know."""
+"""Moments at which ranks agree on their weights: in every step, or in the ways of strategies beside this file."""
 
 from __future__ import annotations
 
