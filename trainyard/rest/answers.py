@@ -1,4 +1,4 @@
-"""What else the REST API answers, as far as the SDK and the terminal read it; the rest is in the contract.
+"""Other answers of the REST API, as far as the SDK and the terminal read them; the rest are in the contract.
 
 Fields that are not named here are ignored, and kept for ``--json``: an older client works with a newer server. What is
 ``NotRequired`` came with a later version, so a newer client works with an older server.

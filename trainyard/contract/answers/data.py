@@ -1,4 +1,4 @@
-"""What the REST API answers about datasets and checkpoints. What is ``NotRequired`` the client does not need: an older
+"""Answers of the REST API about datasets and checkpoints. The client does not need what is ``NotRequired``: an older
 server may lack it."""
 
 from __future__ import annotations

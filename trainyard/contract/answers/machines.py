@@ -1,4 +1,4 @@
-"""What the REST API answers about clusters and their nodes. What is ``NotRequired`` the client does not need: an older
+"""Answers of the REST API about clusters and their nodes. The client does not need what is ``NotRequired``: an older
 server may lack it."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Node(TypedDict):
 
 
 class Rule(TypedDict):
-    """What a line of a log leads to."""
+    """Consequence of a line of a log."""
 
     label: str
     pattern: str
