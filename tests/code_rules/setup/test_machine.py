@@ -108,6 +108,10 @@ def test_the_major_version_of_node(text: str, major: int) -> None:
     assert node.major_version(text) == major
 
 
+def test_a_machine_without_node_has_no_npm(bare: Path) -> None:
+    assert node.system_npm() is None
+
+
 def test_a_node_of_its_own_gets_the_machines_certificates_and_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

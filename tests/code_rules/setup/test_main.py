@@ -10,6 +10,12 @@ from dashboard.setup import node
 ROOT = Path(__file__).resolve().parents[3]
 
 
+def test_words_after_the_dashes_are_the_command() -> None:
+    words = ["--for", "tests", "--", "pytest", "--", "x"]
+    assert setup.split_at_dashes(words) == (["--for", "tests"], ["pytest", "--", "x"])
+    assert setup.split_at_dashes(["--for", "run"]) == (["--for", "run"], [])
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(SystemExit):
         setup.parse(["--for", "fun"])

@@ -71,6 +71,10 @@ def test_the_environment_wins_over_files() -> None:
     assert packages.parse_settings(LISTING)["find-links"] == "/from/environment"
 
 
+def test_a_value_that_is_no_literal_is_kept_as_it_is() -> None:
+    assert packages.parse_settings("global.timeout=60")["timeout"] == "60"
+
+
 def test_every_index_and_folder_becomes_a_flag() -> None:
     flags = packages.flags_of(packages.parse_settings(LISTING))
     assert [flags[place + 1] for place, flag in enumerate(flags) if flag == "--index"] == ["file:///one", "file:///two"]

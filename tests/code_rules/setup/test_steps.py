@@ -24,6 +24,11 @@ def test_a_step_says_its_name_its_notes_and_its_seconds(capsys: pytest.CaptureFi
     assert capsys.readouterr().out.split() == ["Weaving", "(by", "hand)", "0.0", "s"]
 
 
+def test_only_the_last_lines_are_shown() -> None:
+    text = "\n".join(f"line {number}" for number in range(100))
+    assert steps.last_lines(text, 2) == "    line 98\n    line 99"
+
+
 def test_work_beside_runs_while_the_caller_goes_on() -> None:
     go = threading.Event()
     seen: list[str] = []
