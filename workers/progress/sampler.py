@@ -50,6 +50,7 @@ DESCRIBED_EVERY = 2  # samples without a new collective, between two description
 MAX_FRAMES = 40
 MAX_CHARACTERS = 6_000  # of a stack
 C10D = "torch.distributed.distributed_c10d"
+RECORDERS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 ROOT = Path(__file__).resolve().parents[2]
 # Frames that say nothing about where a training is.
 LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -140,14 +141,10 @@ def pending_collective() -> WrittenCollective | None:
         return None
     from torch._C import _distributed_c10d
 
-    dump = getattr(_distributed_c10d, "_dump_fr_trace_json", None)
-    if dump is None:  # an earlier torch
-        return None
-    recorded = json.loads(dump(True, False)).get("entries") or []
-    waiting = [one for one in recorded if not one["retired"] and one["state"] != "completed"]
+    waiting = [one for one in _recorded(_distributed_c10d) if not one["retired"] and one["state"] != "completed"]
     if not waiting:
         return None
-    oldest = min(waiting, key=lambda one: int(one["record_id"]))
+    oldest = min(waiting, key=lambda one: int(one["time_created_ns"]))
     name = str(oldest["process_group"][0])
     return {
         "operation": str(oldest["profiling_name"]).partition(":")[2].partition(" ")[0] or "collective",
@@ -156,6 +153,13 @@ def pending_collective() -> WrittenCollective | None:
         "sequence": int(oldest["p2p_seq_id"] if oldest["is_p2p"] else oldest["collective_seq_id"]),
         "is_pair": bool(oldest["is_p2p"]),
     }
+
+
+def _recorded(c10d: Any) -> Iterator[dict[str, Any]]:
+    """Yield the collectives that torch's flight recorders hold: NCCL has one of its own. An earlier torch has none."""
+    for name in RECORDERS:
+        if (dump := getattr(c10d, name, None)) is not None:
+            yield from json.loads(dump(True, False)).get("entries") or []
 
 
 def _ranks_of(module: Any, name: str) -> list[int]:

@@ -6,14 +6,20 @@ import json
 import mmap
 import os
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import torch.distributed
 
 from workers.progress import marker
 from workers.progress.description import described
 from workers.progress.marker import Marker
+from workers.progress.sampler import ROOT, pending_collective
 
 SCRIPT = """
 import time
@@ -28,6 +34,31 @@ def main():
         time.sleep(60)
     wait_for_all(total)
 main()
+"""
+
+
+# NCCL takes one rank a GPU: what a single one waits for is a long kernel before the sum.
+ON_A_GPU = """
+import mmap, os, sys
+import torch
+import torch.distributed as dist
+from pathlib import Path
+from workers.progress import marker
+from workers.progress.sampler import start_sampler
+def wait_for_all(total):
+    dist.all_reduce(total)
+    torch.cuda.synchronize()
+def look():
+    if text := marker.own().read().text:
+        os.write(1, text)
+        os._exit(0)
+marker.share(mmap.mmap(-1, marker.SIZE))
+dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+start_sampler(marker.own(), Path(sys.argv[0]).parent, look)
+total = torch.ones(3, device="cuda")
+wait_for_all(total)
+torch.cuda._sleep(1 << 37)
+wait_for_all(total)
 """
 
 
@@ -76,6 +107,38 @@ def test_a_rank_that_waits_says_in_what_and_where_and_the_other_that_it_has_not_
     (group,) = waits.entered
     assert waits.entered[group] == sleeps.entered[group] + 1 == waits.collective.sequence
     assert "in wait_for_all" in waits.stack and not waits.is_compiling
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU, and this machine has none")
+def test_a_rank_that_waits_on_a_gpu_says_in_what(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ON_A_GPU)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, timeout=60, check=True)
+    waits = described(done.stdout)
+    assert waits.collective is not None
+    assert (waits.collective.operation, waits.collective.ranks) == ("all_reduce", [0])
+    assert waits.line.startswith("train.py line ") and "in wait_for_all" in waits.stack
+    assert waits.entered == {waits.collective.group: waits.collective.sequence} and waits.collective.sequence == 2
+
+
+def test_the_oldest_of_what_gloo_and_nccl_have_not_left_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch keeps what NCCL has entered in a flight recorder of its own."""
+    recorded = {"_dump_fr_trace_json": entry("gloo", at=5), "_dump_nccl_trace_json": entry("nccl", at=3)}
+    for name, entries in recorded.items():
+        text = json.dumps({"entries": entries})
+        monkeypatch.setattr(torch._C._distributed_c10d, name, lambda *_, text=text: text, raising=False)
+    found = pending_collective()
+    assert found is not None and (found["group"], found["sequence"]) == ("nccl", 4)
+
+
+def entry(group: str, at: int) -> list[dict[str, Any]]:
+    """What a recorder says of one collective that was left, and of the one after it."""
+    one = {"process_group": [group, ""], "is_p2p": False, "p2p_seq_id": 0, "profiling_name": f"{group}:all_reduce"}
+    return [
+        {**one, "record_id": 0, "time_created_ns": 1, "collective_seq_id": 1, "state": "completed", "retired": True},
+        {**one, "record_id": at, "time_created_ns": at, "collective_seq_id": 4, "state": "started", "retired": False},
+    ]
 
 
 def test_a_text_is_read_whole_or_not_at_all() -> None:

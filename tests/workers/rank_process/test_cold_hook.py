@@ -35,7 +35,8 @@ TORCH = {
 import json
 def _dump_fr_trace_json(*_):
     one = {"retired": False, "state": "started", "record_id": 1, "process_group": ["0", ""],
-           "profiling_name": "gloo:all_reduce", "is_p2p": False, "collective_seq_id": 7}
+           "profiling_name": "gloo:all_reduce", "is_p2p": False, "collective_seq_id": 7,
+           "time_created_ns": 1}
     return json.dumps({"entries": [one]})
 """,
     "torch/distributed/__init__.py": "from .distributed_c10d import *",
