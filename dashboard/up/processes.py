@@ -7,6 +7,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import socket
 import ssl
 import time
@@ -302,10 +303,10 @@ def usable_cores() -> int:
 
 
 def usable_gpus() -> list[str]:
-    """Return the indexes of the GPUs that we may use ourselves."""
+    """Return the GPUs that we may use ourselves, by index or UUID."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
-        return [name.strip() for name in given.split(",") if name.strip().isdecimal()]
+        return [name.strip() for name in given.split(",") if re.match(r"\s*(\d|GPU-|MIG-)", name)]
     import pynvml
 
     try:

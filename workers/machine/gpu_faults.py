@@ -8,7 +8,7 @@ from typing import Any
 import pynvml
 
 from trainyard.contract.machines import GpuFaults
-from workers.machine.gpus import visible_indexes
+from workers.machine.gpus import own_gpus
 
 # Reasons for a lower clock that are a fault of the machine, and no wish of anybody.
 SLOWED = {
@@ -23,15 +23,10 @@ class GpuFaultReader:
     """Reads them; without a driver there is nothing to read."""
 
     def __init__(self) -> None:
-        self._handles: list[tuple[int, Any]] = []
+        self._handles = own_gpus()
         self._xids: dict[int, int] = {}  # the last one by GPU
         self._events: Any = None
-        try:
-            pynvml.nvmlInit()
-            present, visible = range(pynvml.nvmlDeviceGetCount()), visible_indexes()
-            own = [index for index in (present if visible is None else visible) if index in present]
-            self._handles = [(index, pynvml.nvmlDeviceGetHandleByIndex(index)) for index in own]
-        except pynvml.NVMLError:  # no driver here
+        if not self._handles:
             return
         with contextlib.suppress(pynvml.NVMLError):  # Xids need rights that a container may lack
             self._events = pynvml.nvmlEventSetCreate()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,17 @@ import psutil
 import pynvml
 
 from trainyard.contract.machines import GpuHealth, Health
-from workers.machine.gpus import visible_indexes
+from workers.machine.gpus import OwnGpu, own_gpus
 
 
 class GpuReader:
-    """Reads GPUs by index through NVML. Without a driver, or without any index, it reads nothing."""
+    """Reads GPUs through NVML."""
 
-    def __init__(self, indexes: list[int] | None = None) -> None:
-        self._handles: list[tuple[int, Any]] = []
-        if indexes == []:
-            return
-        try:
-            pynvml.nvmlInit()
-            wanted = range(pynvml.nvmlDeviceGetCount()) if indexes is None else indexes
-            self._handles = [(index, pynvml.nvmlDeviceGetHandleByIndex(index)) for index in wanted]
-        except pynvml.NVMLError:  # no driver here, or fewer GPUs than were promised
-            return
+    def __init__(self, gpus: Sequence[OwnGpu]) -> None:
+        self._gpus = gpus
 
     def read(self) -> list[GpuHealth]:
-        return [self._read_one(index, handle) for index, handle in self._handles]
+        return [self._read_one(index, handle) for index, handle in self._gpus]
 
     @staticmethod
     def _read_one(index: int, handle: Any) -> GpuHealth:
@@ -53,7 +45,7 @@ class HealthReader:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._gpus = GpuReader(visible_indexes())
+        self._gpus = GpuReader(own_gpus())
         self._at = time.monotonic()
         self._network = _network_bytes()
         psutil.cpu_percent()

@@ -12,7 +12,7 @@ import psutil
 import pynvml
 
 from trainyard.contract.machines import Cpu, Gpu, Inventory
-from workers.machine.gpus import visible_indexes
+from workers.machine.gpus import own_gpus
 
 CORES = "TRAINYARD_CORES"  # this node's share of the cores, set by whoever starts several nodes on one machine
 
@@ -63,26 +63,16 @@ def _cpu_model() -> str:
 
 
 def _gpus() -> tuple[list[Gpu], str | None]:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:  # no driver: a CPU node
-        return [], None
-    try:
-        present, visible = range(pynvml.nvmlDeviceGetCount()), visible_indexes()
-        own = [index for index in (present if visible is None else visible) if index in present]
-        gpus = [
-            Gpu(
-                index=index,
-                name=_text(pynvml.nvmlDeviceGetName(handle)),
-                uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-                memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-            )
-            for index in own
-            for handle in [pynvml.nvmlDeviceGetHandleByIndex(index)]
-        ]
-        return gpus, _text(pynvml.nvmlSystemGetDriverVersion())
-    finally:
-        pynvml.nvmlShutdown()
+    gpus = [
+        Gpu(
+            index=index,
+            name=_text(pynvml.nvmlDeviceGetName(handle)),
+            uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+            memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        )
+        for index, handle in own_gpus()
+    ]
+    return gpus, _text(pynvml.nvmlSystemGetDriverVersion()) if gpus else None
 
 
 def _text(value: str | bytes) -> str:

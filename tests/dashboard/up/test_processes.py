@@ -31,6 +31,7 @@ def test_no_node_is_left_without_a_core(num_cores: int, each: str) -> None:
 
 
 def test_what_may_be_used_is_what_we_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
-    assert usable_gpus() == ["2", "3"]
+    for given in (["2", "3"], ["GPU-23dc733e-ee12", "GPU-904a2793-3099"]):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(given))
+        assert usable_gpus() == given
     assert usable_cores() >= 1

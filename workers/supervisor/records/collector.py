@@ -15,6 +15,7 @@ from trainyard.contract.records import Begin, Group, LossCounts, Lost, Points
 from trainyard.spec.sections.environment import environment_of
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter
 from workers.attempt.folder import AttemptFolder
+from workers.machine.gpus import gpus_of
 from workers.machine.health import GpuReader
 from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
@@ -49,7 +50,7 @@ class Collector(threading.Thread):
         self._folder = folder
         self._ranks = ranks
         self._ancestors = ancestors  # pids of reaper and supervisor, recorded with the ranks' descendants
-        self._gpus = GpuReader(order.slots if order.accelerator == "gpu" else [])
+        self._gpus = GpuReader(gpus_of(order.slots) if order.accelerator == "gpu" else [])
         self._writer: SpoolWriter | None = None
         self._tails = [
             LogTail(folder.stream_path(rank, stream), rank, stream, rules=rules)
