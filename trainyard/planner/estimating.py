@@ -102,7 +102,7 @@ def _step_time(spec: RecipeSpec, layout: Layout, stage: Stage, places: Places, r
         communication=exchange_time(exchanged, rates, backward / layout.passes, can_hide=places.has_spare_cores),
         # Ranks that want the same cores do not wait idly: while one does, another computes.
         bubble=(forward + backward) * bubble / (1 - bubble) / places.crowding,
-        optimizer=crowding * optimizer_time(spec, layout, stage, rates),
+        optimizer=crowding * optimizer_time(spec, layout, stage, rates, is_gpu=places.is_gpu),
     )
 
 

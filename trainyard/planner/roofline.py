@@ -18,7 +18,8 @@ from trainyard.spec.strategies.costs.sections import PRODUCTS, Section, Work
 from trainyard.spec.strategies.messages import WHOLE, Message, rounds, share
 
 STEP_CALLS = 60  # of operators: the loop, the optimizer's groups, the data
-DISPATCHED_CALLS = 120  # of each operator of a block whose selective checkpointing looks at it
+# Calls that selective checkpointing's look at an operator of a block takes as long as. One to a GPU is longer itself.
+DISPATCHED_CALLS, DISPATCHED_ON_GPU = 120, 5
 OPTIMIZER_BYTES = {"adamw": 28, "sgd": 20, "muon": 28}  # read and written of each number
 CLIP_BYTES = 12  # of each gradient: read once for the norm, then read and written
 NEWTON_SCHULZ = 5  # iterations of Muon, each of three products (Jordan et al. 2024)
@@ -43,7 +44,7 @@ def pass_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, i
             backward += count * ahead
         elif kind == "selective" and section.entry:  # all but the products is computed again
             products = sum(_work_time(one, rates, layout.precision, is_gpu=is_gpu) for one in _products(section))
-            looked_at = DISPATCHED_CALLS * section.calls * rates.operator_s
+            looked_at = (DISPATCHED_ON_GPU if is_gpu else DISPATCHED_CALLS) * section.calls * rates.operator_s
             backward += count * (max(0.0, ahead - products) + looked_at)
     return forward, backward
 
@@ -58,13 +59,15 @@ def section_time(section: Section, rates: Rates, precision: str = "fp32", *, is_
     return (max(ahead, called), max(back, 2 * called)) if is_gpu else (ahead + called, back + 2 * called)
 
 
-def optimizer_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates) -> float:
-    """Return the seconds of the optimizer, of the clip and of what a step costs by itself."""
+def optimizer_time(spec: RecipeSpec, layout: Layout, stage: Stage, rates: Rates, *, is_gpu: bool = False) -> float:
+    """Return the seconds of the optimizer, of the clip and of what a step costs by itself. A GPU's kernels take many
+    parameters at once."""
     numbers = sum(stage.weights(layout)) / WHOLE / layout.mesh.shard
     size = numbers * OPTIMIZER_BYTES[spec.train.optimizer]
     seconds = size / rates.rate("optimizer", size) if size else 0.0
     seconds += numbers * CLIP_BYTES / rates.memory_bytes_per_s if spec.train.gradient_clip else 0.0
-    seconds += (STEP_CALLS + 2 * sum(len(section.parameters) for section in stage.sections)) * rates.operator_s
+    parameters = 0 if is_gpu else sum(len(section.parameters) for section in stage.sections)
+    seconds += (STEP_CALLS + 2 * parameters) * rates.operator_s
     if spec.train.optimizer != "muon":
         return seconds
     matrices = [one for section in stage.sections if section.entry for one in section.parameters if len(one.shape) == 2]

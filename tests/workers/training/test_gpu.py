@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import series, tiny_spec, train_on
+from workers.training.communication.calibration import measure_compute
 
 STEPS = 10
 MODEL = {"layers": 2, "width": 64, "heads": 4, "context": 32}
@@ -47,6 +48,14 @@ def read_ahead() -> None:
     from workers.training.data.batches import feed
 
     feed.WORTH_A_THREAD_S, feed.NUM_READS = 0.0, 1
+
+
+@needs(1)
+def test_a_gpus_large_products_are_measured_where_they_are_quick() -> None:
+    """Of small ones alone a planner takes a GPU for a third as quick in bf16: it waits for its orders."""
+    rates = measure_compute(torch.device("cuda", 0))
+    assert rates.rate("attention", 5e11, "bf16") > 3 * rates.rate("attention", 3e9, "bf16")
+    assert rates.rate("matmul", 3e11, "bf16") == rates.peak_flops["bf16"]
 
 
 @needs(2)

@@ -74,7 +74,7 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
         )
     found = next((peaks for word, peaks in GPUS.items() if word in device.upper()), UNKNOWN_GPU)
     return Rates(
-        matmul=_gpu_curve(found.fp32 * 1e12),
+        matmul=tuple((size, share * found.fp32 * 1e12) for size, share in ((1e8, 0.05), (1e10, 0.5), (1e11, 0.7))),
         memory_bytes_per_s=0.7 * found.memory * 1e9,
         operator_s=8e-6,
         base_memory_bytes=64 * MIB,

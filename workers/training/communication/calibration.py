@@ -33,6 +33,7 @@ MOST_LOOPS = 100
 MODEL = gpt.Shape(layers=3, width=192, heads=4, kv_heads=4, context=128, vocabulary=256)
 MODEL_ROWS = 8
 GROWTH_ON_GPU = 16  # times the rows
+AHEAD_CYCLES = 40_000_000  # of a GPU, some 20 ms, in which it is told all that one trial times
 KEPT_BYTES = 128 * 2**20  # that sums go through, as activations: more than caches hold
 POOLS: WeakValueDictionary[torch.device, torch.Tensor] = WeakValueDictionary()
 # Tokens, inputs and outputs of a product: those of small and of middling transformers.
@@ -40,6 +41,10 @@ PRODUCTS = ((64, 64, 64), (512, 64, 128), (1024, 128, 128), (2048, 192, 384), (2
 SMALL_PRODUCTS = ((512, 64, 128), (2048, 192, 384), (1024, 1024, 1024))
 ATTENTIONS = ((8, 4, 16, 32), (4, 4, 128, 32), (4, 6, 256, 32), (2, 8, 512, 64))  # rows, heads, tokens, head width
 SMALL_ATTENTIONS = ((4, 4, 128, 32), (4, 6, 256, 32))
+ONLY_ON_GPU = {  # a CPU would take seconds
+    "matmul/bf16": ((1024, 2048, 4096),),
+    "attention/bf16": ((1, 12, 1024, 64), (4, 16, 1024, 128)),
+}
 IMAGES = ((16, 16, 4), (64, 16, 8), (64, 48, 8), (32, 64, 16))  # rows, channels, side
 MOVED = ((2**14,), (2**17,), (2**19,), (2**21,))  # numbers
 NORMED = ((256, 64), (2048, 192), (8192, 256))  # rows, width
@@ -134,11 +139,11 @@ def model_pass(device: torch.device) -> Callable[[], object]:
 
 def _programs(device: torch.device) -> dict[Timed, Program]:
     """Return what is timed, by curve and number. A GPU gets more rows."""
-    growth = GROWTH_ON_GPU if device.type == "cuda" else 1
+    growth, more = (GROWTH_ON_GPU, ONLY_ON_GPU) if device.type == "cuda" else (1, {})
     return {
         (name, at): make(device, shape[0] * growth, *shape[1:])
         for name, (make, shapes) in CURVES.items()
-        for at, shape in enumerate(shapes)
+        for at, shape in enumerate((*shapes, *more.get(name, ())))
     }
 
 
@@ -157,7 +162,8 @@ def _in_rounds(
         for key, program in programs.items():
             for _ in range(program.num_first):
                 program.run()
-            taken[key].append(_timed(program.run, loops[key], device))
+            time_it = _timed_on_gpu if device.type == "cuda" and key[0] in CURVES else _timed
+            taken[key].append(time_it(program.run, loops[key], device))
     return {key: statistics.median(seconds) for key, seconds in taken.items()}
 
 
@@ -185,6 +191,18 @@ def _timed(run: Callable[[], Any], loops: int, device: torch.device) -> float:
     return (time.perf_counter() - started) / loops
 
 
+def _timed_on_gpu(run: Callable[[], Any], loops: int, device: torch.device) -> float:
+    """Return what a GPU takes that does not wait for its orders: the planner counts calls by themselves."""
+    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda._sleep(AHEAD_CYCLES)  # type: ignore[no-untyped-call]
+    began.record()
+    for _ in range(loops):
+        run()
+    ended.record()
+    ended.synchronize()
+    return float(began.elapsed_time(ended)) / 1e3 / loops
+
+
 def _settle(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -193,15 +211,15 @@ def _settle(device: torch.device) -> None:
 def _operator(device: torch.device) -> Program:
     """Operators whose work is nothing, forward and backward: what is left is what calling them costs."""
     one, other = _numbers(device, 8), _numbers(device, 8)
-    gradient = torch.ones_like(one)
+    gradient, number = torch.ones_like(one), 64 if device.type == "cuda" else 8
 
     def run() -> None:
         found = one
-        for _ in range(8):
+        for _ in range(number):
             found = found * other
         torch.autograd.grad(found, (one, other), gradient)
 
-    return Program(1.0, 8 + 3 * 8, run)  # backward: two products each, and the sum of the second one's
+    return Program(1.0, 4.0 * number, run)  # backward: two products each, and the sum of the second one's
 
 
 def _numbers(device: torch.device, *shape: int) -> torch.Tensor:
