@@ -30,10 +30,11 @@ WAYS: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 class Speed(NamedTuple):
-    """Operations a second of one GPU: of the model's own arithmetic, and of the matrix product."""
+    """Operations a second of one GPU, by its name: of the model's own arithmetic, and of the matrix product."""
 
     ours: float
     peak: float
+    device: str
 
 
 def rows() -> list[Row]:
@@ -48,7 +49,7 @@ def row(name: str, world: int, changes: JsonObject, num_gpus: int) -> Row:
         return Row(what, None, "TFLOP/s", None, against, is_less_better=False, note=note)
     spec = gpt_spec(world, accelerator="gpu", **{**CHANGES, **changes})
     speed: Speed = on_ranks(world, speed_of_rank, spec)[0]
-    note = "times better is the share of the peak that is reached (MFU)"
+    note = f"{speed.device}; times better is the share of the peak that is reached (MFU)"
     return Row(what, speed.ours / 1e12, "TFLOP/s", speed.peak / 1e12, against, is_less_better=False, note=note)
 
 
@@ -66,8 +67,9 @@ def speed_of_rank(place: Place, spec: RecipeSpec) -> Speed:
         take_step(training, step)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)
+    name = torch.cuda.get_device_name(device)
     tokens = training.settings.batch_size * training.task.units_per_row / place.world_size
-    return Speed(tokens * operations_a_token(num_parameters) / middle(seconds[WARM_STEPS:]), peak(device))
+    return Speed(tokens * operations_a_token(num_parameters) / middle(seconds[WARM_STEPS:]), peak(device), name)
 
 
 def operations_a_token(num_parameters: int) -> float:
