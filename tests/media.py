@@ -8,14 +8,20 @@ from typing import Any
 import msgpack
 
 from trainyard.formats.pictures import png
+from trainyard.formats.sounds import wav
 
 EDGES, COUNTS = (0.0, 1.0, 2.0), (3.0, 5.0)
 PIXEL = png(b"\x10\x20\x30" * 6, 2, 3, 3)
+BEEP = wav(struct.pack("<8000h", *(range(-4000, 4000))), 16_000, 1)
 
 
 def image(step: int = 0, name: str = "samples", data: bytes = PIXEL, **changes: Any) -> dict[str, Any]:
     meta = {"caption": "a cat", "width": 2, "height": 3, "format": "png"}
     return _media("image", step, name, meta, data, changes)
+
+
+def audio(step: int = 0, name: str = "speech", data: bytes = BEEP, **changes: Any) -> dict[str, Any]:
+    return _media("audio", step, name, {"caption": "a beep", "format": "wav"}, data, changes)
 
 
 def histogram(

@@ -17,6 +17,7 @@ STRICT = {
     "script-src": "'self' 'nonce-{nonce}'",
     "style-src": "'self'",
     "img-src": "'self' data:",
+    "media-src": "blob:",  # a sound that our scripts have fetched
     "font-src": "'self'",
     "connect-src": "'self'",
     "manifest-src": "'self'",

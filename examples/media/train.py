@@ -2,7 +2,8 @@
 
     python train.py --steps 200
 
-Beside the loss it logs what is no number: pictures, histograms of its weights, a table of errors and a few words.
+Beside the loss it logs what is no number: pictures, histograms of its weights, a table of errors, a tone and
+a few words.
 """
 
 import argparse
@@ -80,6 +81,7 @@ def shown(model: nn.Sequential, places: torch.Tensor, picture: torch.Tensor) -> 
         **{name: trainyard.Histogram(weight) for name, weight in layers.items()},
         "error by part": trainyard.Table(["row", *(f"column {n + 1}" for n in range(PARTS))],
                                          [[f"row {n + 1}", *values] for n, values in enumerate(parts)]),
+        "a row as a tone": trainyard.Audio((learned[SIZE // 2, :, 0] * 2 - 1).repeat(100), 16_000, "learned"),
         "in words": trainyard.Text(words, format="markdown"),
     }  # fmt: skip
 

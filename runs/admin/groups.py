@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from runs import models
+from runs.records.media.kinds import ALL_OF
 from runs.records.metrics import models as metrics
 
 Model = type[django_models.Model]
@@ -135,7 +136,7 @@ GROUPS = (
             (models.CodeBundle, "Code", "folders of code that runs were launched with"),
             (metrics.Checkpoint, "Checkpoints", "saved states of runs"),
             (metrics.Series, "Metrics", "each metric of each run: last, least and largest value"),
-            (metrics.Media, "Media", "images, texts, tables and histograms that runs logged"),
+            (metrics.Media, "Media", f"{ALL_OF} that runs logged"),
         ),
     ),
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from runs.records.media.kinds import ANY_OF, ONE_OF
+
 BAD_FRAME = "bad_frame"
 REFUSED_POINTS = "refused_points"
 SERIES_LIMIT = "series_limit"
@@ -51,8 +53,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{count} lines of the log were not kept: the run has logged as much as this server keeps of one run.",
     ),
     MEDIA_LIMIT: (
-        f"1 image, text, table or histogram was not kept: a run has at most {MAX_MEDIA_PER_RUN:,} of them, of 2 GB.",
-        f"{{count}} images, texts, tables or histograms were not kept: a run has {MAX_MEDIA_PER_RUN:,}, of 2 GB.",
+        f"1 {ONE_OF} was not kept: a run has at most {MAX_MEDIA_PER_RUN:,} of them, of 2 GB.",
+        f"{{count}} {ANY_OF} were not kept: a run has {MAX_MEDIA_PER_RUN:,}, of 2 GB.",
     ),
     FACTS_LIMIT: (
         "1 document of facts was not kept: a run has at most 10,000 of them.",

@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Length
 
 from runs.models import CodeBundle, Dataset, Event, Project, Run, StoredData
 from runs.records.files.paths import output_folder
+from runs.records.media.kinds import ALL_OF
 from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
 
@@ -168,7 +169,7 @@ WORDS = {
     Kind.RUNS: "Runs: specs, notes and history",
     Kind.METRICS: "Metrics",
     Kind.LOGS: "Logs",
-    Kind.MEDIA: "Images, texts, tables and histograms",
+    Kind.MEDIA: ALL_OF.capitalize(),
     Kind.OUTPUTS: "Output files",
     Kind.CHECKPOINTS: "Checkpoints",
     Kind.CODE: "Code that runs were launched with",

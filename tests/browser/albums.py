@@ -34,6 +34,7 @@ def log(run, step):
         "samples/large": trainyard.Image(large, caption=HOSTILE + " \u0645\u0631\u062d\u0628\u0627"),
         "weights/head": trainyard.Histogram(values, bins=32),
         "story": trainyard.Text(f"Step {step}: the little engine {HOSTILE} \u0645\u0631\u062d\u0628\u0627\n" * 20),
+        "speech": trainyard.Audio(numpy.sin(numpy.arange(4_000) * (0.1 + step / 100)), 8_000, caption=HOSTILE),
         "answers/table": trainyard.Table(["prompt", "score", "is right", "place"], rows),
     }
     run.log({**media, "train/loss": 4 / (1 + step)}, step=step)

@@ -93,6 +93,19 @@ def test_an_image_arrives_as_it_was_logged(media: Page) -> None:
     assert pixels == [0, 27 * 4, 23 * 4]
 
 
+def test_a_sound_is_played_under_the_policy_of_the_page(media: Page) -> None:
+    speech = seen(media, "speech")
+    expect(speech).to_contain_text("0.50 s, 8,000 Hz")
+    expect(speech.locator("bdi")).to_contain_text(HOSTILE)
+    ready = """async (player) => {
+        await (player.duration ? null : new Promise((done) => (player.onloadedmetadata = done)));
+        player.currentTime = 0.25;
+        await new Promise((done) => (player.onseeked = done));
+        return [player.duration, player.currentTime];
+    }"""
+    assert speech.locator("audio").evaluate(ready) == [0.5, 0.25]
+
+
 def test_all_cards_go_to_the_same_step_and_the_address_says_so(media: Page) -> None:
     media.get_by_role("button", name="Same step").click()
     everything = media.get_by_role("slider", name="Step of all cards")

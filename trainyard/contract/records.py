@@ -37,7 +37,7 @@ Role = Literal["rank", "supervisor", "node", "script"]
 Stream = Literal["stdout", "stderr", "build"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "build")  # build: what is prepared before the ranks start
 CheckpointState = Literal["saved", "deleted", "invalid", "restored", "anew", "off"]
-MediaKind = Literal["image", "histogram", "text", "table"]
+MediaKind = Literal["image", "histogram", "text", "table", "audio"]
 TextFormat = Literal["plain", "markdown"]
 
 Producer = Annotated[str, Meta(min_length=32, max_length=32)]  # a random UUID as hex digits
@@ -158,7 +158,7 @@ class Media(Record, tag="media", kw_only=True):
 
 
 class Caption(WireStruct):
-    """Part of an ``ImageMeta`` that the server reads: it takes the other fields from the file itself."""
+    """Part of the meta of an image or a sound that the server reads: the rest it takes from the file itself."""
 
     caption: str = ""
 
@@ -168,6 +168,15 @@ class ImageMeta(Caption):
 
     width: int = 0
     height: int = 0
+    format: str = ""
+
+
+class AudioMeta(Caption):
+    """The data is a WAV."""
+
+    sample_rate: int = 0  # Hz
+    channels: int = 0
+    duration_s: float = 0.0
     format: str = ""
 
 
@@ -200,12 +209,10 @@ class TableMeta(WireStruct, omit_defaults=True):
     num_columns: BinCount | None = None
 
 
-MediaMeta = ImageMeta | HistogramMeta | TextMeta | TableMeta
-ReadMeta = Caption | HistogramMeta | TextStyle | TableMeta
 Cell = str | int | float | bool | None
 Rows = Annotated[list[list[Cell]], Meta(max_length=MAX_ROWS)]
-META: dict[MediaKind, type[ReadMeta]] = {
-    "image": Caption, "histogram": HistogramMeta, "text": TextStyle, "table": TableMeta,
+META: dict[MediaKind, type[WireStruct]] = {
+    "image": Caption, "histogram": HistogramMeta, "text": TextStyle, "table": TableMeta, "audio": Caption,
 }  # fmt: skip
 
 

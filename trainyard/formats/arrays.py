@@ -1,4 +1,4 @@
-"""Arrays as scripts have them (NumPy, PyTorch, whatever NumPy can read), copied, and as the pixels of a picture.
+"""Arrays as scripts have them (NumPy, PyTorch, whatever NumPy can read), copied, and as pixels or samples.
 
 NumPy is imported here when the first one comes, and PyTorch never.
 """
@@ -73,6 +73,27 @@ def as_bytes(array: Any) -> bytes:
     else:
         raise ValueError(f"pixels are numbers, not {array.dtype}")
     return bytes(array.astype(numpy.uint8).tobytes())
+
+
+def samples_first(array: Any, max_channels: int) -> Any:
+    """Return ``array`` as samples x channels; it has one channel, or its shorter side are the channels. Raises
+    ValueError for any other shape or kind."""
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or not array.size or min(array.shape) > max_channels:
+        shape = " x ".join(map(str, array.shape)) or "nothing"
+        raise ValueError(f"an array of {shape} is no sound: L, L x C or C x L with C of 1 to {max_channels} is")
+    if array.dtype.kind != "f" and array.dtype.name != "int16":
+        raise ValueError(f"samples are floats from -1 to 1, or int16, not {array.dtype}")
+    return array.T if array.shape[0] < array.shape[1] else array
+
+
+def as_samples(array: Any) -> bytes:
+    """Return the samples of an array as 16 bits each, little-endian."""
+    numpy = numpy_or_none()
+    if array.dtype.kind == "f":
+        array = (numpy.nan_to_num(array, nan=0.0).clip(-1, 1) * 32_767).round()
+    return bytes(array.astype("<i2").tobytes())
 
 
 def _wrong_shape(array: Any) -> str:

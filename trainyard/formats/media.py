@@ -1,4 +1,4 @@
-"""Media that a script logs beside numbers: images, histograms, texts and tables.
+"""Media that a script logs beside numbers. A kind is a class here and a row of ``runs.records.media.kinds``.
 
 ``run.log({"samples": trainyard.Image(picture), "train/loss": 0.5}, step=10)``. Making one copies what it is given, so
 that the script may change that at once; the SDK's own thread encodes it. Nothing here raises into a training: what
@@ -14,23 +14,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
+from trainyard.contract.base import WireStruct
 from trainyard.contract.records import (
     MAX_BINS,
     MAX_COLUMN,
     MAX_COLUMNS,
     MAX_ROWS,
+    AudioMeta,
     Cell,
     HistogramMeta,
     ImageMeta,
     MediaKind,
-    MediaMeta,
     TableMeta,
     TextFormat,
     TextMeta,
     encode_part,
 )
-from trainyard.formats import binning
-from trainyard.formats.arrays import as_bytes, copied, is_tensor, numpy_or_none, pixels_first
+from trainyard.formats import binning, sounds
+from trainyard.formats.arrays import as_bytes, as_samples, copied, is_tensor, numpy_or_none, pixels_first, samples_first
 from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, png, size_of
 
 MAX_FILE_BYTES = 1024 * 1024  # a record has no room for more
@@ -40,7 +41,7 @@ CELL_BYTES = 16  # about what one takes in memory
 COPY_BYTES = 16 * 1024 * 1024  # of values; more are counted at once, and not copied first
 TEXT_FORMATS: tuple[TextFormat, ...] = get_args(TextFormat)
 
-Encoded = tuple[MediaMeta, bytes]
+Encoded = tuple[WireStruct, bytes]
 
 
 class Media:
@@ -49,6 +50,7 @@ class Media:
     kind: MediaKind
     problem = ""  # why it cannot be logged
     num_bytes = 0  # about what it holds in memory until it is encoded
+    advice = ""  # how one that is too large gets smaller
 
     def encode(self, room_bytes: int) -> Encoded:
         """Return what is said of it, and its bytes; ``room_bytes`` are what both may take. Raises what goes wrong."""
@@ -71,9 +73,10 @@ class Image(Media):
     """
 
     kind = "image"
+    advice = "scale it down, or give it as a JPEG"
 
     def __init__(self, data: Any, caption: str = "", format: str | None = None) -> None:
-        self._caption = str(caption)[:MAX_CAPTION]
+        self._caption = _caption(caption)
         self._make: Callable[[], bytes] = bytes
         self._try(self._take, data, format)
 
@@ -84,8 +87,7 @@ class Image(Media):
             raise ValueError("these bytes are no PNG, JPEG, WebP or GIF")
         if max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS:
             raise ValueError(f"{size[0]} x {size[1]} pixels are too many to be shown")
-        caption = self._caption.encode("utf-8", "replace").decode()
-        return ImageMeta(caption=caption, width=size[0], height=size[1], format=found), data
+        return ImageMeta(caption=self._caption, width=size[0], height=size[1], format=found), data
 
     def _take(self, data: Any, form: str | None) -> None:
         if form is not None and form not in FORMATS:
@@ -130,6 +132,42 @@ class Image(Media):
         if max(height, width) > MAX_SIDE or height * width > MAX_PIXELS:
             raise ValueError(f"{width} x {height} pixels are too many to be shown")
         self._make = lambda: png(as_bytes(rows), width, height, channels)
+
+
+class Audio(Media):
+    """A sound: a path or the bytes of a WAV; or an array or tensor of ``sample_rate`` samples a second.
+
+    Arrays are of one channel, or L x C or C x L with the channels on the shorter side. int16 is taken as it is, floats
+    are -1 to 1; what is beyond is clipped, and NaN is silence. They become a WAV of 16 bits.
+    """
+
+    kind = "audio"
+    advice = "cut it, or lower its sample rate"
+
+    def __init__(self, data: Any, sample_rate: int | None = None, caption: str = "") -> None:
+        self._caption = _caption(caption)
+        self._make: Callable[[], bytes] = bytes
+        self._try(self._take, data, sample_rate)
+
+    def encode(self, room_bytes: int) -> Encoded:
+        data = self._make()
+        return AudioMeta(caption=self._caption, **sounds.head_of(data)._asdict(), format=sounds.WAV), data
+
+    def _take(self, data: Any, sample_rate: int | None) -> None:
+        if isinstance(data, str | os.PathLike):
+            data = _file(Path(data))
+        if isinstance(data, bytes | bytearray | memoryview):
+            found = bytes(data)
+            sounds.head_of(found)
+            self.num_bytes = len(found)
+            self._make = lambda: found
+            return
+        if type(sample_rate) is not int or sample_rate not in sounds.RATES:
+            allowed = f"{sounds.RATES[0]:,} to {sounds.RATES[-1]:,}"
+            raise ValueError(f"sample_rate is {sample_rate!r:.60}, and a whole number from {allowed} is")
+        rows = samples_first(copied(data), sounds.MAX_CHANNELS)
+        self.num_bytes = int(rows.nbytes)
+        self._make = lambda: sounds.wav(as_samples(rows), sample_rate, rows.shape[1])
 
 
 class Histogram(Media):
@@ -243,6 +281,10 @@ class Table(Media):
             self._num_columns = len(names)
         self._columns = names[:MAX_COLUMNS]
         self.num_bytes = CELL_BYTES * least
+
+
+def _caption(text: object) -> str:
+    return str(text)[:MAX_CAPTION].encode("utf-8", "replace").decode()
 
 
 def is_media(value: object) -> bool:

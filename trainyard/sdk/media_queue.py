@@ -95,7 +95,7 @@ def encoded(logged: Logged, refuse: Refuse) -> MediaRecord | None:
         refuse(logged.name, f"cannot be encoded as {logged.media.kind}: {str(error) or type(error).__name__:.300}")
         return None
     if size > MAX_FRAME_BYTES:
-        advice = ": scale it down, or give it as a JPEG" if logged.media.kind == "image" else ""
+        advice = f": {logged.media.advice}" if logged.media.advice else ""
         refuse(logged.name, f"has {len(data):,} bytes as {logged.media.kind}, and a record holds 1 MiB{advice}")
         return None
     record.data = data

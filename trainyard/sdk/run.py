@@ -102,7 +102,7 @@ class Run:
         *,
         wait_for_gpu: bool = False,
     ) -> None:
-        """Take a number, or one or a list of Image, Histogram, Text or Table, for each name in ``values`` at ``step``.
+        """Take a number, or one or a list of Image, Audio or other media, for each name in ``values`` at ``step``.
 
         Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
         NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number. A number that still lies

@@ -29,6 +29,7 @@ from runs.life.watching.scores import LABELS
 from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK
 from runs.records.files import outputs
+from runs.records.media.kinds import ALL_OF, ANY_OF
 from runs.records.metrics import progress
 from runs.records.time_use.sums import times_shown
 from runs.rights.access import Permission, can, get_run
@@ -108,7 +109,7 @@ def logs(request: HttpRequest, run_id: str) -> HttpResponse:
 @page(get=thing(Permission.RUNS_READ))
 def media(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
-    context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE}
+    context = {**around(request, run, "media"), "example": MEDIA_EXAMPLE, "all_kinds": ALL_OF, "any_kinds": ANY_OF}
     return show(request, "runs/media.html", context, fragments=HEADER)
 
 

@@ -13,22 +13,23 @@ from ninja import Field, Query, Schema
 from runs.api.auth import Resource, actor
 from runs.api.metrics.labels import labels_in
 from runs.records.media import read as media
-from runs.records.media.store import IMAGE
+from runs.records.media.kinds import KINDS
 from runs.records.metrics.models import Media
 from runs.records.metrics.progress import cursor_of
 from runs.rights.access import NotFound, Permission, get_run
 from runs.rights.access.operations import operation, thing
+from trainyard.contract.records import MediaKind
+from trainyard.formats.words import listed
 
 router = Resource(tags=["media"])
 
-Kind = Literal["histogram", "image", "text", "table"]
 FOR_EVER = "private, max-age=31536000, immutable"
 
 
 class MediaItem(Schema):
     name: str
     labels: dict[str, str]
-    kind: Kind
+    kind: MediaKind
     count: int
     first_step: int
     last_step: int
@@ -41,15 +42,12 @@ class MediaList(Schema):
 
 class StepItem(Schema):
     id: int
-    kind: Kind
+    kind: MediaKind
     step: int
     time: float = Field(description="Unix seconds at the rank")
     attempt: int
     rank: int
-    meta: dict[str, Any] = Field(
-        description="histogram: bins, and count and num_not_finite where known; image: caption, width, height, format; "
-        "text: chars, format; table: columns, rows, and num_rows and num_columns of the whole where it was cut"
-    )
+    meta: dict[str, Any] = Field(description="; ".join(f"{name}: {kind.meta}" for name, kind in KINDS.items()))
     size: int = Field(description="bytes")
     superseded: bool = Field(description="true: a newer attempt has reached this step again")
 
@@ -71,12 +69,12 @@ class TableOut(Schema):
 
 
 class MediaOut(Schema):
-    """One of histogram, text and table is there; an image is a file."""
+    """One of histogram, text and table is there; images and sounds are files."""
 
     id: int
     name: str
     labels: dict[str, str]
-    kind: Kind
+    kind: MediaKind
     step: int
     time: float
     attempt: int
@@ -110,7 +108,8 @@ class HistogramsQuery(NameQuery):
 
 
 _not_modified = {304: {"description": "What If-None-Match names is still the answer"}}
-_file = {"content": {f"image/{kind}": {"schema": {"type": "string", "format": "binary"}} for kind in ("png", "jpeg")}}
+_types = [f"{name}/{form}" for name, kind in KINDS.items() for form in kind.formats]
+_file = {"content": {one: {"schema": {"type": "string", "format": "binary"}} for one in _types}}
 
 
 @router.get("/runs/{run_id}/media", response=MediaList, summary="Names of a run's media")
@@ -162,18 +161,19 @@ def one(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     "/runs/{run_id}/media/{int:media_id}/file",
     response=None,
     openapi_extra={"responses": {200: _file, **_not_modified}},
-    summary="The file of an image",
+    summary="The file of an image or a sound",
 )
 @operation(thing(Permission.RUNS_READ))
 def file(request: HttpRequest, run_id: str, media_id: int) -> HttpResponse:
     """Its type follows from its first bytes."""
     row = _row(request, run_id, media_id)
-    if row.kind != IMAGE:
-        raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only images are files.")
+    if not KINDS[row.kind].formats:
+        files = listed([kind.many for kind in KINDS.values() if kind.formats])
+        raise NotFound(f"{row.name!r} at step {row.step} is a {row.kind}: only {files} are files.")
     if (known := _known(request, row)) is not None:
         return known
     form = row.meta["format"]
-    response = HttpResponse(bytes(row.data), content_type=f"image/{form}")
+    response = HttpResponse(bytes(row.data), content_type=f"{row.kind}/{form}")
     name = re.sub(r"[^\w.-]+", "-", row.name)[:100]
     response["Content-Disposition"] = content_disposition_header(False, f"{name}-{row.step}.{form}") or "inline"
     response["X-Content-Type-Options"] = "nosniff"

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import zstandard
 from django.db.models import Count, Max, Min
 
-from runs.records.media.store import HISTOGRAM, IMAGE, TABLE, TEXT
+from runs.records.media.kinds import KINDS, Content, Histogram, histogram_of
 from runs.records.metrics.bulk import IDS_PER_QUERY
 from runs.records.metrics.codec import Floats
-from runs.records.metrics.json_numbers import numbers, word_of
+from runs.records.metrics.json_numbers import numbers
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
 from trainyard.contract.base import JsonObject
-from trainyard.contract.records import Rows, decode_part
 
 MAX_COMMON_BINS = 128
 MAX_STEPS = 2_000  # of one name and labels, in an answer
@@ -51,24 +50,6 @@ class MediaItem(TypedDict):
     kind: str
     meta: dict[str, Any]
     size: int
-
-
-class TableDocument(TypedDict):
-    columns: list[str]
-    rows: list[list[Any]]
-
-
-class HistogramDocument(TypedDict):
-    edges: list[float]
-    counts: list[float]
-
-
-class Content(TypedDict):
-    """The data of an item: one of these, none for an image."""
-
-    text: NotRequired[str]
-    table: NotRequired[TableDocument]
-    histogram: NotRequired[HistogramDocument]
 
 
 class HistogramsOverTime(TypedDict):
@@ -157,23 +138,15 @@ def find(run_id: str, media_id: int) -> Media | None:
 
 
 def content(row: Media) -> Content:
-    """Return the data of an item, as JSON has it; nothing for an image, which is a file."""
-    if row.kind == IMAGE:
-        return {}
-    data = _unpacked(row.data)
-    if row.kind == TEXT:
-        return {"text": data.decode()}
-    if row.kind == TABLE:
-        rows = [[_cell(cell) for cell in cells] for cells in decode_part(data, Rows, "data")]
-        return {"table": {"columns": row.meta["columns"], "rows": rows}}
-    histogram = _histogram(data)
-    return {"histogram": {"edges": histogram.edges.tolist(), "counts": histogram.counts.tolist()}}
+    """Return the data of an item, as JSON has it; nothing for a file."""
+    kind = KINDS[row.kind]
+    return {} if kind.formats else kind.content(row.meta, _unpacked(row.data))
 
 
 def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> HistogramsOverTime:
     """Return the histograms of at most so many steps on common edges; those of several ranks at a step are added, and
     of very many ranks fewer steps are read."""
-    places = [one for one in _places(run_id, name, labels, HISTOGRAM) if not one.superseded]
+    places = [one for one in _places(run_id, name, labels, "histogram") if not one.superseded]
     num_ranks = max(Counter(step for step, _ in {(one.step, one.rank) for one in places}).values(), default=1)
     chosen, is_thinned = _thinned(places, max(1, min(at_most, MAX_HISTOGRAMS // num_ranks)))
     newest = {(place.step, place.rank): place.pk for place in chosen}  # of two at one step the one that came later
@@ -181,7 +154,7 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
     ids = sorted(newest.values())
     for start in range(0, len(ids), IDS_PER_QUERY):
         rows = Media.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY]).values_list("pk", "time", "data")
-        found.update((pk, (time, _histogram(_unpacked(data)))) for pk, time, data in rows.iterator())
+        found.update((pk, (time, histogram_of(_unpacked(data)))) for pk, time, data in rows.iterator())
     kept = [(step, *found[pk]) for (step, _), pk in sorted(newest.items()) if pk in found]
     edges, columns = rebinned([histogram for _, _, histogram in kept])
     steps: dict[int, tuple[float, Any]] = {}
@@ -221,28 +194,11 @@ def _thinned(places: list[Place], at_most: int) -> tuple[list[Place], bool]:
     return [place for place in places if place.step in kept], True
 
 
-def _histogram(data: bytes) -> Histogram:
-    values = np.frombuffer(data, "<f8")
-    half = values.size // 2 + 1
-    return Histogram(values[:half], values[half:])
-
-
 def _unpacked(data: bytes | memoryview) -> bytes:
     return zstandard.decompress(bytes(data), MAX_DATA_BYTES)
 
 
-def _cell(cell: Any) -> Any:
-    return word_of(cell) or cell if isinstance(cell, float) else cell
-
-
 # Histograms with edges of their own, laid over each other on common ones. Pure.
-
-
-class Histogram(NamedTuple):
-    """n + 1 edges that grow, and n counts."""
-
-    edges: Floats
-    counts: Floats
 
 
 def rebinned(histograms: Sequence[Histogram]) -> tuple[Floats, list[Floats]]:

@@ -1,6 +1,6 @@
 """Storing media: what was logged at a step and is no number. Called inside the transaction of a batch.
 
-Images are kept as they came, everything else compressed.
+Files are kept as they came, everything else compressed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import zstandard
 from django.db.models import Count, Sum
 
+from runs.records.media.kinds import KINDS
 from runs.records.metrics.models import Media
 
-HISTOGRAM, IMAGE, TEXT, TABLE = KINDS = ("histogram", "image", "text", "table")
 LEVEL = 3  # of zstandard
 
 Document = dict[str, Any]
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing that a rank logged; ``data`` as runs.ingest.validation.media checked it."""
+    """One thing that a rank logged; ``meta`` and ``data`` as its kind checked them."""
 
     name: str
     labels: dict[str, str]
@@ -64,7 +64,7 @@ def write_media(
             Media(
                 run_id=run_id, name=item.name, labels=item.labels, labels_key=item.labels_key, kind=item.kind,
                 step=item.step, time=item.time, attempt=attempt, rank=rank, cursor=cursor, meta=item.meta, size=size,
-                data=item.data if item.kind == IMAGE else zstandard.compress(item.data, LEVEL),
+                data=item.data if KINDS[item.kind].formats else zstandard.compress(item.data, LEVEL),
             )
         )  # fmt: skip
     Media.objects.bulk_create(rows)

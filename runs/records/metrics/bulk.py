@@ -109,5 +109,10 @@ def query(sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
+def storable(text: str) -> str:
+    """PostgreSQL keeps no NUL in text; the replacement character shows that something was there."""
+    return text.replace("\x00", "\ufffd")
+
+
 def marks(count: int) -> str:
     return ", ".join(["%s"] * count)

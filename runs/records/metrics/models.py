@@ -197,7 +197,7 @@ class LogChunk(models.Model):
 
 
 class Media(models.Model):
-    """What was logged at a step and is no number: a histogram, an image, a text or a table."""
+    """What was logged at a step and is no number (see runs.records.media.kinds)."""
 
     run_id = models.CharField(max_length=12)
     name = models.TextField()

@@ -15,6 +15,7 @@ from runs.records.metrics.models import NodeSample
 from runs.serving.transport import redis
 from tests.cast import Cast, make_node
 from tests.fuzzing import changed, fuzz, mutated
+from tests.media import BEEP
 from tests.runs.ingest.conftest import Stage, drain
 from tests.spools import Spool, packed, send, send_health, some_points
 from trainyard.contract.keys import stream_key
@@ -36,6 +37,8 @@ RECORDS: list[tuple[str, dict[str, Any]]] = [
     ("facts", {"name": "trace", "data": {"id": "a", "file": "b", "more": [1, {"x": 2.0}]}, "at": 1.0}),
     ("media", {"name": "h", "labels": {}, "kind": "histogram", "step": 1, "at": 1.0,
                "meta": {"bins": 1, "count": 5, "num_not_finite": 0}, "data": HISTOGRAM}),
+    ("media", {"name": "s", "labels": {}, "kind": "audio", "step": 1, "at": 1.0, "meta": {"caption": "x"},
+               "data": BEEP[:300]}),
     ("damaged", {"why": "a disk"}),
     ("end", {"at": 0.0, "reason": "finish"}),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from runs.records.media.read import content
 from runs.records.metrics import erase, progress
 from runs.records.metrics.models import DeadLetter, Media, Telemetry
 from runs.records.points import read
-from tests.media import PIXEL, histogram, image, table, text
+from tests.media import BEEP, PIXEL, audio, histogram, image, table, text
 from tests.spools import Spool, some_points
 from trainyard.formats.pictures import png
 
@@ -48,17 +48,22 @@ def counted() -> dict[str, int]:
 
 
 def test_each_kind_is_stored_with_what_it_says() -> None:
-    logged(image(1, labels={"index": "0"}), histogram(2), text(3), table(4), rank=3)
+    logged(image(1, labels={"index": "0"}), histogram(2), text(3), table(4), audio(5), rank=3)
     rows = {row.kind: row for row in Media.objects.all()}
     assert {kind: (row.name, row.step, row.time, row.rank, row.attempt, row.cursor) for kind, row in rows.items()} == {
         "image": ("samples", 1, 1001.0, 3, 1, 1),
         "histogram": ("weights", 2, 1002.0, 3, 1, 1),
         "text": ("story", 3, 1003.0, 3, 1, 1),
         "table": ("confusion", 4, 1004.0, 3, 1, 1),
+        "audio": ("speech", 5, 1005.0, 3, 1, 1),
     }
     assert (rows["image"].labels, rows["image"].labels_key) == ({"index": "0"}, '{"index":"0"}')
     assert bytes(rows["image"].data) == PIXEL and rows["image"].size == len(PIXEL)
     assert rows["image"].meta == {"caption": "a cat", "width": 2, "height": 3, "format": "png"}
+    assert bytes(rows["audio"].data) == BEEP and content(rows["audio"]) == {}
+    assert rows["audio"].meta == {
+        "caption": "a beep", "sample_rate": 16_000, "channels": 1, "duration_s": 0.5, "format": "wav",
+    }  # fmt: skip
     assert content(rows["histogram"]) == {"histogram": {"edges": [0, 1, 2], "counts": [3, 5]}}
     assert content(rows["text"]) == {"text": "once upon a time"}
     assert content(rows["table"]) == {"table": {"columns": ["a", "b"], "rows": [[1, "x"], [None, 0.5]]}}
@@ -128,6 +133,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an image that is a bomb": (image(data=head_only(32_000, 32_000)), "too large"),
     "an image that is a strip": (image(data=head_only(10**9, 1)), "too large"),
     "a caption that is a number": (image(meta={"caption": 5}), "caption"),
+    "markup as a sound": (audio(data=b"<script>alert(1)</script>"), "no WAV"),
+    "a sound that ends in its head": (audio(data=BEEP[:20]), "ends in its head"),
+    "a sound that ends before its samples": (audio(data=BEEP[:40]), "ends before its samples"),
+    "a sound without samples": (audio(data=BEEP[:44]), "no samples"),
+    "a sound that nothing plays": (audio(data=BEEP[:24] + b"\xff\xff\xff\xff" + BEEP[28:]), "samples a second"),
+    "a sound on no channel": (audio(data=BEEP[:22] + b"\0\0" + BEEP[24:32] + b"\0\0" + BEEP[34:]), "0 channels"),
+    "a sound that is compressed": (audio(data=BEEP[:20] + b"\x55\0" + BEEP[22:]), "format 85"),
     "a histogram of no bins": (histogram(edges=(1.0,), counts=()), "bins"),
     "bins that are a text": (histogram(meta={"bins": "2"}), "bins"),
     "a histogram of too many bins": (histogram(meta={"bins": 10**9}), "bins"),

@@ -107,7 +107,7 @@ def test_the_example_of_media_logs_each_kind_and_its_pictures_come_closer(tmp_pa
     [spool] = tmp_path.glob("*.spool")
     logged = [frame.payload for frame in frames(spool.read_bytes()) if frame.kind == "media"]
     assert {(item["kind"], item["step"]) for item in logged} == {
-        (kind, step) for kind in ("image", "histogram", "table", "text") for step in (1, 20, 40, 60)
+        (kind, step) for kind in ("image", "audio", "histogram", "table", "text") for step in (1, 20, 40, 60)
     }
     tables = [msgpack.unpackb(item["data"]) for item in logged if item["kind"] == "table"]
     errors = [sum(value for _, *values in rows for value in values) for rows in tables]

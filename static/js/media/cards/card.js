@@ -123,7 +123,7 @@ export class Card {
     if (!entry || !this.view) return;
     const slow = setTimeout(() => this.body.setAttribute("aria-busy", "true"), SLOW_MS);
     try {
-      const whole = this.item.kind === "image" ? null : await this.context.media.item(entry.id);
+      const whole = this.view.isFile ? null : await this.context.media.item(entry.id);
       if (mine !== this.placed || !this.view) return;
       this.whole = whole;
       this.caption.set(this.view.show(entry, whole));

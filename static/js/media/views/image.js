@@ -7,6 +7,8 @@ import { Zoom } from "./zoom.js";
 const SMALL = 200; // pixels: below this, smoothing would hide what is in it
 
 export class ImageView {
+  isFile = true;
+
   constructor(host, { label, media, onOpen }) {
     this.media = media;
     this.label = label;

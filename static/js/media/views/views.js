@@ -1,11 +1,13 @@
 // The view of each kind of media. A view has show(entry, whole) -> words for the caption, download(name, entry, whole),
-// close(), and where it needs them prefetch(entry), grow() and reading().
+// close(), and where it needs them prefetch(entry), grow() and reading(). Of one that `isFile` the whole item is not read:
+// it shows media.file(entry.id).
 import { HistogramView } from "../histograms/histogram.js";
+import { AudioView } from "./audio.js";
 import { ImageView } from "./image.js";
 import { TableView } from "./table.js";
 import { TextView } from "./text.js";
 
-const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView };
+const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView, audio: AudioView };
 
 export function viewOf(kind, host, context) {
   return new (VIEWS[kind] ?? TextView)(host, context);

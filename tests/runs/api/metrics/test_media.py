@@ -13,7 +13,7 @@ from runs.ingest.validation.records import incoming
 from runs.models import Run
 from runs.records.media import read
 from tests.cast import Cast, make_run
-from tests.media import PIXEL, histogram, image, table, text
+from tests.media import BEEP, PIXEL, audio, histogram, image, table, text
 from tests.runs.api.conftest import Api
 from tests.spools import Spool
 
@@ -89,6 +89,16 @@ def test_an_image_is_the_file_that_was_logged_and_nothing_that_runs(mate: Api, r
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Content-Security-Policy"].startswith("sandbox")
     assert answer["Content-Disposition"] == 'inline; filename="samples-10.png"'
+
+
+def test_a_sound_is_the_file_that_was_logged_and_nothing_that_runs(cast: Cast, mate: Api) -> None:
+    run = make_run(cast)
+    log(run, audio(3))
+    answer = mate("GET", f"/runs/{run.pk}/media/{id_of(mate, run, 'speech')}/file")
+    assert (answer.content, answer["Content-Type"]) == (BEEP, "audio/wav")
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["Content-Security-Policy"].startswith("sandbox")
+    assert answer["Content-Disposition"] == 'inline; filename="speech-3.wav"'
 
 
 def test_what_a_browser_has_it_keeps(mate: Api, run: Run) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
 from tests.dashboard.js.conftest import Ask
+from tests.media import BEEP
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 
@@ -79,6 +81,28 @@ def test_a_text_stays_text(ask_page: Ask, page: Page) -> None:
     assert page.locator("#place").inner_text() == HOSTILE
     words = ask_page("media/views/text.js", function, "x" * 70_000)["ours"]
     assert words == "the first 50,000 of 70,000 characters; the download has all"
+
+
+AUDIO = """({AudioView}, file) => {
+    window.view = new AudioView(document.getElementById("place"), {label: "speech", media: {file: () => file}});
+    const meta = {caption: "", sample_rate: 16000, channels: 2, duration_s: 0.25, format: "wav"};
+    return view.show({id: 1, step: 7, size: 2048, meta});
+}"""
+
+
+def test_a_sound_has_a_player_with_a_name_that_keys_reach(ask: Ask, page: Page) -> None:
+    file = f"data:audio/wav;base64,{b64encode(BEEP).decode()}"
+    assert ask("media/views/audio.js", AUDIO, file) == {"theirs": "", "ours": "0.25 s, 16,000 Hz, 2 channels, 2 KiB"}
+    player = page.locator("audio[controls]")
+    assert player.get_attribute("aria-label") == "speech at step 7"
+    page.wait_for_function("document.querySelector('audio').duration === 0.5")
+    page.evaluate("view.close()")
+    assert player.count() == 0
+
+
+def test_a_sound_that_does_not_come_is_said_to_be_missing(ask: Ask, page: Page) -> None:
+    ask("media/views/audio.js", AUDIO, "http://modules.invalid/nothing")
+    page.locator(".media-audio.is-broken").wait_for(state="attached")
 
 
 HEAT = """({Heat}, {edges, steps, counts}) => new Promise((done) => {

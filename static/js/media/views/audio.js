@@ -1,0 +1,57 @@
+// A sound with the browser's own player. It is fetched whole, since not every browser seeks in what comes in parts.
+import { count, size } from "../../shared/format.js";
+import { save } from "../../shared/save.js";
+import { fileName } from "./save.js";
+
+export class AudioView {
+  isFile = true;
+
+  constructor(host, { label, media }) {
+    this.label = label;
+    this.media = media;
+    this.element = document.createElement("div");
+    this.element.className = "media-audio";
+    this.player = document.createElement("audio");
+    this.player.controls = true;
+    this.element.append(this.player);
+    host.append(this.element);
+  }
+
+  show(entry) {
+    const { caption, channels, duration_s, sample_rate } = entry.meta;
+    this.player.setAttribute("aria-label", caption || `${this.label} at step ${entry.step}`);
+    this.#load(entry.id);
+    const facts = [`${duration_s.toFixed(2)} s`, `${count(sample_rate)} Hz`, channels > 1 && `${channels} channels`];
+    return { theirs: caption, ours: [...facts, size(entry.size)].filter(Boolean).join(", ") };
+  }
+
+  async #load(id) {
+    this.shown = id;
+    this.#unload();
+    const answer = await fetch(this.media.file(id)).catch(() => null);
+    const blob = answer?.ok ? await answer.blob() : null;
+    if (this.shown !== id) return;
+    this.element.classList.toggle("is-broken", !blob);
+    if (blob) this.player.src = URL.createObjectURL(blob);
+  }
+
+  #unload() {
+    URL.revokeObjectURL(this.player.src);
+    this.player.removeAttribute("src");
+    this.player.load(); // else the one before plays on
+  }
+
+  prefetch(entry) {
+    fetch(this.media.file(entry.id)).catch(() => {}); // asked again when it is wanted
+  }
+
+  download(name, entry) {
+    save(this.media.file(entry.id), fileName(name, entry.step, entry.meta.format));
+  }
+
+  close() {
+    this.shown = null;
+    this.#unload();
+    this.element.remove();
+  }
+}

@@ -1,0 +1,26 @@
+"""A kind of media is described once: contract, SDK, server and page know the same ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from runs.records.media.kinds import ALL_OF, ANY_OF, KINDS, ONE_OF
+from trainyard.contract.records import META, MediaKind
+from trainyard.formats import media
+
+VIEWS = Path(__file__).parents[4] / "static" / "js" / "media" / "views" / "views.js"
+
+
+def test_contract_sdk_server_and_page_know_the_same_kinds() -> None:
+    [table] = re.findall(r"const VIEWS = \{(.*?)\}", VIEWS.read_text(), re.DOTALL)
+    in_page = set(re.findall(r"(\w+): \w+View", table))
+    in_sdk = {kind.kind for kind in media.Media.__subclasses__()}
+    assert KINDS.keys() == META.keys() == set(get_args(MediaKind)) == in_sdk == in_page
+
+
+def test_sentences_about_media_name_each_kind() -> None:
+    assert ALL_OF == "images, texts, tables, histograms and sounds"
+    assert ANY_OF == "images, texts, tables, histograms or sounds"
+    assert ONE_OF == "image, text, table, histogram or sound"
