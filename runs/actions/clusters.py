@@ -20,6 +20,7 @@ from runs.engines.offers import keep_offers
 from runs.life.preflight.beforehand import idle_nodes
 from runs.models import Cluster, JoinToken, Node, Preflight, Project, Run, User
 from runs.models.access import digest_of
+from runs.placing.policies import FIRST_COME, POLICIES
 from runs.rights.access import Permission, is_administrator, require, require_manager, require_runner, with_rights_held
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving import broadcast
@@ -47,6 +48,7 @@ def create_cluster(
     spares: int | None = None,
     interactive: bool = False,
     isolation_minimum: int = 0,
+    scheduling: str = FIRST_COME,
 ) -> Cluster:
     """Make an empty cluster, for the projects of these names or ids. Raises ValidationError for a bad name, a project
     that there is not, an unknown engine or settings that it does not take, SpecError for a rule of the log that is
@@ -58,6 +60,7 @@ def create_cluster(
     cluster.spares = 1 if spares is None else spares
     cluster.interactive = interactive
     cluster.isolation_minimum = _level(isolation_minimum)
+    cluster.scheduling = _policy(scheduling)
     cluster.clean_fields()
     return _offering(_save(cluster, _projects(projects)))
 
@@ -76,10 +79,11 @@ def cluster_of_this_machine(*, actor: User, node: str) -> Cluster:
 
 
 def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
-    """Change name, region, labels, spares, interactive, the least sandbox level, the engine's settings, the rules of
-    the log or the projects (names or ids) that may use it: what trains there goes on as it started, and what waits is
-    not placed. What is not named stays, a label or a setting too; one that is None goes, a setting to its default.
-    Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a taken name."""
+    """Change name, region, labels, spares, interactive, the least sandbox level, the order of the queue, the engine's
+    settings, the rules of the log or the projects (names or ids) that may use it: what trains there goes on as it
+    started, and what waits is not placed. What is not named stays, a label or a setting too; one that is None goes, a
+    setting to its default. Raises ValidationError for a bad value, SpecError for a rule that is none, Refused for a
+    taken name."""
     require_manager(actor, cluster)
     if changes.get("labels") is not None:
         cluster.labels = _merged(cluster.labels, changes["labels"])
@@ -88,6 +92,8 @@ def edit_cluster(*, actor: User, cluster: Cluster, **changes: Any) -> Cluster:
             setattr(cluster, field, changes[field])
     if changes.get("isolation_minimum") is not None:
         cluster.isolation_minimum = _level(changes["isolation_minimum"])
+    if changes.get("scheduling") is not None:
+        cluster.scheduling = _policy(changes["scheduling"])
     if changes.get("settings") is not None:
         _set(actor, cluster, changes["settings"])
     cluster.clean_fields()
@@ -135,6 +141,13 @@ def _level(number: int) -> int:
         return int(sandbox_level(str(number), "isolation_minimum"))
     except ValueError as error:
         raise ValidationError({"isolation_minimum": [str(error)]}) from error
+
+
+def _policy(name: str) -> str:
+    """Raises ValidationError."""
+    if name not in POLICIES:
+        raise ValidationError({"scheduling": [f"{name[:40]!r} is none of {', '.join(POLICIES)}."]})
+    return name
 
 
 def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:

@@ -36,6 +36,7 @@ class Cluster(models.Model):
     projects = models.ManyToManyField(Project, blank=True, related_name="clusters")
     # So many idle nodes prepare for the loss of another one: see runs.placing.spares.
     spares = models.PositiveIntegerField(default=1, validators=[MaxValueValidator(MAX_SPARES)])
+    scheduling = models.CharField(max_length=40, default="first-come")  # one of runs.placing.policies.POLICIES
     # Whether members of its projects may run commands beside the ranks of their runs: see runs.rights.access.
     interactive = models.BooleanField(default=False)
     # Nodes with a lower sandbox level get no runs: a `SandboxLevel`, see docs/isolation.md.

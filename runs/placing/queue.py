@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet, Sum
 
-from runs.models import Cluster, Placement, Run
+from runs.models import Cluster, HeldSlot, Placement, Run
 from runs.models.runs import counts_up_to, size_of
+from runs.placing.policies import FIRST_COME, POLICIES, ordered
 from runs.placing.scheduling import Placed, Request, Room, Waiting, place
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import SpecDocument
@@ -20,7 +21,7 @@ NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
 
 def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
-    """The cluster's queue: the highest priority first, and among equals the first that came."""
+    """The cluster's queue: the highest priority first, and among equals the first that came. See ``arranged``."""
     return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by(
         "priority", "created_at", "pk"
     )
@@ -29,19 +30,24 @@ def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     """What the runs ask for, in their order, without their specs: a queue may be long."""
     columns = waiting.values_list(
-        "pk",
-        "num_nodes",
-        "slots_per_node",
-        "slot_shares",
-        "accelerator",
-        "node_counts",
-        "node_limit",
-        "priority",
-        "in_container",
-    )
+        "pk", "num_nodes", "slots_per_node", "slot_shares", "accelerator", "node_counts", "node_limit", "priority",
+        "in_container", "project__name", "created_by",
+    )  # fmt: skip
     requests = {}
     unknown = []
-    for run_id, num_nodes, slots_per_node, shares, accelerator, counts, limit, priority, in_container in columns:
+    for (
+        run_id,
+        num_nodes,
+        slots_per_node,
+        shares,
+        accelerator,
+        counts,
+        limit,
+        priority,
+        boxed,
+        project,
+        person,
+    ) in columns:
         if num_nodes is None:  # submitted before runs had these columns
             unknown.append(run_id)
         requests[run_id] = Request(
@@ -52,10 +58,13 @@ def requests_of(waiting: QuerySet[Run]) -> list[Request]:
             node_counts=counts_up_to(counts, limit),
             priority=priority,
             num_shares=shares,
-            in_container=bool(in_container),
+            in_container=bool(boxed),
+            project=project,
+            person=person,
         )
     for run_id, spec in Run.objects.filter(pk__in=unknown).values_list("pk", "spec"):
-        requests[run_id] = request_of(run_id, spec)
+        known = requests[run_id]
+        requests[run_id] = replace(request_of(run_id, spec), project=known.project, person=known.person)
     return _with_nodes_before(requests, waiting)
 
 
@@ -81,13 +90,26 @@ def request_of(run_id: str, spec: SpecDocument) -> Request:
         priority=size["priority"],
         num_shares=size["slot_shares"],
         in_container=size["in_container"],
+        project=spec.get("project", ""),
     )
+
+
+def arranged(cluster: Cluster, requests: Sequence[Request]) -> list[Request]:
+    """Return the requests, which come oldest first, in the order in which the cluster's policy has them placed."""
+    policy = POLICIES.get(cluster.scheduling) or POLICIES[FIRST_COME]  # a newer version's policy, perhaps
+    return ordered(policy, requests, _held(cluster) if policy.reads_held else {})
+
+
+def _held(cluster: Cluster) -> dict[str, float]:
+    """Return how many slots of it each project holds, by the project's name."""
+    slots = HeldSlot.objects.filter(node__cluster=cluster).values(name=F("placement__attempt__run__project__name"))
+    return dict(slots.annotate(held=Sum(1.0 / F("num_shares"))).values_list("name", "held"))
 
 
 def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room]) -> Placed | Waiting:
     """Where a run of the resolved spec would start if it were submitted now, else why it would wait. ``capacity``: what
     the cluster's engine has free."""
     own = request_of(NEW, spec)
-    requests = sorted([*requests_of(waiting_runs(cluster)), own], key=lambda one: one.priority)  # keeps equals in order
+    requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own])
     answers = place(cluster.name, requests, capacity)
     return answers[requests.index(own)]

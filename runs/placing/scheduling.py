@@ -35,6 +35,8 @@ class Request:
     priority: int = 0
     num_shares: int = 1  # into which a slot is divided, of which a run of one rank takes one
     in_container: bool = False  # its ranks need nodes that run containers
+    project: str = ""  # its name
+    person: int | None = None  # who submitted it
 
     @property
     def num_slots(self) -> int:

@@ -17,6 +17,7 @@ from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.settings import SECRET, SettingField
 from runs.models import Project
 from runs.models.clusters import MAX_SPARES
+from runs.placing.policies import FIRST_COME, POLICIES
 from runs.rights.access import Permission, get_cluster
 from runs.rights.access.operations import machine, site
 from trainyard.contract.base import JsonObject
@@ -44,6 +45,7 @@ class Values(NamedTuple):
     spares: str = "1"
     interactive: bool = False
     isolation_minimum: str = "0"
+    scheduling: str = FIRST_COME
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -102,6 +104,7 @@ def create(request: HttpRequest) -> HttpResponse:
             spares=_number(values.spares),
             interactive=values.interactive,
             isolation_minimum=_chosen_level(values.isolation_minimum),
+            scheduling=values.scheduling,
         )
 
     return _form(request, form, save)
@@ -116,8 +119,9 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
     texts = _texts(cluster.engine, cluster.settings)
     level = str(cluster.isolation_minimum)
     values = Values(
-        cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level
-    )
+        cluster.name, cluster.region, labels, projects, texts, rules, str(cluster.spares), cluster.interactive, level,
+        cluster.scheduling,
+    )  # fmt: skip
     if request.method == "POST":
         values = _asked(request, cluster.engine)
     form = ClusterForm(values, f"Edit cluster {cluster.name}", "Save", cluster.engine, kept=frozenset(cluster.secrets))
@@ -135,6 +139,7 @@ def edit(request: HttpRequest, cluster_id: str) -> HttpResponse:
             spares=_number(new.spares),
             interactive=new.interactive,
             isolation_minimum=_chosen_level(new.isolation_minimum),
+            scheduling=new.scheduling,
         )
 
     return _form(request, form, change)
@@ -190,6 +195,7 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
         "engines": engines,
         "problems": problems,
         "levels": LEVELS,
+        "policies": [(name, policy.label) for name, policy in POLICIES.items()],
         "projects": Project.objects.values_list("name", flat=True),
     }
     return show(request, "nodes/cluster_form.html", context, status=422 if problems else 200)
@@ -204,7 +210,8 @@ def _asked(request: HttpRequest, engine: str) -> Values:
     is_interactive = "interactive" in request.POST
     level = request.POST.get("isolation_minimum", "0")
     projects = request.POST.getlist("projects")
-    return Values(name, region, labels, projects, texts, rules, spares or "1", is_interactive, level)
+    scheduling = request.POST.get("scheduling", FIRST_COME)
+    return Values(name, region, labels, projects, texts, rules, spares or "1", is_interactive, level, scheduling)
 
 
 def _texts(engine: str, settings: JsonObject) -> dict[str, str]:

@@ -16,6 +16,7 @@ from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body, TimeOut, schema_of
 from runs.models import Cluster, Node, Project, Run, User
+from runs.placing.policies import FIRST_COME, POLICIES
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.records.time_use.sums import time_of_all
@@ -35,6 +36,9 @@ from trainyard.contract.answers import machines as answers
 
 router = Resource(tags=["clusters"])
 
+_policies = "; ".join(f"{name}: {policy.label}" for name, policy in POLICIES.items())
+SCHEDULING = f"order of the runs of one priority that wait. {_policies}"
+
 
 class RuleIn(Body):
     label: str
@@ -49,6 +53,7 @@ class ClusterIn(Body):
     spares: int | None = Field(None, ge=0, description="so many idle nodes prepare for the loss of another; default: 1")
     interactive: bool = Field(False, description="members of its projects may run commands beside ranks of their runs")
     isolation_minimum: int = Field(0, description="nodes with a lower sandbox level get no runs: 0, 1 or 2")
+    scheduling: str = Field(FIRST_COME, description=SCHEDULING)
     projects: list[str] = Field(default_factory=list, description="names or ids of those that may use it")
     engine: str = Field("celery", description="celery, whose nodes stay, or one that brings nodes for each attempt")
     settings: dict[str, Any] = Field(
@@ -64,6 +69,7 @@ class ClusterEdit(Body):
     spares: int | None = Field(None, ge=0)
     interactive: bool | None = Field(None, description="whether members may run commands beside ranks")
     isolation_minimum: int | None = Field(None, description="of nodes, for what is placed from now on: 0, 1 or 2")
+    scheduling: str | None = Field(None, description=SCHEDULING)
     projects: list[str] | None = Field(None, description="names or ids of all that may use it from now on")
     settings: dict[str, Any] | None = Field(
         None, description="of its engine; others stay; null is the default again, and removes a secret"
@@ -178,6 +184,7 @@ def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> answ
         spares=row.spares,
         interactive=row.interactive,
         isolation_minimum=row.isolation_minimum,
+        scheduling=row.scheduling,
         projects=projects,
         log_rules=row.log_rules,
         created_at=stamp(row.created_at),

@@ -19,14 +19,13 @@ from runs.life.preflight.vetting import Vetted, place_vetted
 from runs.life.reconcile.desired import wanted_of_placement, write_desired
 from runs.life.reconcile.listening import Listener
 from runs.life.resizing.rounds import range_words
-from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Project, Run
+from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
-from runs.placing.ahead import held_back
-from runs.placing.queue import request_of, requests_of, waiting_runs
+from runs.placing.admission import refused, terms_of
+from runs.placing.queue import arranged, request_of, requests_of, waiting_runs
 from runs.placing.recovering import Recovering, recovering_runs
 from runs.placing.scheduling import Placed, Waiting, could_ever_fit, has_room, place
 from runs.recovery.failing import Elsewhere
-from runs.rights.access import users_who_may_run_on
 from runs.serving import broadcast
 from runs.values.status import Status
 from trainyard.formats.words import listed
@@ -80,42 +79,19 @@ def is_claimed(cluster: Cluster, now: datetime) -> bool:
 
 
 def _answers(cluster: Cluster, now: datetime) -> Vetted:
-    may_run = Q(project__in=list(cluster.projects.values_list("pk", flat=True)))
-    if people := list(users_who_may_run_on(cluster).values_list("pk", flat=True)):
-        may_run |= Q(created_by__in=people)
-    early = held_back(cluster)
-    waiting = waiting_runs(cluster).exclude(pk__in=[one.run for one in early])
-    sentence = f"Its project may not use cluster {cluster.name} any more."
-    shut_out: list[Placed | Waiting] = [*early]
-    shut_out += [
-        Waiting(run_id, sentence)
-        for runs in (recovering_runs(cluster), waiting)
-        for run_id in runs.exclude(may_run).values_list("pk", flat=True)
-    ]
-    elsewhere, words = _pinned_elsewhere(cluster)
-    shut_out += [
-        Waiting(run_id, words[project])
-        for runs in (recovering_runs(cluster), waiting)
-        for run_id, project in runs.filter(may_run & elsewhere).values_list("pk", "project_id")
-    ]
-    may_run &= ~elsewhere
-    recovering = Recovering(recovering_runs(cluster).filter(may_run), now)
-    requests = [*recovering.requests, *requests_of(waiting.filter(may_run))]
+    recovering = Recovering(recovering_runs(cluster), now)
+    again, queue = recovering.requests, requests_of(waiting_runs(cluster))
+    if not again and not queue:
+        return Vetted([])
+    early = refused([*again, *queue], terms_of(cluster))
+    shut_out = [Waiting(run_id, sentence) for run_id, sentence in early.items()]
+    again, queue = ([one for one in requests if one.run not in early] for requests in (again, queue))
+    requests = [*again, *arranged(cluster, queue)]
     if not requests:
-        return Vetted(shut_out)
+        return Vetted([*shut_out])
     rooms = engine_of(cluster).capacity(cluster, now)
     vetted = place_vetted(requests, lambda ones: place(cluster.name, ones, rooms), now)
     return replace(vetted, answers=[*recovering.checked(vetted.answers), *shut_out])
-
-
-def _pinned_elsewhere(cluster: Cluster) -> tuple[Q, dict[str, str]]:
-    """Return which runs are of projects that are pinned to other regions, and by project why these wait."""
-    words = {
-        project.pk: f"{sentence} It waits."
-        for project in Project.objects.exclude(regions="")
-        if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
-    }
-    return Q(project__in=list(words)), words
 
 
 def _write(placed: Placed, left_out: str = "") -> list[Placement]:

@@ -49,6 +49,7 @@ def a_cluster(user: User, cast: Cast) -> str:
     made = actions.create_cluster(
         actor=user, name="far", region="eu", labels={"rack": "1", "row": "2"}, projects=["default"], engine="slurm",
         settings=SETTINGS, log_rules=["slow notify: slow"], spares=2, interactive=True, isolation_minimum=1,
+        scheduling="equal-shares",
     )  # fmt: skip
     return made.pk
 
@@ -65,7 +66,8 @@ PATCHES: dict[str, tuple[Callable[[User, Cast], str], dict[str, Any]]] = {
         a_cluster,
         {
             "name": "near", "region": "us", "labels": {"row": "3"}, "spares": 0, "interactive": False,
-            "isolation_minimum": 0, "projects": [], "settings": {"slots": 4}, "log_rules": [],
+            "isolation_minimum": 0, "scheduling": "first-come", "projects": [],
+            "settings": {"slots": 4}, "log_rules": [],
         },
     ),
 }  # fmt: skip

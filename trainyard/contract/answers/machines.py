@@ -70,6 +70,7 @@ class Cluster(TypedDict):
         Annotated[bool, Meta(description="members of its projects may run commands beside ranks of their runs")]
     ]
     isolation_minimum: NotRequired[Annotated[int, Meta(description="nodes with a lower sandbox level get no runs")]]
+    scheduling: NotRequired[Annotated[str, Meta(description="order of the runs of one priority that wait")]]
     projects: NotRequired[Annotated[list[str], Meta(description="that may use it, as far as you see them")]]
     log_rules: NotRequired[list[Rule]]
     created_at: NotRequired[str]

@@ -92,7 +92,7 @@ AUDIO = """({AudioView}, file) => {
 
 def test_a_sound_has_a_player_with_a_name_that_keys_reach(ask: Ask, page: Page) -> None:
     file = f"data:audio/wav;base64,{b64encode(BEEP).decode()}"
-    assert ask("media/views/audio.js", AUDIO, file) == {"theirs": "", "ours": "0.25 s, 16,000 Hz, 2 channels, 2 KiB"}
+    assert ask("media/views/audio.js", AUDIO, file) == {"theirs": "", "ours": "0.25 s, 16,000 Hz, 2 channels, 2.0 KiB"}
     player = page.locator("audio[controls]")
     assert player.get_attribute("aria-label") == "speech at step 7"
     page.wait_for_function("document.querySelector('audio').duration === 0.5")

@@ -1,0 +1,97 @@
+"""Which runs may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and a row of
+RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from runs.models import Cluster, HeldSlot, Project, Run, Sweep, Trial
+from runs.placing.scheduling import Request
+from runs.rights.access import users_who_may_run_on
+from runs.values.status import Status
+from trainyard.contract.statuses import SweepStatus
+
+Refusals = Mapping[str, str]  # sentences, by run
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the rules of a cluster go by."""
+
+    cluster: str  # its name
+    projects: frozenset[str]  # whose runs it takes, by name
+    people: frozenset[int]  # whose runs it takes in any project
+    elsewhere: Mapping[str, str]  # why it is in no region of a project, by the project's name
+    trials: Refusals  # of sweeps that are paused, or have as many trials on nodes as they may
+
+
+def refused(requests: Sequence[Request], terms: Terms) -> dict[str, str]:
+    """Return which of the requests, which come oldest first, may not start, and why."""
+    found: dict[str, str] = {}
+    for rule in RULES:
+        found |= rule([one for one in requests if one.run not in found], terms)
+    return found
+
+
+def _trials(requests: Sequence[Request], terms: Terms) -> Refusals:
+    return {one.run: terms.trials[one.run] for one in requests if one.run in terms.trials}
+
+
+def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
+    sentence = f"Its project may not use cluster {terms.cluster} any more."
+    others = [one for one in requests if one.project not in terms.projects and one.person not in terms.people]
+    return {one.run: sentence for one in others}
+
+
+def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
+    """Those of projects that are pinned to other regions."""
+    return {one.run: terms.elsewhere[one.project] for one in requests if one.project in terms.elsewhere}
+
+
+# A later one is asked about what those before it let pass.
+RULES: tuple[Callable[[Sequence[Request], Terms], Refusals], ...] = (_trials, _not_allowed, _elsewhere)
+
+
+def terms_of(cluster: Cluster) -> Terms:
+    pinned = {
+        project.name: f"{sentence} It waits."
+        for project in Project.objects.exclude(regions="")
+        if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
+    }
+    return Terms(
+        cluster=cluster.name,
+        projects=frozenset(cluster.projects.values_list("name", flat=True)),
+        people=frozenset(users_who_may_run_on(cluster).values_list("pk", flat=True)),
+        elsewhere=pinned,
+        trials=_held_back(cluster),
+    )
+
+
+def _held_back(cluster: Cluster) -> dict[str, str]:
+    """Return the trials of sweeps that wait until another one of their sweep has left its slots: they were queued so
+    early that the next one is there by then. A run that was placed before goes on."""
+    queued = Trial.objects.filter(run__cluster=cluster, run__status=Status.QUEUED, run__fence=0)
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for sweep_id, run_id in queued.order_by("number").values_list("sweep_id", "run_id"):
+        waiting[sweep_id].append(str(run_id))
+    found: dict[str, str] = {}
+    for sweep in Sweep.objects.filter(pk__in=waiting):
+        if sweep.parsed.ahead:
+            found |= _of_sweep(sweep, waiting[sweep.pk])
+    return found
+
+
+def _of_sweep(sweep: Sweep, run_ids: list[str]) -> dict[str, str]:
+    if sweep.status == SweepStatus.PAUSED:
+        return dict.fromkeys(run_ids, f"Sweep {sweep.name} is paused.")
+    parallel = sweep.parsed.budget.parallel
+    # Not by their status: a run whose last records are on their way has left its slots.
+    holders = HeldSlot.objects.filter(placement__attempt__run__trial__sweep=sweep).values("placement__attempt__run")
+    again = Q(trial__sweep=sweep, status__in=(Status.RECOVERING, Status.RESIZING))
+    room = max(0, parallel - Run.objects.filter(Q(pk__in=holders) | again).count())
+    sentence = f"Waiting for another trial of sweep {sweep.name} to end: {parallel} run at a time."
+    return dict.fromkeys(run_ids[room:], sentence)

@@ -1,0 +1,97 @@
+"""The order of a queue: pure functions on plain values, and what the placing of a cluster makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.utils import timezone
+
+from runs.life.reconcile import schedule
+from runs.models import Cluster, Project, Run
+from runs.placing.policies import POLICIES, ordered
+from runs.placing.queue import arranged, forecast, requests_of, waiting_runs
+from runs.placing.rooms import rooms_of
+from runs.placing.scheduling import Placed, Request
+from tests.cast import Cast, make_node, spec
+from tests.servers import Valkey
+from trainyard.spec import read_spec
+
+MakeRun = Callable[..., Run]
+
+
+def asked(run: str, project: str, slots: int = 1, *, priority: int = 0, num_shares: int = 1) -> Request:
+    return Request(run, 1, slots, project=project, priority=priority, num_shares=num_shares)
+
+
+def order(policy: str, *requests: Request, **held: float) -> str:
+    return "".join(one.run for one in ordered(POLICIES[policy], requests, held))
+
+
+def test_first_come_is_first_served_whoever_holds_what() -> None:
+    assert order("first-come", asked("a", "x"), asked("b", "x"), asked("c", "y"), x=9) == "abc"
+
+
+def test_the_project_that_holds_the_fewest_slots_is_next() -> None:
+    queue = [asked("a", "x"), asked("b", "x"), asked("c", "y"), asked("d", "y"), asked("e", "z")]
+    assert order("equal-shares", *queue) == "acebd"
+    assert order("equal-shares", *queue, x=2, y=1) == "ecadb"
+
+
+def test_a_project_counts_as_holding_what_its_runs_before_in_the_queue_ask_for() -> None:
+    assert order("equal-shares", asked("a", "x", 4), asked("b", "x"), asked("c", "y"), asked("d", "y", 2)) == "acdb"
+    half = [asked(one, "x", num_shares=2) for one in "abc"]
+    assert order("equal-shares", *half, *(asked(one, "y") for one in "de")) == "adbce"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_higher_priority_goes_first_and_each_run_comes_once(policy: str) -> None:
+    queue = [asked(str(number), "xyz"[number % 3], priority=number % 2) for number in range(9)]
+    found = ordered(POLICIES[policy], queue, {"y": 5.0})
+    assert [one.priority for one in found] == [0] * 5 + [1] * 4
+    assert sorted(one.run for one in found) == sorted(one.run for one in queue)
+
+
+@pytest.fixture
+def other(cast: Cast) -> Project:
+    """A second project on a cluster of equal shares with one node of two slots."""
+    Cluster.objects.filter(pk=cast.cluster.pk).update(scheduling="equal-shares")
+    cast.cluster.refresh_from_db()
+    other = Project.objects.create(name="other")
+    cast.cluster.projects.add(other)
+    make_node(cast.cluster, slots=2)
+    return other
+
+
+def states(*runs: Run) -> list[str]:
+    return [Run.objects.get(pk=run.pk).status for run in runs]
+
+
+def test_a_cluster_of_equal_shares_gives_each_project_its_turn(
+    cast: Cast, other: Project, make_run: MakeRun, valkey: Valkey
+) -> None:
+    runs = [make_run(name=f"run-{number}") for number in range(3)]
+    late = make_run(name="late", project=other)
+    schedule(cast.cluster.pk, timezone.now())
+    assert states(*runs, late) == ["SCHEDULED", "QUEUED", "QUEUED", "SCHEDULED"]
+    later = make_run(name="later", project=other)
+    make_node(cast.cluster, slots=1)
+    schedule(cast.cluster.pk, timezone.now())
+    assert states(*runs, later) == ["SCHEDULED", "SCHEDULED", "QUEUED", "QUEUED"], "both hold as much, and it is older"
+
+
+def test_a_forecast_goes_by_the_policy_too(cast: Cast, other: Project, make_run: MakeRun, valkey: Valkey) -> None:
+    for number in range(3):
+        make_run(name=f"run-{number}")
+    rooms = rooms_of(list(cast.cluster.nodes.all()), timezone.now())
+    document = read_spec(spec(project="other")).resolved()
+    assert isinstance(forecast(cast.cluster, document, rooms), Placed)
+    cast.cluster.scheduling = "first-come"
+    assert not isinstance(forecast(cast.cluster, document, rooms), Placed)
+
+
+def test_a_policy_that_this_version_does_not_know_is_first_come(cast: Cast, make_run: MakeRun) -> None:
+    make_run(name="one")
+    cast.cluster.scheduling = "of a later version"
+    requests = requests_of(waiting_runs(cast.cluster))
+    assert arranged(cast.cluster, requests) == requests
