@@ -90,9 +90,12 @@ AUDIO = """({AudioView}, file) => {
 }"""
 
 
-def test_a_sound_has_a_player_with_a_name_that_keys_reach(ask: Ask, page: Page) -> None:
+def test_a_sound_has_a_player_with_a_name_that_keys_reach(ask_page: Ask, page: Page) -> None:
     file = f"data:audio/wav;base64,{b64encode(BEEP).decode()}"
-    assert ask("media/views/audio.js", AUDIO, file) == {"theirs": "", "ours": "0.25 s, 16,000 Hz, 2 channels, 2.0 KiB"}
+    assert ask_page("media/views/audio.js", AUDIO, file) == {
+        "theirs": "",
+        "ours": "0.25 s, 16,000 Hz, 2 channels, 2.0 KiB",
+    }
     player = page.locator("audio[controls]")
     assert player.get_attribute("aria-label") == "speech at step 7"
     page.wait_for_function("document.querySelector('audio').duration === 0.5")
@@ -100,8 +103,8 @@ def test_a_sound_has_a_player_with_a_name_that_keys_reach(ask: Ask, page: Page) 
     assert player.count() == 0
 
 
-def test_a_sound_that_does_not_come_is_said_to_be_missing(ask: Ask, page: Page) -> None:
-    ask("media/views/audio.js", AUDIO, "http://modules.invalid/nothing")
+def test_a_sound_that_does_not_come_is_said_to_be_missing(ask_page: Ask, page: Page) -> None:
+    ask_page("media/views/audio.js", AUDIO, "http://modules.invalid/nothing")
     page.locator(".media-audio.is-broken").wait_for(state="attached")
 
 
