@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -27,6 +28,7 @@ HEALTH = {
     "at": 5.0, "cpu_percent": 1.0, "load": 0.5, "memory_bytes": 1, "memory_used_bytes": 1, "disk_bytes": 2,
     "gpus": [{"index": 0, "utilization_percent": 3.0, "memory_bytes": 4, "temperature_c": 50.0}],
 }  # fmt: skip
+AT_ONCE = 8  # messages in front of the one that must come through: a look costs more than a message
 HISTOGRAM = struct.pack("<3d", 0.0, 1.0, 5.0)
 RECORDS: list[tuple[str, dict[str, Any]]] = [
     ("begin", {"rank": 0, "node": "node-a", "pid": 1, "at": 0.0, "role": "rank"}),
@@ -63,38 +65,39 @@ def test_frames_of_any_bytes_keep_nothing_waiting(stage: Stage, goes_on: Callabl
     for kind, payload in RECORDS:
         spool.put(kind, payload)
 
-    def check(data: bytes) -> None:
-        send(stage.attempt, stage.node, data)
+    def check(some: list[bytes]) -> None:
+        for data in some:
+            send(stage.attempt, stage.node, data)
         goes_on()
 
     sealed = mutated(*spool.frames, spool.bytes)
-    fuzz(sealed | sealed.map(lambda body: frames.framed(body[: frames.MAX_FRAME_BYTES])), check, "frames")
+    framed = sealed.map(lambda body: frames.framed(body[: frames.MAX_FRAME_BYTES]))
+    fuzz(sealed | framed, check, "frames", at_once=AT_ONCE)
 
 
 def test_records_with_odd_values_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
-    def check(example: tuple[str, Any]) -> None:
-        kind, payload = example
-        spool = Spool()
-        spool.begin()
-        try:
-            spool.put(kind, payload if isinstance(payload, dict) else {"g": payload})
-        except (ValueError, OverflowError, UnicodeError):  # MessagePack has no such number or text
-            return
-        spool.logs([(1.0, "behind")])
-        send(stage.attempt, stage.node, spool.bytes)
+    def check(some: list[tuple[str, Any]]) -> None:
+        for kind, payload in some:
+            spool = Spool()
+            spool.begin()
+            with suppress(ValueError, OverflowError, UnicodeError):  # MessagePack has no such number or text
+                spool.put(kind, payload if isinstance(payload, dict) else {"g": payload})
+            spool.logs([(1.0, "behind")])
+            send(stage.attempt, stage.node, spool.bytes)
         goes_on()
 
     one_of = [changed(payload).map(lambda found, kind=kind: (kind, found)) for kind, payload in RECORDS]
-    fuzz(st.one_of(one_of), check, "records")
+    fuzz(st.one_of(one_of), check, "records", at_once=AT_ONCE)
 
 
 def test_samples_of_any_bytes_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
-    def check(data: bytes) -> None:
-        send_health(stage.node, data)
+    def check(some: list[bytes]) -> None:
+        for data in some:
+            send_health(stage.node, data)
         goes_on()
 
     odd = changed(HEALTH).map(lambda found: json.dumps(found).encode())
-    fuzz(odd | mutated(json.dumps(HEALTH).encode()), check, "health samples")
+    fuzz(odd | mutated(json.dumps(HEALTH).encode()), check, "health samples", at_once=AT_ONCE)
 
 
 def test_entries_of_any_fields_keep_nothing_waiting(stage: Stage, goes_on: Callable[[], None]) -> None:
@@ -102,9 +105,10 @@ def test_entries_of_any_fields_keep_nothing_waiting(stage: Stage, goes_on: Calla
     names = st.sampled_from([*valid, "", "other"]) | st.binary(max_size=3)
     values = st.sampled_from([*valid.values(), "", "-1", "9" * 5000, str(2**31)]) | st.binary(max_size=40)
 
-    def check(fields: dict[Any, Any]) -> None:
-        redis().xadd(stream_key(0), fields)
+    def check(entries: list[dict[Any, Any]]) -> None:
+        for fields in entries:
+            redis().xadd(stream_key(0), fields)
         goes_on()
 
     some = st.dictionaries(names, values, min_size=1, max_size=8)
-    fuzz(some | some.map(lambda found: {**valid, **found}), check, "entries")
+    fuzz(some | some.map(lambda found: {**valid, **found}), check, "entries", at_once=AT_ONCE)
