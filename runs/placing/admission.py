@@ -1,4 +1,4 @@
-"""Which runs may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and a row of
+"""Admission: runs that may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and a row of
 RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Refusals = Mapping[str, str]  # sentences, by run
 
 @dataclass(frozen=True)
 class Terms:
-    """What the rules of a cluster go by."""
+    """Facts that the rules of a cluster go by."""
 
     cluster: str  # its name
     projects: frozenset[str]  # whose runs it takes, by name
