@@ -1,6 +1,6 @@
 // The view of each kind of media. A view has show(entry, whole) -> words for the caption, download(name, entry, whole),
-// close(), and where it needs them prefetch(entry), grow() and reading(). Of one that `isFile` the whole item is not read:
-// it shows media.file(entry.id).
+// close(), and where it needs them prefetch(entry), grow() and reading(). One that `isFile` shows media.file(entry.id),
+// and the whole item is not read for it.
 import { HistogramView } from "../histograms/histogram.js";
 import { AudioView } from "./audio.js";
 import { ImageView } from "./image.js";
