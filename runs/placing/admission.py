@@ -1,5 +1,5 @@
-"""Admission: runs that may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and a row of
-RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
+"""Admission: runs that may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and
+a row of RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
 
 from __future__ import annotations
 
