@@ -1,5 +1,5 @@
-"""What unfold draws anew for every row of a table and that is the same in all of them, drawn once: it took half of the
-time of a page of 25 rows."""
+"""Parts of unfold's tables that are the same in every row, drawn once. Drawn for each row, they took half of the time
+of a page of 25 rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = "ROW-KEY"
 
 
 def draw_once() -> None:
-    """Have unfold's tables use what is below."""
+    """Replace unfold's functions by those below."""
     heads = unfold_list.result_headers
     if hasattr(heads, "__wrapped__"):
         return  # it has been done
@@ -27,7 +27,8 @@ def draw_once() -> None:
 
 
 def _once_a_table(result_headers: Any) -> Any:
-    """unfold asks for the heads of all columns with every row, whose cells repeat them on a phone."""
+    """Return ``result_headers`` that works once a table. Unfold calls it for every row, since cells repeat the heads on
+    a phone."""
 
     @wraps(result_headers)
     def heads(table: Any) -> list[dict[str, Any]]:
@@ -41,7 +42,8 @@ def _once_a_table(result_headers: Any) -> Any:
 
 @display(description=admin.ModelAdmin.action_checkbox.short_description)
 def _action_checkbox(self: Any, row: Any) -> SafeString:
-    """The box that selects a row: the widget's template is drawn for the first row of all."""
+    """Return the box that selects a row. The widget's template is drawn once, with KEY in the place of the
+    row's key."""
     return mark_safe(_checkbox().replace(KEY, escape(str(row.pk))))
 
 

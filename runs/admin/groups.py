@@ -1,4 +1,4 @@
-"""How the admin's tables are grouped: what people look for by what it is about; what only the product needs last."""
+"""Groups of the admin's tables by subject; tables that only the product needs come last."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What control does while a run lives: comparing, watching, stopping, resizing, going back."""
+"""Work of control while a run lives: comparing, watching, stopping, resizing, going back."""

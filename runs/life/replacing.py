@@ -81,7 +81,7 @@ def write_recovery(run: Run, recovery: Recovery) -> None:
 
 
 def can_do_without(run: Run, attempt: Attempt, node: Node, now: datetime) -> bool:
-    """Whether other nodes have room for the run, with the slots that it holds itself."""
+    """Return whether other nodes have room for the run, with the slots that it holds itself."""
     if run.cluster is None:
         return False
     held: dict[str, tuple[int, ...]] = defaultdict(tuple)

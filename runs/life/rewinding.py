@@ -108,7 +108,7 @@ def left_out(run: Run) -> str:
 
 
 def ended_sentence(run: Run) -> str:
-    """What stands with an attempt whose ranks were ended to go back."""
+    """Return the sentence of an attempt whose ranks were ended to go back."""
     entries = run.known_rewinds.entries
     where = f" to step {entries[-1].to_step:,}, without {batches_of(entries[-1])}" if entries else ""
     return f"Ended to go back{where}."

@@ -105,7 +105,7 @@ def hurry(run: Run, attempt: Attempt, *, actor: User, now: datetime) -> bool:
 
 
 def is_over_time(attempt: Attempt, now: datetime) -> bool:
-    """Whether the ranks have run for as long as the spec lets them, and nobody has asked them to end."""
+    """Return whether the ranks have run for as long as the spec lets them, and nobody has asked them to end."""
     if attempt.go_at is None or attempt.stop is not None or attempt.settling_at is not None:
         return False
     limit_s = time_limit_s(attempt.run.spec)

@@ -54,7 +54,7 @@ class AuditFilters(NamedTuple):
 
 
 def is_auditor(user: Someone) -> bool:
-    """Whether they read everything, with what happened outside of projects."""
+    """Return whether they read everything, with what happened outside of projects."""
     return _is_staff_auditor(user) or can_everywhere(user, Permission.AUDIT_READ)
 
 
@@ -65,7 +65,7 @@ def _is_staff_auditor(user: Someone) -> bool:
 
 
 def can_read_audit(user: Someone) -> bool:
-    """Whether they read any of it. Every page asks, for its menu."""
+    """Return whether they read any of it. Every page asks, for its menu."""
     return _is_staff_auditor(user) or can_somewhere(user, Permission.AUDIT_READ)
 
 

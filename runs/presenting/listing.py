@@ -1,4 +1,4 @@
-"""Which runs a list shows: one place for the table of the site and for REST."""
+"""Runs that a list shows: one place for the table of the site and for REST."""
 
 from __future__ import annotations
 
@@ -112,7 +112,8 @@ def statuses_of(word: str) -> frozenset[Status]:
 
 
 def holds(text: str) -> Q:
-    """Whether name or tags hold the text, whatever its case. Of the few runs with a long one an index has not all."""
+    """Return whether name or tags hold the text, whatever its case. Of the few runs with a long one an index has not
+    all."""
     words = Lower(Value(text))
     found = Q(GreaterThan(StrIndex("found_by", words), 0))
     long = Run.objects.filter(GreaterThan(StrIndex(SEARCHED, words), 0), is_long=True)

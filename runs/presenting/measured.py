@@ -1,4 +1,4 @@
-"""What a run's ranks measured of themselves, put together so that it can stand beside what the planner said."""
+"""Measurements of a run's ranks by themselves, put together so that it can stand beside what the planner said."""
 
 from __future__ import annotations
 

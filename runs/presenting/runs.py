@@ -37,7 +37,7 @@ ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
 
 @dataclass(frozen=True)
 class Facts:
-    """What the lamps are made of. Ages in seconds; None where the thing never happened."""
+    """Facts from which the lamps are made. Ages in seconds; None where the thing never happened."""
 
     status: Status
     reason_code: str = ""
@@ -247,7 +247,7 @@ def sendings_of(placements: Sequence[Placement]) -> list[unsent.Sending]:
 
 
 def _is_sent(placement: Placement) -> bool:
-    """Whether all that its node sends unasked has come; what is left there may wait for a person's word."""
+    """Return whether all that its node sends unasked has come; what is left there may wait for a person's word."""
     return placement.done_at is not None or placement.output_state.is_sent
 
 

@@ -1,4 +1,4 @@
-"""Whether the server itself works: its database, Valkey, control, ingest and disk.
+"""State of the server itself: its database, Valkey, control, ingest and disk.
 
 ``/health`` answers with this, and every page shows its sentences in a banner.
 """
@@ -65,7 +65,7 @@ class ServerState:
 
     @property
     def sentences(self) -> list[str]:
-        """What a person should know, the cause first. What only follows from a cause is left out."""
+        """Sentences for people, the cause first. Consequences of a cause are left out."""
         certificate = [self.certificate] if self.certificate else []
         if not self.disk:
             return [DISK_FULL, *certificate]
@@ -120,7 +120,7 @@ def control_silence_s() -> float:
 
 
 def ingest_is_away() -> bool:
-    """Whether a Valkey that answers says that no ingest works on some shard."""
+    """Return whether a Valkey that answers says that no ingest works on some shard."""
     state = known()
     return state.valkey and not state.ingest and state.control_tick_age_s is not None
 

@@ -14,7 +14,7 @@ CODES = (WAITS, REFUSED)
 
 
 class Sending(NamedTuple):
-    """How far one node is with sending its part of the newest attempt."""
+    """Progress of one node in sending its part of the newest attempt."""
 
     node: str
     output: OutputState

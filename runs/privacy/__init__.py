@@ -1,2 +1,2 @@
-"""What belongs to whom, where it lies, for how long: exports, erasure, residency, retention and quotas. See
+"""Data of people and projects, its places and its ages: exports, erasure, residency, retention and quotas. See
 docs/privacy.md."""

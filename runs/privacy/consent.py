@@ -35,7 +35,7 @@ def _read(path: Path, changed_at: int) -> Text:
 
 
 def is_missing(user: User) -> bool:
-    """Whether the person has not agreed to the text of now. Service accounts are nobody."""
+    """Return whether the person has not agreed to the text of now. Service accounts are nobody."""
     text = text_of_now()
     return (
         text is not None and not user.is_service and not Consent.objects.filter(user=user, digest=text.digest).exists()

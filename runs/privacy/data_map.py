@@ -1,4 +1,4 @@
-"""Where there are data of people: one line for each model and each way in which its rows refer to a person.
+"""Places of people's data: one line for each model and each way in which its rows refer to a person.
 
 The export, the erasure, docs/data_map.md and a test are made from these lines. The test compares them with the models:
 a field that refers to a person, or is named as if it did, and has no line makes it red.

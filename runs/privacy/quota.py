@@ -1,4 +1,4 @@
-"""How much of its quota a project uses, in a bar and a sentence, and what follows at its end."""
+"""Use of a project's quota, in a bar and a sentence, and what follows at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a project keeps what its runs left, by kind. What would go is shown before; it goes in rounds."""
+"""Time for which a project keeps what its runs left, by kind. A preview shows what would go; it goes in rounds."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ GONE = {
 
 
 class Removal(NamedTuple):
-    """What would be removed of one kind now."""
+    """Removal of one kind, as it would be now."""
 
     kind: Kind
     days: int
@@ -122,7 +122,8 @@ def remove(run: Run, kind: Kind, days: int, now: datetime) -> None:
 
 
 def runs_without_checkpoints() -> Q:
-    """Which rows of RemovedData say that a run's checkpoints may go from its nodes: unless it was started again."""
+    """Return the rows of RemovedData by which a run's checkpoints may go from its nodes, unless it was
+    started again."""
     return Q(kind=Kind.CHECKPOINTS, run__status__in=list(FINAL), at__gte=F("run__ended_at"))
 
 

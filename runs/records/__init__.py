@@ -1,1 +1,1 @@
-"""What ranks log and save, and what is computed of it: points, lines, media, checkpoints, files, time use."""
+"""Records that ranks log and save, and what is computed of them: points, lines, media, checkpoints, files, time use."""

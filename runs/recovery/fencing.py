@@ -60,7 +60,7 @@ def _is_over_lease(part: Placement, attempt: Attempt, now: datetime) -> bool:
     return min((now - part.reported_at).total_seconds(), listened_s(now)) > attempt.lease_s
 
 
-# Since when control has listened without a pause: silence from before that proves nothing.
+# Moment since which control has listened without a pause. Silence of a node from before it proves nothing.
 
 
 def listening_since(now: datetime) -> float:

@@ -1,1 +1,1 @@
-"""Who may do what, what is secret, and the audit of what was done."""
+"""Rights of people, secrets, and the audit of what was done."""

@@ -91,7 +91,7 @@ def tls_url_for(node: Node) -> str:
 
 
 def is_url_of(node: Node, url: str) -> bool:
-    """Whether a node that has this address need not join again."""
+    """Return whether a node that has this address need not join again."""
     if _make([node]):
         return url == _own_url(node)
     return bool(settings.NODES_SHARE_VALKEY_USER) and url == settings.REDIS_URL

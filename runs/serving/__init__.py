@@ -1,1 +1,1 @@
-"""What processes of the server share: the way to Valkey, hints to browsers, clocks, rates, certificates."""
+"""Services that the server's processes share: the way to Valkey, hints to browsers, clocks, rates, certificates."""

@@ -144,7 +144,7 @@ def _covers(names: tuple[str, ...], host: str) -> bool:
 
 
 def _leads_to(chain: list[x509.Certificate], authorities: list[x509.Certificate]) -> bool:
-    """Whether signatures lead from the first certificate over others of the chain to an authority."""
+    """Return whether signatures lead from the first certificate over others of the chain to an authority."""
     reached = [chain[0]]
     for one in reached:  # it grows meanwhile
         if any(_has_signed(authority, one) for authority in authorities):

@@ -1,4 +1,4 @@
-"""Whether an error says that the database cannot be reached or used just now, and what is answered then."""
+"""Errors by which the database cannot be reached or used just now, and the answer then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SQLSTATES = ("08", "57P", "53")
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Whether trying again later may help. A statement that is wrong stays wrong."""
+    """Return whether trying again later may help. A statement that is wrong stays wrong."""
     if isinstance(error, InterfaceError):
         return True
     if not isinstance(error, OperationalError):

@@ -1,4 +1,4 @@
-"""How often passwords may be tried: pauses that grow with the attempts, by account and by address.
+"""Limits of tries of passwords: pauses that grow with the attempts, by account and by address.
 
 The attempts are counted in Valkey, for all web processes together; while it cannot count, each process does.
 """

@@ -1,4 +1,4 @@
-"""What the server refused of each node in the last day, counted in Valkey, for its page and ``/health``: a node that is
+"""Refusals of each node's messages in the last day, counted in Valkey, for its page and ``/health``: a node that is
 broken or hostile is cut off without an end of its own that anybody would see."""
 
 from __future__ import annotations

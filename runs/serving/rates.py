@@ -1,4 +1,4 @@
-"""How many requests a person and a token may send: a bucket each in Valkey, for all web processes together.
+"""Rates of requests of a person and a token: a bucket each in Valkey, for all web processes together.
 
 A bucket holds BURST_S seconds' worth of requests and fills again at its rate. While Valkey cannot count, nobody is
 refused: what protects the server must not be what stops it.

@@ -1,4 +1,4 @@
-"""What a person may ask of a sweep: one keyword-only function for each verb, for REST, pages and the terminal."""
+"""Requests of a person about a sweep: one keyword-only function for each verb, for REST, pages and the terminal."""
 
 from __future__ import annotations
 

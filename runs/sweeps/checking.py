@@ -1,4 +1,4 @@
-"""What a sweep is refused for, and what it would cost: nothing is written."""
+"""Refusals of a sweep, and its cost: nothing is written."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class RefusedTrial:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a sweep would be. Times are in seconds, by the planner; None where it cannot say. ``refused`` names some of
-    the ``num_refused`` among ``num_tried`` points of the space that cannot run."""
+    """Preview of a sweep. Times are in seconds, by the planner; None where it cannot say. ``refused`` names some of the
+    ``num_refused`` among ``num_tried`` points of the space that cannot run."""
 
     trials: int
     runs: int

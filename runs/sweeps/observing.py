@@ -35,7 +35,7 @@ STEPS_UNKNOWN = 10_000  # of a script that does not say how long it trains
 
 
 class Observer:
-    """What one process has read: the cursor of each run. A process that begins reads all of them again."""
+    """Positions that one process has read: the cursor of each run. A process that begins reads all of them again."""
 
     def __init__(self) -> None:
         self._cursors: dict[str, int] = {}

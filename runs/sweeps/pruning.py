@@ -1,4 +1,4 @@
-"""Which trials are stopped early. Pure: reports in, verdict out.
+"""Early stopping of trials. Pure: reports in, verdict out.
 
 A pruner looks at a trial when it reaches one of its rungs, once. Rungs are steps, seconds of training or tokens. What
 the trial had there is kept with it, so that whoever repeats the question after a restart gets the same answer from the

@@ -1,4 +1,4 @@
-"""What REST and pages show of sweeps and trials, as typed values read in few queries."""
+"""Sweeps and trials as REST and pages show them, as typed values read in few queries."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ EXHAUSTED = "exhausted"  # in study_state: the sampler has no more points
 
 
 class Stepper:
-    """What a process knows between two steps: nothing that rows do not say too."""
+    """State of a process between two steps: nothing that rows do not say too."""
 
     def __init__(self) -> None:
         self.history = History()
@@ -189,7 +189,7 @@ class History:
 
 
 def _is_known(kept: _Kept | None, state: str, ended_at: datetime | None) -> bool:
-    """Whether the row is as it was: one that is live may have passed another step of its pruner meanwhile."""
+    """Return whether the row is as it was: one that is live may have passed another step of its pruner meanwhile."""
     return kept is not None and kept.state == state and ended_at is not None and kept.ended_at == ended_at
 
 
@@ -227,7 +227,7 @@ def end_of(sweep: Sweep, now: datetime) -> End | None:
 
 
 def _has_failed(sweep: Sweep, limit: int) -> bool:
-    """Whether the newest trials, as many as the limit, have all failed; those that are live are left out."""
+    """Return whether the newest trials, as many as the limit, have all failed; those that are live are left out."""
     ended = sweep.trials.exclude(state__in=(TrialState.WAITING, TrialState.RUNNING)).order_by("-number")
     newest = list(ended.values_list("state", flat=True)[:limit])
     return len(newest) == limit and all(state == TrialState.FAILED for state in newest)

@@ -1,1 +1,1 @@
-"""What keeps a run that makes no step: concluded from the reports of all its nodes together."""
+"""Causes of hangs: concluded from the reports of all its nodes together."""

@@ -1,4 +1,4 @@
-"""Which rank others wait for: a pure function of what all ranks report."""
+"""Search for the rank that others wait for: a pure function of the reports of all ranks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RankView:
 
     @property
     def collective(self) -> PendingCollective | None:
-        """What it waits in; a stopped process waits for nobody."""
+        """Collective in which it waits; a stopped process waits for nobody."""
         return None if self.stall is None or self.stall.is_stopped else self.stall.collective
 
 

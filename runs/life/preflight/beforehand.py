@@ -1,4 +1,4 @@
-"""Runs with ``preflight: always`` begin on nodes alone that have just passed a check made for that.
+"""Runs with ``preflight: always`` begin only on nodes that have just passed a check for them.
 
 Each second's round of placing asks again: where a placement is not covered by a fresh check, one is asked for, and the
 run keeps its room until it has ended. A node that fails it is left out until the check is old, and then checked anew.
@@ -26,7 +26,7 @@ ON_DEMAND = ("collective", "contact")
 
 
 class Beforehand:
-    """What the newest checks of a cluster say about placements of runs that want one each time."""
+    """Results of the newest checks, for placements of runs with ``preflight: always``."""
 
     def __init__(self, run_ids: Sequence[str], nodes: Mapping[str, CheckedNode], now: datetime) -> None:
         self._nodes = nodes
@@ -36,7 +36,7 @@ class Beforehand:
         self._fresh = list(fresh.filter(cluster__in=clusters).order_by("-created_at"))
 
     def problems_of(self, placed: Placed) -> dict[str, str]:
-        """Return by id which of the nodes failed the newest fresh check that they were part of, with the sentence."""
+        """Return the nodes, by id, that failed their newest fresh check, each with the sentence of the failure."""
         found: dict[str, str] = {}
         for node in self._reachable(placed):
             newest = next((one for one in self._fresh if node.id in one.nodes), None)
@@ -47,8 +47,8 @@ class Beforehand:
         return found
 
     def is_covered(self, placed: Placed) -> bool:
-        """Whether one check of all the nodes together was begun since the run waits. Nodes that join for the run alone
-        are not there yet: nobody can check them before."""
+        """Return whether one check of all the nodes together began after the run had begun to wait. Nodes that an
+        engine brings for the run are left out: they cannot be checked before they join."""
         ids = {node.id for node in self._reachable(placed)}
         since = self._since[placed.run]
         return not ids or any(ids <= set(one.nodes) and one.created_at >= since for one in self._fresh)
@@ -63,18 +63,19 @@ class Beforehand:
 
 
 def _is_on_demand(check: Check) -> bool:
-    """Whether it says that the node did not answer, or failed in a collective."""
+    """Return whether the node did not answer, or failed in a collective."""
     return check.name in ON_DEMAND and check.state != CheckState.OK
 
 
 def _waiting_since(run_ids: Sequence[str]) -> dict[str, datetime]:
-    """Return since when each run waits for its next attempt: what was checked before its last one says nothing."""
+    """Return the time since which each run waits for its next attempt. Checks from before its last attempt do not
+    count."""
     rows = Run.objects.filter(pk__in=run_ids).annotate(last=Max("attempts__ended_at"))
     return {pk: last or created for pk, last, created in rows.values_list("pk", "last", "created_at")}
 
 
 def check_beforehand(cluster: Cluster, node_ids: Iterable[str], now: datetime) -> None:
-    """Have these nodes check themselves now, unless some of the cluster just do."""
+    """Have these nodes check themselves now, unless a check of the cluster is under way."""
     with transaction.atomic():
         Cluster.objects.select_for_update().get(pk=cluster.pk)
         if cluster.preflights.filter(ended_at=None).exists():
@@ -91,8 +92,8 @@ def check_beforehand(cluster: Cluster, node_ids: Iterable[str], now: datetime) -
 
 
 def idle_nodes(nodes: Sequence[Node], now: datetime) -> list[str]:
-    """Return the ids of the nodes that train nothing, over which a collective disturbs nobody; none where it would be
-    one alone."""
+    """Return the ids of the nodes that train nothing, over which a collective disturbs nobody. It is empty where there
+    is only one."""
     busy = set(HeldSlot.objects.filter(node__in=nodes).values_list("node_id", flat=True))
     able = [one for one in nodes if one.pk not in busy and one.is_in_contact(now) and one.machine.torch]
     found = [one.pk for one in sorted(able, key=lambda one: one.name)][:MAX_COLLECTIVE]

@@ -1,4 +1,4 @@
-"""Whether a node has what one run's plan needs: memory for its ranks, and room for a checkpoint. Pure."""
+"""Needs of one run's plan on a node: memory for its ranks, and room for a checkpoint. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_KEPT = 3
 
 @dataclass(frozen=True)
 class Needs:
-    """What the planner estimated for a run. Zero where it does not know."""
+    """Estimates of the planner for a run. Zero where it does not know."""
 
     memory_bytes: tuple[float, ...] = ()  # by rank
     least_checkpoint_bytes: float = 0.0  # the weights alone

@@ -130,7 +130,7 @@ def _usual(versions: Sequence[str]) -> str:
 
 
 def _differs(node: CheckedNode, nodes: Sequence[CheckedNode], usual: str, what: str) -> bool:
-    """Whether the difference is one of major or minor numbers, with which ranks do not train together."""
+    """Return whether the difference is one of major or minor numbers, with which ranks do not train together."""
     place = 0 if what == "Python" else 1
     releases = {one.software[place] for one in nodes if usual == (one.machine.python, one.machine.torch)[place]}
     return node.software[place] not in releases

@@ -1,5 +1,5 @@
-"""What control does each second: it keeps what nodes report of their checks, names to each node the others that it is
-to try, and ends the preflights that somebody waits for."""
+"""Round of each second: control keeps what nodes report of their checks, names to each node the others that it is to
+try, and ends the preflights that somebody waits for."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _explained(answer: Placed | Waiting, vetted: Vetted) -> Placed | Waiting:
 
 
 class View:
-    """What is known of the nodes of some placements, and of what their runs need."""
+    """Facts about the nodes of some placements, and the needs of their runs."""
 
     def __init__(self, placed: Sequence[Placed], now: datetime) -> None:
         self._placed = placed

@@ -91,7 +91,7 @@ def follow(attempt: Attempt, listener: Listener) -> bool:
 
 
 def _is_waiting_for_nodes(attempt: Attempt) -> bool:
-    """Whether the engine has yet to bring nodes of the attempt; the run's row has the reason then."""
+    """Return whether the engine has yet to bring nodes of the attempt; the run's row has the reason then."""
     cluster = attempt.run.cluster
     if attempt.go is not None or attempt.run.wanted != Wanted.RUN or cluster is None:
         return False
@@ -202,7 +202,7 @@ def _state(placement: Placement, listener: Listener) -> PlacementState:
 
 
 def is_complete(attempt: Attempt, placements: Sequence[Placement]) -> bool:
-    """Whether every record that the attempt's producers wrote is in the database."""
+    """Return whether every record that the attempt's producers wrote is in the database."""
     expected: dict[str, int] = {}
     for placement in placements:
         expected |= placement.reported.producers

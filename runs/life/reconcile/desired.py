@@ -1,4 +1,4 @@
-"""What is wanted of each node, as one document, rewritten from the rows: a lost message costs a tick, never a run."""
+"""Wanted state of each node, as one document, rewritten from the rows: a lost message costs a tick, never a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_desired(
 
 
 class NodeExtras(NamedTuple):
-    """What is wanted of nodes beside their attempts, by node id."""
+    """Wishes to nodes beside their attempts, by node id."""
 
     probes: Mapping[str, ProbeRequest]
     free_memory: Mapping[str, list[str]]
@@ -256,7 +256,7 @@ def order_for(placement: Placement) -> Order:
 
 
 def keeps_in_memory(spec: SpecDocument) -> bool:
-    """Whether ranks of a run of this spec keep states in the memory of their nodes."""
+    """Return whether ranks of a run of this spec keep states in the memory of their nodes."""
     checkpoint = spec.get("checkpoint") or {}
     return bool(checkpoint.get("every_steps") and checkpoint.get("replicate_every_steps"))
 

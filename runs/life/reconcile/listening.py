@@ -1,4 +1,4 @@
-"""What nodes report: their documents from Valkey, and for how long each has been silent by the server's own clock.
+"""Reports of nodes: their documents from Valkey, and for how long each has been silent by the server's own clock.
 
 A node's clock may be wrong, so a document counts as news when its ``at`` differs from that of the last one, and the
 time of that is ours. It is kept in Valkey beside the documents, for all control processes.
@@ -82,14 +82,14 @@ class Listener:
         return node.pk in self.statuses and self.node_silent_s(node) <= limits.CONTACT_LOST_S
 
     def is_stopped(self, placement: Placement) -> bool:
-        """Whether the node worker sees that a signal has stopped the supervisor."""
+        """Return whether the node worker sees that a signal has stopped the supervisor."""
         status = self.statuses.get(placement.node_id)
         if status is None or not self.is_answering(placement.node):
             return False
         return placement.attempt_id in status.attempts and status.attempts[placement.attempt_id].is_stopped
 
     def lists(self, placement: Placement) -> bool:
-        """Whether the node worker still has a folder of the attempt."""
+        """Return whether the node worker still has a folder of the attempt."""
         status = self.statuses.get(placement.node_id)
         return status is not None and placement.attempt_id in status.attempts
 

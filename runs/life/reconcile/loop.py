@@ -166,12 +166,12 @@ def _place_next(attempt: Attempt, now: datetime) -> None:
 
 
 def _is_over(attempt: Attempt) -> bool:
-    """Whether nothing of the attempt runs on its nodes any more: its slots are free."""
+    """Return whether nothing of the attempt runs on its nodes any more: its slots are free."""
     return all(placement.phase in OVER for placement in attempt.placements.all())
 
 
 def _waits_for_records(attempt: Attempt) -> bool:
-    """Whether only records that are on their way keep the attempt from its end."""
+    """Return whether only records that are on their way keep the attempt from its end."""
     return attempt.settling_at is not None and attempt.ended_at is None and _is_over(attempt)
 
 
@@ -246,7 +246,7 @@ def _requested_slots(node: Node, inventory: Inventory) -> int | None:
 
 
 def _contact_just_ended(node: Node, listener: Listener) -> bool:
-    """Whether this is about the first tick without contact: whoever watches learns it once."""
+    """Return whether this is about the first tick without contact: whoever watches learns it once."""
     if node.seen_at is None:
         return False
     over_s = (listener.now - node.seen_at).total_seconds() - limits.CONTACT_LOST_S

@@ -74,7 +74,7 @@ def claimant(cluster: Cluster, now: datetime) -> str | None:
 
 
 def is_claimed(cluster: Cluster, now: datetime) -> bool:
-    """Whether somebody waits for free slots of the cluster, or is about to get some."""
+    """Return whether somebody waits for free slots of the cluster, or is about to get some."""
     return any(isinstance(answer, Placed) or answer.has_claim for answer in _answers(cluster, now).answers)
 
 

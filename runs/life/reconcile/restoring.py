@@ -1,4 +1,4 @@
-"""What an attempt may go on from, and the words about it in the run's history."""
+"""States from which an attempt may go on, and the words about them in the run's history."""
 
 from __future__ import annotations
 

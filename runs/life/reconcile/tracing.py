@@ -1,4 +1,4 @@
-"""What became of the traces that were asked for, written into the runs' history."""
+"""Outcomes of the traces that were asked for, written into the runs' history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person may not ask for when a run is to be resized."""
+"""Refusals of a person's request to resize a run."""
 
 from __future__ import annotations
 

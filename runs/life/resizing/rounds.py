@@ -99,8 +99,8 @@ def _training_attempts(cluster: Cluster) -> list[Attempt]:
 
 
 def _is_due(attempt: Attempt, change: Change | None, now: datetime) -> bool:
-    """Whether there is a change to make now: a growth waits until the room has been there for a while, and its ranks
-    step."""
+    """Return whether there is a change to make now: a growth waits until the room has been there for a while, and its
+    ranks step."""
     if change is None or not change.is_growth:
         if attempt.growth is not None:
             attempt.growth = None
@@ -115,8 +115,8 @@ def _is_due(attempt: Attempt, change: Change | None, now: datetime) -> bool:
 
 
 def _was_in_vain(attempt: Attempt, room: str, now: datetime) -> bool:
-    """Whether the attempt before was ended to grow onto the same nodes a while ago, and they were not had: a check may
-    have kept the run off them."""
+    """Return whether the attempt before was ended to grow onto the same nodes a while ago, and they were not had: a
+    check may have kept the run off them."""
     before = attempt.run.attempts.filter(number__lt=attempt.number).order_by("-number").first()
     if before is None or before.ended_at is None or before.growth is None or before.growth["room"] != room:
         return False
@@ -124,7 +124,7 @@ def _was_in_vain(attempt: Attempt, room: str, now: datetime) -> bool:
 
 
 def _steps(attempt: Attempt, now: datetime) -> bool:
-    """Whether the attempt has got so far that a change costs it nothing that it has just begun."""
+    """Return whether the attempt has got so far that a change costs it nothing that it has just begun."""
     if attempt.go_at is None:
         return False
     telemetry = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).exclude(step=None)

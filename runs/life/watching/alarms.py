@@ -44,7 +44,7 @@ class Alarm(NamedTuple):
 
 
 class Watched:
-    """What is known of one attempt."""
+    """State of one watched attempt."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.rules = rules_of(attempt.run.spec)

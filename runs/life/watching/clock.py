@@ -35,7 +35,7 @@ SHARE = 20  # of what a look takes: so long it rests at least, so that many runs
 
 
 class Watcher:
-    """What is known between two rounds: nothing that rows do not say too."""
+    """State between two rounds: nothing that rows do not say too."""
 
     def __init__(self) -> None:
         self._slow = SlowRankWatch()

@@ -1,4 +1,4 @@
-"""Which ranks slow the others down, step by step. Pure.
+"""Scores of ranks that slow the others down, step by step. Pure.
 
 A waiting rank looks as slow as the rank it waits for, so a rank is judged by the time of its own work, before the
 collectives. It has two scores. The relative one compares it with the other ranks in the same steps: the median over the
@@ -82,7 +82,7 @@ class Slow(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the ranks measured: ``steps`` rise by one column each, ``phases`` have a row for each of ``ranks``."""
+    """Measurements of the ranks: ``steps`` rise by one column each, ``phases`` have a row for each of ``ranks``."""
 
     ranks: Sequence[int]
     steps: NDArray[np.int64]
@@ -138,7 +138,7 @@ def slow_ranks(
 
 
 def _is_slow(ratios: Matrix, factor: float) -> bool:
-    """Whether a rank is slower in each part of the window, and in most of its steps."""
+    """Return whether a rank is slower in each part of the window, and in most of its steps."""
     seen = ratios[np.isfinite(ratios)]
     if seen.size < max(PARTS, ratios.size // 2):
         return False

@@ -29,7 +29,7 @@ NAMES = tuple(series_of(phase) for phase in (*OWN, WAITING))
 
 
 class Look(NamedTuple):
-    """What an attempt's ranks measured lately, and the columns of the window that is judged."""
+    """Recent measurements of an attempt's ranks, and the columns of the window that is judged."""
 
     measured: Measured
     over: int
@@ -72,14 +72,14 @@ def _first_step(attempt: Attempt) -> int | None:
 
 
 def may_blame(spec: SpecDocument) -> bool:
-    """Whether its ranks have the same work. Stages of a pipeline have other work each, and wait by plan."""
+    """Return whether its ranks have the same work. Stages of a pipeline have other work each, and wait by plan."""
     parallel = spec.get("parallel") or {}
     stages: int = int((parallel.get("pipeline") or {}).get("stages") or 1)
     return stages == 1
 
 
 def waits_in_each_step(spec: SpecDocument) -> bool:
-    """Whether each step has a collective of all ranks, in which the quick ones wait for the slow."""
+    """Return whether each step has a collective of all ranks, in which the quick ones wait for the slow."""
     kind = ((spec.get("parallel") or {}).get("synchronization") or {}).get("kind", "every-step")
     return bool(kind == "every-step")
 

@@ -29,7 +29,7 @@ BATCH = 200
 
 
 class Arrival(WireStruct):
-    """What a provider gave at a sign-in, until the session has begun. It waits in the browser's session."""
+    """Answer of a provider at a sign-in, until the session has begun. It waits in the browser's session."""
 
     provider: str
     subject: str

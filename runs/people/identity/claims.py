@@ -1,4 +1,4 @@
-"""What an identity provider says about a person, as plain values, and whether that is enough to let them in."""
+"""Claims of an identity provider about a person, as plain values, and the check that they let the person in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who signs in through a provider: somebody it brought before, somebody linked by an address, or somebody new."""
+"""People who sign in through a provider: somebody it brought before, somebody linked by an address, or somebody new."""
 
 from __future__ import annotations
 

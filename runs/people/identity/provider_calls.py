@@ -1,4 +1,4 @@
-"""What this server asks an identity provider besides the sign-in itself: whether a person may stay signed in."""
+"""Calls of this server to an identity provider besides the sign-in itself: whether a person may stay signed in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_ANSWER_BYTES = 256 * 1024
 
 
 class ProviderTokens(WireStruct):
-    """What a provider gave for one session. Kept locked, shown nowhere."""
+    """Tokens of a provider for one session. Kept locked, shown nowhere."""
 
     access: str
     refresh: str = ""

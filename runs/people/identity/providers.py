@@ -122,7 +122,7 @@ def _check_saml(provider: Provider) -> None:
 
 
 def _is_safe(address: str) -> bool:
-    """Whether it is an https address, or one of this machine."""
+    """Return whether it is an https address, or one of this machine."""
     place = urlsplit(address)
     is_encrypted = place.scheme == "https" or (place.scheme == "http" and place.hostname in LOOPBACK)
     return bool(is_encrypted and place.hostname and not place.username and not place.fragment)

@@ -51,7 +51,7 @@ SENTENCES = (  # by what stands in the library's own words
 
 
 class BadAssertion(ValueError):
-    """Why the answer of a provider is not taken. The message is a sentence without anything of the answer in it."""
+    """The answer of a provider is not taken. The message is a sentence without anything of the answer in it."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The answer of the provider is not accepted: {why}.")
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Assertion:
-    """What a genuine answer says."""
+    """Content of a genuine answer."""
 
     claims: Claims
     in_response_to: str  # the id of our request

@@ -1,4 +1,4 @@
-"""Who needs a second factor and has none. Such a person is led to set one up before anything else."""
+"""People who need a second factor and have none. Such a person is led to set one up before anything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CACHED = "second-factor-projects"
 
 
 def is_missing(user: User) -> bool:
-    """Whether the person needs a second factor and has none."""
+    """Return whether the person needs a second factor and has none."""
     return user.pk in missing([user])
 
 
@@ -85,7 +85,7 @@ def _asked_by_projects(user_ids: Collection[int], asking: dict[str, str]) -> set
 
 
 def is_as_strong(role: str, other: str) -> bool:
-    """Whether a role is that other one or a stronger one."""
+    """Return whether a role is that other one or a stronger one."""
     order = Role.values  # the strongest first
     return order.index(role) <= order.index(other)
 

@@ -86,5 +86,5 @@ def _forget_expired(user: User) -> None:
 
 
 def _was_used(session_id: str) -> bool:
-    """Whether this process has not recorded a use of the session within the last minute."""
+    """Return whether this process has not recorded a use of the session within the last minute."""
     return bool(cache.add(f"browser-session:{session_id}", True, USED_EVERY.total_seconds()))

@@ -42,7 +42,7 @@ class Meta(WireStruct, rename="camel"):
 
 
 class UserIn(WireStruct, rename="camel"):
-    """What a client writes about a person."""
+    """A person, as a client writes it."""
 
     user_name: Annotated[str, msgspec.Meta(min_length=1, max_length=150)]
     external_id: Text = ""

@@ -1,4 +1,4 @@
-"""What SCIM clients ask first: what this server can do (RFC 7643, 5 to 7)."""
+"""Description of this server's abilities, which SCIM clients ask for first (RFC 7643, 5 to 7)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Row = Any  # an Identity or a ProvidedGroup: each resource's functions take thei
 
 
 class Resource(NamedTuple):
-    """What may be done with one kind of resource."""
+    """Functions for one kind of resource."""
 
     filters: frozenset[str]
     document: Any

@@ -1,5 +1,5 @@
-"""What changed in a run between two cursors, as the browser gets it: pushed while it happens, or read back by a
-client that missed some of it. Both ways make the same messages."""
+"""Changes of a run between two cursors, as the browser gets them: pushed while it happens, or read back by a client
+that missed some of it. Both ways make the same messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the server keeps files of its own, under TRAINYARD_HOME."""
+"""Paths of the server's own files, under TRAINYARD_HOME."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run_folder(run_id: str) -> Path:
 
 
 def output_folder(run_id: str) -> Path:
-    """What rank 0 left in TRAINYARD_OUTPUT, as its node uploaded it."""
+    """Return the folder of what rank 0 left in TRAINYARD_OUTPUT, as its node uploaded it."""
     return run_folder(run_id) / "output"
 
 

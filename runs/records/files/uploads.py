@@ -48,7 +48,7 @@ class NoTarget(LookupError):
 
 
 class Sender(NamedTuple):
-    """Which of the attempt's nodes sends."""
+    """Node of the attempt that sends."""
 
     run_id: str
     node_id: str

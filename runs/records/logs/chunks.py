@@ -32,7 +32,7 @@ Places = NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """What is known of consecutive lines beside their texts: three arrays of one length."""
+    """Facts about consecutive lines beside their texts: three arrays of one length."""
 
     times: Floats  # Unix seconds, by the rank's clock
     levels: Codes
@@ -54,7 +54,7 @@ class Texts:
 
     @cached_property
     def starts(self) -> Places:
-        """Where each line begins."""
+        """Offset at which each line begins."""
         feeds = np.flatnonzero(np.frombuffer(self.data, np.uint8) == 10)
         return np.concatenate([np.zeros(1, np.int64), feeds + 1])
 

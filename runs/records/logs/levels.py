@@ -87,7 +87,7 @@ def level_of(text: str) -> int:
 
 
 def _is_no_sentence(words: list[str]) -> bool:
-    """Whether these words can stand before a level: a name alone needs something between it and the level."""
+    """Return whether these words can stand before a level: a name alone needs something between it and the level."""
     return len(words) <= NUM_WORDS and all(
         NO_SENTENCE.search(word) is not None or word.isupper() or after in SEPARATORS
         for word, after in pairwise([*words, ""])

@@ -46,7 +46,7 @@ class LineId(NamedTuple):
 
 @dataclass(frozen=True)
 class Filters:
-    """Which lines are wanted; what is empty or None leaves all."""
+    """Filters of lines; an empty or missing one leaves all."""
 
     ranks: Collection[int] = field(default=frozenset())
     stream: str = ""

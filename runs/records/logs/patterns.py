@@ -1,4 +1,4 @@
-"""What one looks for in a log: a text, in any case or exactly, or a regular expression.
+"""Patterns for a search in a log: a text, in any case or exactly, or a regular expression.
 
 RE2 takes time in proportion to what it reads, whatever the expression; texts in any case are its work, too. Full case
 folding (ß is ss, İ is i with a dot) is not: where a chunk has letters that fold to something else than one letter of

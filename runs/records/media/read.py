@@ -63,7 +63,7 @@ class HistogramsOverTime(TypedDict):
 
 
 class Place(NamedTuple):
-    """Where an item stands."""
+    """Place of an item."""
 
     pk: int
     step: int

@@ -36,7 +36,7 @@ class Item:
 
 @dataclass(slots=True)
 class Totals:
-    """How much media a run has."""
+    """Totals of a run's media."""
 
     num_items: int = 0
     num_bytes: int = 0

@@ -1,6 +1,6 @@
-"""What comes back from the ranks, as rows of the metrics database. No foreign keys lead out of it: the product may
-live in another file. Its one writer is ingest: everything below is written in the transaction of a round, or of a
-compaction."""
+"""Records of the ranks, as rows of the metrics database. No foreign keys lead out of it: the product may live in
+another file. Its one writer is ingest: everything below is written in the transaction of a round, or of a compaction.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Series(models.Model):
 
 
 class Block(models.Model):
-    """What a batch brought in small pieces: points of many series of one run in one row (runs.records.points.blocks).
+    """A batch of small pieces: points of many series of one run in one row (runs.records.points.blocks).
 
     A slow run commits a point or two of each series at a time; a row for each would cost ten times the points.
     Compaction turns blocks into segments.
@@ -138,7 +138,7 @@ class Level(models.Model):
 
 
 class LogStream(models.Model):
-    """What one rank of one attempt printed on one of its streams: its lines are counted from 0, whatever came when."""
+    """Output of one rank of one attempt on one of its streams: its lines are counted from 0, whatever came when."""
 
     run_id = models.CharField(max_length=12)
     attempt = models.PositiveIntegerField()
@@ -247,7 +247,7 @@ class Producer(models.Model):
 
 
 class Telemetry(models.Model):
-    """What is known of a run from its records alone: the cursor, and how far and how fast it steps."""
+    """Facts about a run from its records alone: the cursor, and how far and how fast it steps."""
 
     run_id = models.CharField(primary_key=True, max_length=12)
     cursor = models.PositiveBigIntegerField(default=0)  # counts the run's committed batches
@@ -335,7 +335,7 @@ class CheckpointUse(models.Model):
 
 
 class Fact(models.Model):
-    """What a rank found out about its run: one document by name (see runs.records.metrics.progress)."""
+    """A fact that a rank found out about its run: one document by name (see runs.records.metrics.progress)."""
 
     run_id = models.CharField(max_length=12)
     attempt = models.PositiveIntegerField()  # its fence

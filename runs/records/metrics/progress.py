@@ -55,7 +55,7 @@ def gaps(run_id: str) -> list[str]:
 
 
 def is_complete(run_id: str, producers: dict[str, int]) -> bool:
-    """Whether all frames arrived, by the producers' own counts."""
+    """Return whether all frames arrived, by the producers' own counts."""
     stored = watermarks(run_id)
     return all(stored.get(producer, 0) >= last for producer, last in producers.items())
 

@@ -1,4 +1,4 @@
-"""How far and how fast a run steps, computed from its points alone. Pure."""
+"""Step and pace of a run, computed from its points alone. Pure."""
 
 from __future__ import annotations
 

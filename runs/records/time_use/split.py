@@ -1,4 +1,4 @@
-"""Where the time of a run went: a pure function of its statuses and its attempts. The parts add up to the wall time.
+"""Time of a run by use: a pure function of its statuses and its attempts. The parts add up to the wall time.
 
 The wall time is what passed while the run was not over: between an end and a restart by a person nothing is counted.
 Steps that are trained again after a restart count as recomputed in the attempt that trains them again.
@@ -17,7 +17,7 @@ REPORTED_WITHIN_S = 5.0  # an end that is known by then was reported as ends are
 
 
 class Outcome(StrEnum):
-    """How an attempt ended."""
+    """Outcome of an attempt."""
 
     LIVE = "live"
     FINISHED = "finished"

@@ -1,4 +1,4 @@
-"""Where the time of the runs of a project or a cluster went: ended runs have a row each, live ones are read."""
+"""Time of the runs of a project or a cluster by use: ended runs have a row each, live ones are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may see and do what: a table of permissions, and the loaders that ask it. Nothing else decides."""
+"""Access: a table of permissions, and the loaders that ask it. Nothing else decides."""
 
 from runs.rights.access.clusters import (
     can_manage_cluster,

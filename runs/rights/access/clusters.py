@@ -1,4 +1,4 @@
-"""Who sees, uses and changes clusters and their nodes."""
+"""Access to clusters and their nodes: who sees, uses and changes them."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ def users_who_may_run_on(cluster: Cluster) -> QuerySet[User]:
 
 
 def can_manage_clusters(user: Someone) -> bool:
-    """Whether they manage all clusters, and make new ones: staff, as Django calls them, and operators of all."""
+    """Return whether they manage all clusters, and make new ones: staff, as Django calls them, and operators of all."""
     if not _may(user, Permission.CLUSTERS_MANAGE):
         return False
     return _is_staff(user) or _roles(user, Permission.CLUSTERS_MANAGE).filter(cluster=None).exists()
 
 
 def can_manage_cluster(user: Someone, cluster: Cluster) -> bool:
-    """Whether they manage this cluster and its nodes."""
+    """Return whether they manage this cluster and its nodes."""
     if not _may(user, Permission.CLUSTERS_MANAGE):
         return False
     roles = _roles(user, Permission.CLUSTERS_MANAGE)
@@ -119,7 +119,7 @@ def require_manager(user: Someone, cluster: Cluster | None = None) -> None:
 
 
 def can_run_on(user: Someone, cluster: Cluster) -> bool:
-    """Whether they are staff, a member of a project that may use the cluster, or in a group that may."""
+    """Return whether they are staff, a member of a project that may use the cluster, or in a group that may."""
     if not isinstance(user, User) or not _may(user, Permission.CLUSTERS_USE):
         return False
     if _is_staff(user) or projects_with(user, Permission.CLUSTERS_USE).filter(clusters=cluster).exists():

@@ -1,4 +1,4 @@
-"""What an operation asks of whoever calls it: an operation of REST, a page by one method, or a socket.
+"""Declaration of what an operation asks of its caller: an operation of REST, a page by one method, or a socket.
 
 It is declared on the handler, once. ``admit`` refuses before the handler runs what can be refused without the thing;
 loaders that are given the request ask for what its operation declares. The table of routes, "Who may what" and the

@@ -16,7 +16,8 @@ class ProofNeeded(Forbidden):
 
 
 def is_present(user: User) -> bool:
-    """Whether they proved who they are a short while ago. A command of the server acts without session and token."""
+    """Return whether they proved who they are a short while ago. A command of the server acts without session and
+    token."""
     if user.token is not None:
         return False
     return user.proved_at is None or abs(time.time() - user.proved_at) < FRESH_S  # a clock may have been put back

@@ -1,4 +1,4 @@
-"""What a person may do in a project: their roles there, cut down by the token that they act by."""
+"""Rights of a person in a project: their roles there, cut down by the token that they act by."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def permissions_in(user: Someone, project: Project) -> frozenset[Permission]:
 
 
 def _held_in(user: Someone, project: Project) -> frozenset[Permission]:
-    """What the person's roles in the project hold, whatever the token: nothing where the project is not for them."""
+    """Return what the person's roles in the project hold, whatever the token: nothing where the project is not for
+    them."""
     if not isinstance(user, User) or not user.is_active:
         return frozenset()
     if user.token is not None and user.token.project_ids is not None and project.pk not in user.token.project_ids:
@@ -105,7 +106,7 @@ def _held_in(user: Someone, project: Project) -> frozenset[Permission]:
 
 
 def can(user: Someone, project: Project, wanted: Wanted) -> bool:
-    """Whether the person may do this in the project; of a role: all that the role may."""
+    """Return whether the person may do this in the project; of a role: all that the role may."""
     return needed(wanted) <= permissions_in(user, project)
 
 
@@ -129,7 +130,7 @@ def require_scope(user: Someone, wanted: Wanted, project_id: str | None = None) 
 
 
 def has_scope(user: Someone, wanted: Wanted, project_id: str | None = None) -> bool:
-    """Whether the token that the person acts by, if any, has a scope for this."""
+    """Return whether the token that the person acts by, if any, has a scope for this."""
     return not isinstance(user, User) or needed(wanted) <= by_token(user, EVERYTHING, project_id)
 
 
@@ -172,7 +173,7 @@ def projects_with(user: Someone, wanted: Wanted) -> QuerySet[Project]:
 
 
 def can_somewhere(user: Someone, wanted: Wanted) -> bool:
-    """Whether there is a project in which the person may do this, or they may do it in every one: one query."""
+    """Return whether there is a project in which the person may do this, or they may do it in every one: one query."""
     if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
         return False
     if user.token is not None and user.token.project_ids is not None:
@@ -195,7 +196,7 @@ def _ids_with(user: User, wanted: Wanted) -> list[str] | None:
 
 
 def can_everywhere(user: Someone, wanted: Wanted) -> bool:
-    """Whether the person may do this in every project, those to come included, and with what is in none."""
+    """Return whether the person may do this in every project, those to come included, and with what is in none."""
     if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
         return False
     if user.token is not None and user.token.project_ids is not None:
@@ -205,7 +206,7 @@ def can_everywhere(user: Someone, wanted: Wanted) -> bool:
 
 
 def may_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> bool:
-    """Whether the person may give others this role, or take it from them: nobody gives more than they have."""
+    """Return whether the person may give others this role, or take it from them: nobody gives more than they have."""
     held = permissions_in(user, project)
     return Permission.MEMBERS_MANAGE in held and permissions_of(role, custom) <= held
 
@@ -245,5 +246,5 @@ def describe_roles(user: User, project: Project) -> str:
 
 
 def includes(role: Role, other: Role) -> bool:
-    """Whether the one role may do all that the other may."""
+    """Return whether the one role may do all that the other may."""
     return PERMISSIONS_OF[other] <= PERMISSIONS_OF[role]

@@ -1,4 +1,4 @@
-"""What many people see at a moment, as plain values: for sockets, which ask for all people at once."""
+"""Projects that many people see at a moment, as plain values: for sockets, which ask for all people at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Sight:
     projects: frozenset[str] | None
 
     def sees(self, project_id: str | None) -> bool:
-        """Whether they see what is in that project; None is the project of what there is not."""
+        """Return whether they see what is in that project; None is the project of what there is not."""
         return project_id is not None and (self.projects is None or project_id in self.projects)
 
 

@@ -1,4 +1,4 @@
-"""Who is behind a secret: of a token, an invitation, or a join token; and until when it opens anything."""
+"""Person behind a secret: of a token, an invitation, or a join token; and until when it opens anything."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def users_of_tokens(secrets: Collection[str], address: str = "") -> dict[str, Us
 
 
 def is_administrator(user: Someone) -> bool:
-    """Whether they manage people, groups and everybody's tokens."""
+    """Return whether they manage people, groups and everybody's tokens."""
     return isinstance(user, User) and user.is_active and user.is_superuser and has_scope(user, Permission.PEOPLE_MANAGE)
 
 
 def is_last_administrator(user: User) -> bool:
-    """Whether there is nobody else who manages people."""
+    """Return whether there is nobody else who manages people."""
     others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=user.pk)
     return user.is_superuser and not others.exists()
 

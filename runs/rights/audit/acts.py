@@ -1,4 +1,4 @@
-"""What happens on behalf of somebody right now: who they are, what they do it with, and what it has changed so far."""
+"""The act that is under way: who they are, what they do it with, and what it has changed so far."""
 
 from __future__ import annotations
 

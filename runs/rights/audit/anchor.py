@@ -41,7 +41,7 @@ class Anchor(NamedTuple):
         return f"{text} {salted_hmac('runs.audit.anchor', text, algorithm='sha256').hexdigest()}"
 
     def is_there(self) -> bool:
-        """Whether the database has the row, or retention removed it."""
+        """Return whether the database has the row, or retention removed it."""
         if AuditEntry.objects.filter(sequence=self.sequence, hash=self.hash).exists():
             return True
         cut = AuditHead.objects.filter(pk=1, cut_sequence__gte=self.sequence).first()

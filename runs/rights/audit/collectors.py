@@ -17,7 +17,7 @@ class SyslogPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Collector:
-    """Where logs go by OTLP over HTTP, and the headers that go along, such as a token."""
+    """Address to which logs go by OTLP over HTTP, and the headers that go along, such as a token."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)

@@ -38,7 +38,7 @@ INFO, WARN = 9, 13  # severities of OpenTelemetry
 
 
 class NotTaken(Exception):
-    """Why the collector did not take rows. They are sent again."""
+    """The collector did not take rows. They are sent again."""
 
 
 class PartialSuccess(WireStruct, rename="camel"):
@@ -47,7 +47,7 @@ class PartialSuccess(WireStruct, rename="camel"):
 
 
 class Answer(WireStruct, rename="camel"):
-    """What a collector answers (ExportLogsServiceResponse)."""
+    """Answer of a collector (ExportLogsServiceResponse)."""
 
     partial_success: PartialSuccess | None = None
 

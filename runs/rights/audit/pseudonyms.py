@@ -26,8 +26,8 @@ NAMING = ("username", "email", "first_name", "last_name")  # fields of a person'
 
 
 class Erased(NamedTuple):
-    """Whom rows must not name: their numbers, and by name the pseudonym and until when the name was theirs: whoever
-    comes later may be called alike."""
+    """People whom rows must not name: their numbers, and by name the pseudonym and until when the name was theirs:
+    whoever comes later may be called alike."""
 
     numbers: frozenset[int]
     names: dict[str, tuple[str, datetime]]
@@ -60,7 +60,7 @@ def without_erased(rows: QuerySet[AuditEntry], actor: str = "") -> QuerySet[Audi
 
 
 def is_pseudonym(actor: str) -> bool:
-    """Whether this is what an erased person is called."""
+    """Return whether this is what an erased person is called."""
     number = actor.rpartition(" ")[2]
     is_number = number.isascii() and number.isdigit() and len(number) < 19
     return is_number and actor == pseudonym_of(int(number)) and int(number) in erased_people().numbers

@@ -1,4 +1,4 @@
-"""Which requests are acts, what they are called, and that they are recorded: for pages, REST and the admin alike."""
+"""Requests that are acts, their names, and their recording: for pages, REST and the admin alike."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Subject:
 
 
 def is_act(method: str, route: str) -> bool:
-    """Whether the request is recorded whatever comes of it."""
+    """Return whether the request is recorded whatever comes of it."""
     if method in SAFE:
         return method == "GET" and READS.fullmatch(route) is not None
     return NO_ACTS.fullmatch(route) is None

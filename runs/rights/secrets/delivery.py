@@ -97,15 +97,15 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
 
 
 def _began_elsewhere(placement: Placement) -> bool:
-    """Whether a join token has given the node's name to another machine since the attempt began there: its secrets are
-    none of the other's."""
+    """Return whether a join token has given the node's name to another machine since the attempt began there: its
+    secrets are none of the other's."""
     is_later = placement.node.joined_at > placement.attempt.created_at
     return placement.node.kind == Node.Kind.STAYS and placement.phase != Phase.PREPARING and is_later
 
 
 def takes_storage_keys(run: Run) -> bool:
-    """Whether ranks of the run get the storage keys of its project: recipes do, whose checkpoints are ours to encrypt,
-    while a script writes what it wants."""
+    """Return whether ranks of the run get the storage keys of its project: recipes do, whose checkpoints are ours to
+    encrypt, while a script writes what it wants."""
     return "recipe" in run.spec.get("task", {}) and living_keys(run.project).exists()
 
 
@@ -123,7 +123,7 @@ def _find(reference: SecretReference, project: Project, person: User | None) -> 
 
 
 def _is_in(person: User, project: Project) -> bool:
-    """Whether the person has any role in the project still."""
+    """Return whether the person has any role in the project still."""
     by_group = GroupRole.objects.filter(Q(project=project) | Q(project=None), group__user=person)
     is_member = person.is_superuser or Membership.objects.filter(project=project, user=person).exists()
     return person.is_active and (is_member or by_group.exists())

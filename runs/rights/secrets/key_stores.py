@@ -1,4 +1,4 @@
-"""Where key-encryption keys come from: a file in the home, an environment variable, or a key management service."""
+"""Sources of key-encryption keys: a file in the home, an environment variable, or a key management service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONCE_BYTES = 12
 
 
 class KeyProblem(Exception):
-    """Why a key cannot be had or does not open something. The message is for people and holds no secret."""
+    """A key cannot be had or does not open something. The message is for people and holds no secret."""
 
 
 class KeyStore(Protocol):

@@ -1,4 +1,4 @@
-"""Which key store this server has, by its settings."""
+"""Key store of this server, by its settings."""
 
 from __future__ import annotations
 

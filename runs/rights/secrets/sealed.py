@@ -19,7 +19,7 @@ FACTOR_FIELDS = ("secret", "seed")  # of allauth's rows: an authenticator app's,
 
 
 class SealedText(WireStruct):
-    """What is stored: the fields of an envelope."""
+    """Stored form of a text: the fields of an envelope."""
 
     key_id: str
     wrapped_key: str
@@ -86,7 +86,7 @@ def wrap_texts_again(store: KeyStore) -> Rewrapped:
 
 
 def is_all_wrapped(newest: str) -> bool:
-    """Whether no text needs another key than the newest one."""
+    """Return whether no text needs another key than the newest one."""
     found = [envelope for stored in _stored_texts() if (envelope := _envelope_of(stored.text)) is not None]
     return all(envelope.key_id == newest for envelope in found)
 

@@ -70,5 +70,5 @@ def wrap_storage_keys_again(store: KeyStore) -> int:
 
 
 def are_storage_keys_wrapped(newest: str) -> bool:
-    """Whether no storage key needs another key than the newest one."""
+    """Return whether no storage key needs another key than the newest one."""
     return not StorageKey.objects.filter(destroyed_at=None).exclude(key_id=newest).exists()

@@ -24,7 +24,7 @@ AT_ONCE = 100
 
 
 class Rotation(NamedTuple):
-    """What a change of the key did."""
+    """Result of a change of the key."""
 
     sentence: str
     num_wrapped: int

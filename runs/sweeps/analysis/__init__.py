@@ -1,1 +1,1 @@
-"""What the trials of a sweep say together: pure functions on rows of trials; nothing here reads the database."""
+"""Analysis of a sweep's trials together: pure functions on rows of trials; nothing here reads the database."""

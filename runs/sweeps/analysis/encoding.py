@@ -23,12 +23,12 @@ def encode(trials: Sequence[TrialLike], fields: Sequence[SpaceField]) -> Array:
 
 
 def widths(encoded: Array) -> Array:
-    """How wide the domain of each column is."""
+    """Width of each column's domain."""
     return np.where((encoded > 1).any(axis=0), WIDEST, 1.0)
 
 
 def share_of(field: SpaceField, value: object) -> float:
-    """Where the value lies in the field's range, from 0 to 1; a choice has a cell as wide as the others."""
+    """Return the value's place in the field's range, from 0 to 1; a choice has a cell as wide as the others."""
     if field.is_choice:
         text = text_of(value)
         return (field.choices.index(text) + 0.5) / len(field.choices) if text in field.choices else ABSENT
@@ -39,7 +39,7 @@ def share_of(field: SpaceField, value: object) -> float:
 
 
 def value_at(field: SpaceField, share: float) -> float:
-    """What number of a range lies there."""
+    """Return the number of a range that lies there."""
     low, high = _scaled(field, field.low), _scaled(field, field.high)
     at = low + share * (high - low)
     return math.exp(at) if field.is_log else at

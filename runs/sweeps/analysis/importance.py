@@ -1,4 +1,4 @@
-"""How much each field of the space matters for the objective, with error bars.
+"""Importance of each field of the space for the objective, with error bars.
 
 Two ways, since each misleads somewhere: fANOVA says which share of the variance a field explains alone, over the whole
 space; permutation how much worse a forest predicts trials that it has not seen once the field's values are shuffled.

@@ -1,4 +1,4 @@
-"""Which trial held which slots when, and what stopping trials early saved."""
+"""Slots that trials held over time, and savings of stopping trials early."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Timeline(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What pruning saved, in rank-seconds, beside what all trials took. ``num_unknown`` pruned trials made no step
+    """Savings of pruning, in rank-seconds, beside what all trials took. ``num_unknown`` pruned trials made no step
     whose time could be measured."""
 
     saved_rank_seconds: float

@@ -1,4 +1,4 @@
-"""Which trials and bars of a long sweep are drawn: a chart shows some thousands, and must not lose what stands out."""
+"""Trials and bars of a long sweep that are drawn: a chart shows some thousands, and must not lose what stands out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the analysis reads of a trial, and the fields of a space as it sees them."""
+"""Trials as the analysis reads them, and the fields of a space as it sees them."""
 
 from __future__ import annotations
 

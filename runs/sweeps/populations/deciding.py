@@ -218,7 +218,7 @@ Space = Mapping[str, Dimension]
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What one round of decisions is about: the members as they are, and the settings of their sweep. Behind
+    """Population in one round of decisions: the members as they are, and the settings of their sweep. Behind
     ``last_step`` nobody goes on."""
 
     settings: Sampler

@@ -1,4 +1,4 @@
-"""What is known of the members of a population, and what is decided about them."""
+"""Members of a population, and decisions about them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Successor:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of trial ``number``, judged at ``step``: it goes on, or its successor takes its place."""
+    """Decision about trial ``number``, judged at ``step``: it goes on, or its successor takes its place."""
 
     number: int
     step: int

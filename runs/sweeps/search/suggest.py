@@ -1,4 +1,4 @@
-"""Which sampler is asked."""
+"""Choice of the sampler."""
 
 from __future__ import annotations
 

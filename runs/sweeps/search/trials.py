@@ -1,4 +1,4 @@
-"""What a sampler sees of the trials so far, and what it answers."""
+"""Questions to a sampler, with the trials so far, and its answers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PastTrial:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a sampler: the parameters of trial ``number``, the ``place``-th that it proposes. ``trials`` are
-    all before it, by number."""
+    """Question to a sampler: the parameters of trial ``number``, the ``place``-th that it proposes. ``trials`` are all
+    before it, by number."""
 
     spec: SweepSpec
     number: int

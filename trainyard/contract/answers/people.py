@@ -1,5 +1,5 @@
-"""What the REST API answers about secrets, about what belongs to people, and about where a project's data lie. What is
-``NotRequired`` the client does not need: an older server may lack it."""
+"""Answers of the REST API about secrets, the data of people, and the places of a project's data. The client does not
+need what is ``NotRequired``: an older server may lack it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Export(TypedDict):
 
 
 class Place(TypedDict):
-    """Where some of a project's data lie."""
+    """Place of some of a project's data."""
 
     kind: str
     place: str
@@ -64,7 +64,7 @@ class Days(TypedDict):
 
 
 class Removal(TypedDict):
-    """What a change of the days would remove of one kind."""
+    """Removal of one kind by a change of the days."""
 
     kind: str
     days: int

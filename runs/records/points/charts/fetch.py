@@ -37,7 +37,7 @@ class Want:
 
 @dataclass(frozen=True)
 class Extent:
-    """What the segments that meet a range have, all together."""
+    """Extent of the segments that meet a range, all together."""
 
     first_step: int
     last_step: int

@@ -20,7 +20,7 @@ MAX_KNOWN = 100_000
 
 @dataclass(frozen=True)
 class Figures:
-    """How many points of a series are seen, and the least and the greatest finite value of them."""
+    """Number of visible points of a series, and the least and the greatest finite value of them."""
 
     count: int
     min: float | None

@@ -61,7 +61,7 @@ def last_of(row: Series) -> float | str | None:
 
 @dataclass(frozen=True)
 class Curve:
-    """What a chart draws of one series in one attempt, in the order of its axis.
+    """Curve of one series in one attempt, in the order of its axis.
 
     ``columns`` are equally long: step (int64), time (Unix seconds), value where ``kind`` is raw; step, time, min, max,
     mean, last, count (int64) where it is buckets, whose step, time and ``last`` are those of their last point, and
@@ -79,7 +79,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class RowFigures:
-    """What a row of a table shows of a run's series; ``last`` is None where it has no such series."""
+    """Figures of a run's series in a row of a table; ``last`` is None where it has no such series."""
 
     line: list[float]
     last: float | str | None

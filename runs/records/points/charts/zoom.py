@@ -28,7 +28,8 @@ MAX_SPLIT = 16  # buckets that span more than a window of time are read raw, the
 
 @dataclass
 class Span:
-    """What one attempt shows of a series: steps from low to high (ends included), of these the times from start to end.
+    """Part of a series that one attempt shows: steps from low to high (ends included), of these the times from start to
+    end.
 
     ``first`` and ``last`` are those of all points of the attempt, as far as they are known: a bucket at a limit that
     lies beyond them is whole.

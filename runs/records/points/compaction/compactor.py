@@ -30,7 +30,7 @@ LOOK_EVERY_S = 60.0  # at the database: other processes commit, too
 
 @dataclass
 class _Pending:
-    """What arrived of a run since it was compacted."""
+    """Pieces of a run that arrived since it was compacted."""
 
     at: float
     num_batches: int = 0
@@ -77,7 +77,7 @@ class Compactor:
         return did_something
 
     def is_behind(self) -> bool:
-        """Whether so much is pending that compaction cannot wait for an idle moment."""
+        """Return whether so much is pending that compaction cannot wait for an idle moment."""
         now = self._clock()
         due = [pending for pending in self._known().values() if self._is_due(pending, now)]
         return sum(pending.num_points for pending in due) > BEHIND_POINTS or any(

@@ -30,7 +30,7 @@ Rows = dict[int, list[Stored]]  # by level, as they were written
 
 @dataclass
 class Change:
-    """What becomes of a pyramid's rows."""
+    """Changes of a pyramid's rows."""
 
     gone: list[int] = field(default_factory=list)
     rows: list[Level] = field(default_factory=list)
