@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from runs.models import Run, Sweep, Trial
 from runs.records.metrics.models import Checkpoint
-from runs.sweeps import actions, populations
+from runs.sweeps import actions, population_rows
 from runs.sweeps.population_rows import lineage, replay_trial
 from runs.sweeps.stepping import Stepper
 from runs.values.refused import Refused
@@ -91,7 +91,7 @@ def test_control_killed_in_mid_decision_changes_nothing_and_decides_again(
     class Killed(BaseException):
         """As SIGKILL: nothing catches it."""
 
-    inner = getattr(populations, name)
+    inner = getattr(population_rows, name)
 
     def kills(*arguments: Any, **options: Any) -> Any:
         inner(*arguments, **options)
@@ -100,7 +100,7 @@ def test_control_killed_in_mid_decision_changes_nothing_and_decides_again(
     for number, value in enumerate((1.0, 3.0, 2.0, 9.0)):
         reach(started, number, value)
     with monkeypatch.context() as patched:
-        patched.setattr(populations, name, kills)
+        patched.setattr(population_rows, name, kills)
         with pytest.raises(Killed):
             step(started)
     assert states(started) == ["RUNNING"] * 4

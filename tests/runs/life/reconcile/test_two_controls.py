@@ -128,7 +128,7 @@ def test_a_control_process_that_is_killed_in_the_middle_leaves_one_attempt(yard:
         "from django.conf import settings\n"
         "from django.db import connections\n"
         "import sys; [connections[a].settings_dict.update(NAME=n) for a, n in zip(connections, sys.argv[1:])]\n"
-        "from runs import reconcile\n"
+        "from runs.life import reconcile\n"
         "from runs.engines.celery import CeleryEngine\n"
         "from django.utils import timezone\n"
         "CeleryEngine.start = lambda *words: os.kill(os.getpid(), signal.SIGKILL)\n"
