@@ -89,7 +89,8 @@ class Watching:
         if time.monotonic() < self._groups_due_at:
             return False
         self._groups_due_at = time.monotonic() + EXCHANGE_EVERY_S
-        return any(rank.update_group(self._folder) for rank in self.ranks if rank.ended_at is None)
+        changed = [rank.update_group(self._folder) for rank in self.ranks if rank.ended_at is None]
+        return any(changed)  # of all of them, also where the first has changed
 
 
 def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
