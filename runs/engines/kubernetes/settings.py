@@ -6,9 +6,17 @@ import re
 from dataclasses import dataclass
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import YAML, Guarded, Offer, Settings, field
+from runs.engines.cluster_settings.settings import (
+    YAML,
+    Guarded,
+    Offer,
+    Settings,
+    field,
+    machines_field,
+    server_field,
+    slots_field,
+)
 from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
-from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
 LEAST_NOTICE_S = 10.0  # a node needs a few seconds to send what it has
@@ -63,9 +71,7 @@ class KubernetesSettings(Settings):
         check=checks.text(LABEL, "a namespace's name of small letters, digits and -"),
         is_needed=True,
     )
-    server: str = field(
-        "", "This server", "Its address as the pods reach it; empty for PUBLIC_URL.", check=_server_of_pods
-    )
+    server: str = server_field("the pods", _server_of_pods)
     image: str = field(
         "",
         "Image",
@@ -77,10 +83,8 @@ class KubernetesSettings(Settings):
     python: str = field(
         "python3", "Python", "The interpreter in the image that has Trainyard.", check=checks.program, is_needed=True
     )
-    machines: int = field(
-        2, "Machines", "How many all runs may have at once.", check=checks.number(1, checks.MAX_MACHINES)
-    )
-    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    machines: int = machines_field()
+    slots: int = slots_field()
     cpus_per_slot: int = field(
         1, "Cores for a rank", "Requested; no limit is set.", check=checks.number(1, checks.MAX_CPUS)
     )

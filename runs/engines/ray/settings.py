@@ -8,10 +8,19 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
+from runs.engines.cluster_settings.settings import (
+    SECRET,
+    Guarded,
+    Offer,
+    Places,
+    Settings,
+    field,
+    machines_field,
+    server_field,
+    slots_field,
+)
 from runs.engines.ray.trainyard_ray.documents import Demand
 from trainyard.contract.base import BadDocument, JsonObject, decode
-from trainyard.contract.limits import MAX_SLOTS
 
 STRATEGIES = {
     "STRICT_SPREAD": "each on a machine of its own (STRICT_SPREAD)",
@@ -94,14 +103,8 @@ class RaySettings(Settings):
         check=checks.shared_folder,
         is_needed=True,
     )
-    machines: int = field(
-        2,
-        "Machines",
-        "How many all runs may have at once.",
-        check=checks.number(1, checks.MAX_MACHINES),
-        heading="Machines of a run",
-    )
-    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    machines: int = machines_field(heading="Machines of a run")
+    slots: int = slots_field()
     cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", check=checks.number(1, checks.MAX_CPUS))
     gpus: bool = field(False, "A GPU for each rank")
     gpu_kind: str = field(
@@ -125,9 +128,7 @@ class RaySettings(Settings):
         check=checks.path,
         heading="Programs and addresses",
     )
-    server: str = field(
-        "", "This server", "Its address as the machines reach it; empty for PUBLIC_URL.", check=checks.server
-    )
+    server: str = server_field()
     ray_python: str = field(
         "",
         "Python with Ray",

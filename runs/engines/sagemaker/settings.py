@@ -7,8 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
-from trainyard.contract.limits import MAX_SLOTS
+from runs.engines.cluster_settings.settings import (
+    SECRET,
+    Guarded,
+    Offer,
+    Places,
+    Settings,
+    field,
+    machines_field,
+    server_field,
+    slots_field,
+)
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 200  # their join tokens fit into one secret
@@ -74,9 +83,7 @@ class SageMakerSettings(Settings):
         "", "Its secret", "It is kept locked and never shown.", check=_secret, kind=SECRET
     )
     endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", check=checks.server)
-    server: str = field(
-        "", "This server", "Its address as the machines reach it; empty for PUBLIC_URL.", check=checks.server
-    )
+    server: str = server_field()
     image: str = field(
         "",
         "Image",
@@ -95,8 +102,8 @@ class SageMakerSettings(Settings):
         check=checks.text(INSTANCE, "an instance type such as ml.p4d.24xlarge"),
         is_needed=True,
     )
-    machines: int = field(2, "Machines", "How many all runs may have at once.", check=checks.number(1, MAX_MACHINES))
-    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    machines: int = machines_field(MAX_MACHINES)
+    slots: int = slots_field()
     gpu: str = field(
         "",
         "Kind of GPU",

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import Check, Guarded, Offer, Settings, field
+from runs.engines.cluster_settings.settings import (
+    Check,
+    Guarded,
+    Offer,
+    Settings,
+    field,
+    machines_field,
+    server_field,
+    slots_field,
+)
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import (
     DEFAULT_PORT,
@@ -20,7 +29,6 @@ from runs.engines.openssh.target import (
     read_host_key,
 )
 from runs.engines.slurm.template import template_problem, without_fields
-from trainyard.contract.limits import MAX_SLOTS
 from trainyard.spec.values.durations import seconds_of
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,59}")
@@ -79,10 +87,8 @@ class SlurmSettings(Settings):
         is_needed=True,
         heading="Resources",
     )
-    machines: int = field(
-        2, "Machines", "How many all runs may have at once.", check=checks.number(1, checks.MAX_MACHINES)
-    )
-    slots: int = field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
+    machines: int = machines_field()
+    slots: int = slots_field()
     cpus_per_slot: int = field(1, "Cores for a rank", check=checks.number(1, checks.MAX_CPUS))
     gres: str = field(
         "",
@@ -140,9 +146,7 @@ class SlurmSettings(Settings):
         check=checks.path,
         heading="Paths and addresses",
     )
-    server: str = field(
-        "", "This server", "Its address as the machines reach it; empty for PUBLIC_URL.", check=checks.server
-    )
+    server: str = server_field()
     slurm_conf: str = field(
         "", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", check=checks.path
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
+from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field, server_field
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import Target, read_address, read_host_key
 from trainyard.contract.limits import MAX_SLOTS
@@ -109,9 +109,7 @@ class SshSettings(Settings):
         "The interpreter on the hosts that has Trainyard; empty for this server's path.",
         check=checks.path,
     )
-    server: str = field(
-        "", "This server", "Its address as the hosts reach it; empty for PUBLIC_URL.", check=checks.server
-    )
+    server: str = server_field("the hosts")
     ssh_key: ClassVar[str] = key_field(heading="The server's key")
     ssh_key_file: str = key_file_field()
 

@@ -22,7 +22,7 @@ BEGIN = {
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 MAX_SAMPLES = 20_000  # more than a day of one every five seconds
-MAX_PER_RUN = 10_000
+MAX_FACTS = 10_000
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class ReportedFact:
 def write_facts(run_id: str, *, attempt: int, items: Iterable[tuple[int, ReportedFact]]) -> int:
     """Store facts of ranks of ``attempt`` (a fence), the last of each name and rank; return how many had no room."""
     newest = {(one.name, rank): one for rank, one in items}
-    room = MAX_PER_RUN - Fact.objects.filter(run_id=run_id).count()
+    room = MAX_FACTS - Fact.objects.filter(run_id=run_id).count()
     num_lost = 0
     for (name, rank), one in newest.items():
         values = {"data": one.data, "at": one.at}
