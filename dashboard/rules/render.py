@@ -9,10 +9,9 @@ from runs.rights.access import MEANINGS, PERMISSIONS_ON_CLUSTERS, Permission
 COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]
 HEAD = """# Who may what
 
-A person has a role in a project, by themselves or by a group; what they may do there is in this table. It is the table
-that the server asks, and the page "Who may what" shows the same.
-
-What one may not see is answered 404, what one may see but not do is answered 403.
+A person has a role in a project, by themselves or by a group; what they may do there is in this table. The server asks
+the same table, and the page "Who may what" shows it. Administrators may do all of it. Refusals are
+[404 or 403](rest.md).
 """
 TAIL = """
 ## Roles in a project
@@ -25,24 +24,21 @@ of whoever gets one. Nobody gives, or takes from others, more than they may do t
 ## Groups
 
 Administrators make groups (in the administration, or `POST /api/v1/groups`). A group has a role in a project, or in
-every project, those to come included: an auditor of all projects is somebody in a group that is auditor everywhere.
+every project, those to come included.
 A group can also be let onto a cluster: {clusters}.
 A cluster otherwise takes the runs of the projects that it is for.
 
 ## Tokens
 
 A token may do what its owner may, cut down to its `scopes` (the names of the table), its `projects` and its end.
-`AREA:write` stands for everything in an area that changes something, such as `runs:write`. A token for some projects
-does nothing outside of them, and a token that makes a token gives no more than it has, and no longer. Your account
-shows when and from which address each was used last.
+`AREA:write` stands for everything in an area that changes something, such as `runs:write`. A token that makes a token
+gives no more than it has, and no longer. Your account shows when and from which address each was used last.
 
 What a token made ends with it: when it is revoked, deleted, or its owner is disabled, so are the tokens that it made,
-and what these made, and their unused invitations and join tokens are deleted. What a token with an end makes ends no
-later. Lists say by which token a thing was made. What was done with it stays: a person who came by an invitation, a
-machine that joined, a role that was given. Nobody knows which token made what is older than this rule: it stays, too.
+and what these made, and their unused invitations and join tokens are deleted. Lists say by which token a thing was
+made. What was done with it stays: a person who came by an invitation, a machine that joined, a role that was given.
 
-A service account is an owner of tokens that is nobody's. It belongs to one project, has a role there, and never signs
-in.
+A service account owns tokens and is no person. It belongs to one project, has a role there, and never signs in.
 
 A node's key opens what the node's own runs need: to send their files and checkpoints, and to answer for datasets that
 it was asked to inspect. A join token lets one machine in, once.
@@ -64,13 +60,12 @@ def roles_document() -> str:
 
 def permissions_table() -> str:
     """Return the table of permissions as Markdown."""
-    lines = [
-        "| permission | may | " + " | ".join(COLUMNS) + " |",
-        "|---|---|" + "---|" * len(COLUMNS),
-    ]
+    columns = [one for one in COLUMNS if one != Caller.ADMINISTRATOR]
+    lines = ["| permission | may | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for permission in Permission:
         having = holders(permission)
-        marks = " | ".join("x" if caller in having else "" for caller in COLUMNS)
+        assert Caller.ADMINISTRATOR in having, "the page says so above the table"
+        marks = " | ".join("x" if caller in having else "" for caller in columns)
         lines.append(f"| `{permission}` | {permission.label} | {marks} |")
     return "\n".join(line.replace("  |", " |") for line in lines)
 

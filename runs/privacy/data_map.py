@@ -110,13 +110,14 @@ def documented() -> str:
     lines = [
         "# Where there are data of people",
         "",
-        "Printed by `trainyard manage data_map`, from the lines that exports and erasures are made from. A test",
-        "compares them with the models.",
+        "Printed by `trainyard manage data_map`, from the lines that exports and erasures are made from.",
         "",
-        "| rows | by | what they hold | when the person is erased | left out of exports |",
+        "At an erasure a row is deleted, cleared (it stays and names nobody), or kept (shown under a pseudonym).",
+        "",
+        "| rows | by | what they hold | erasure | left out of exports |",
         "|---|---|---|---|---|",
     ]
     for one in HOLDINGS:
         hidden = ", ".join(f"`{name}`" for name in one.hidden)
-        lines.append(f"| `{one.model}` | `{one.lookup}` | {one.holds} | {one.on_erasure} | {hidden} |")
+        lines.append(f"| `{one.model}` | `{one.lookup}` | {one.holds} | {one.on_erasure.name.lower()} | {hidden} |")
     return "\n".join([*lines, ""])

@@ -33,7 +33,7 @@ def tables() -> str:
     parts = []
     for group in GROUPS:
         rows = [_row(field) for field in form_fields() if field.group == group]
-        head = ["| field | type | default | meaning |", "|---|---|---|---|"]
+        head = ["| field | values | meaning |", "|---|---|---|"]
         parts.append("\n".join([f"### {TITLES[group]}", "", *head, *rows]))
     return "\n\n".join(parts) + "\n"
 
@@ -65,11 +65,10 @@ def _allowed(limit: Limit) -> str:
 
 
 def _row(field: FieldInfo) -> str:
-    default = "required" if field.is_required else _by_kind(field, lambda one: f"`{json.dumps(one.default)}`")
     if field.path == "task.recipe":
-        return f"| `task.recipe` | {_type(field)} | {default} | {' '.join(_meanings(field))} |"
+        return f"| `task.recipe` | required | {' '.join(_meanings(field))} |"
     meaning = " ".join([*_whose(field), field.help, *_needs(field)])
-    return f"| `{field.path}` | {_by_kind(field, _type)} | {default} | {meaning} |"
+    return f"| `{field.path}` | {_by_kind(field, _values)} | {meaning} |"
 
 
 def _by_kind(field: FieldInfo, words: Callable[[FieldInfo], str]) -> str:
@@ -103,19 +102,33 @@ def _need(needs: Needs) -> str:
     return f"`{needs.path}` {values or f'above {needs.above:g}'}"
 
 
+def _values(field: FieldInfo) -> str:
+    """Return what is accepted, with a default in bold that is not empty."""
+    if field.is_required:
+        return f"{_type(field)}; required"
+    if field.default in ("", [], {}, "auto") and field.kind != "choice":
+        return _type(field)
+    default = f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+    if field.kind in {"choice", "bool"}:
+        return _type(field).replace(default, f"**{default}**")
+    if field.kind == "list":
+        default = "all" if field.default == list(field.choices) else f"`{', '.join(field.default)}`"
+    return f"{_type(field)}; **{default}**"
+
+
 def _type(field: FieldInfo) -> str:
     if field.default == "auto" and field.kind == "text":
         others = {
-            "hangs.after": "`auto` or a length of time",
-            "checkpoint.replicate_every_steps": "`auto` or whole, from 0",
+            "hangs.after": "**`auto`** or a length of time",
+            "checkpoint.replicate_every_steps": "**`auto`** or whole, from 0",
         }
-        return others.get(field.path, "`auto` or whole, from 1")
+        return others.get(field.path, "**`auto`** or whole, from 1")
     if field.kind == "nodes":
         return f"whole, 1 to {MOST_NODES:,}, or `{{min, max}}`"
     if field.kind == "choice":
         return ", ".join(f"`{choice}`" for choice in field.choices)
     if field.kind == "bool":
-        return "true or false"
+        return "`true`, `false`"
     if field.kind != "number":
         entries = ", ".join(f"`{choice}`" for choice in field.choices) or "texts"
         return {
