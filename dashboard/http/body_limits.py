@@ -89,7 +89,7 @@ class BodyLimit:
             if not is_away(error):
                 raise
             await body.drain(headers)
-            await _send(send, database_away())
+            await _send(send, database_away(error))
             return
         if is_refused:
             await body.drain(headers)

@@ -14,7 +14,7 @@ from django.views.defaults import server_error
 
 from dashboard.pages.shared.frame import is_script, refusal
 from runs.api.problems import database_away
-from runs.serving.database_away import RETRY_S, SENTENCE, is_away
+from runs.serving.database_away import RETRY_S, is_away, sentence_for
 
 log = structlog.get_logger(__name__)
 
@@ -48,18 +48,18 @@ def failed(request: HttpRequest) -> HttpResponse:
     log.warning("page.database_away", path=request.path, method=request.method, error=str(error))
     # REST's views answer for themselves; this is of a middleware before them.
     is_rest = request.path.startswith("/api/")
-    answer = database_away() if is_rest else _database_away(request)
+    answer = database_away(error) if is_rest else _database_away(request, sentence_for(error))
     answer["Retry-After"] = str(RETRY_S)
     answer["Cache-Control"] = "no-store"
     return answer
 
 
-def _database_away(request: HttpRequest) -> HttpResponse:
+def _database_away(request: HttpRequest, sentence: str) -> HttpResponse:
     is_form = request.method == "POST"
     if is_script(request):
         kept = " What you typed is still here: send it again in a few seconds." if is_form else ""
-        return JsonResponse({"sentence": SENTENCE + kept}, status=503)
-    context = {"sentence": SENTENCE, "is_form": is_form, "fields": _fields(request) if is_form else None}
+        return JsonResponse({"sentence": sentence + kept}, status=503)
+    context = {"sentence": sentence, "is_form": is_form, "fields": _fields(request) if is_form else None}
     return HttpResponse(render_to_string("503.html", {**context, "path": request.get_full_path()}), status=503)
 
 

@@ -17,7 +17,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from runs.actions import Refused
 from runs.api.paging import BadCursor
 from runs.records.logs.read import BadCursor as BadLogCursor
-from runs.serving.database_away import RETRY_S, SENTENCE, is_away
+from runs.serving.database_away import RETRY_S, is_away, sentence_for
 from runs.serving.rates import TooManyRequests
 from trainyard.contract.calls.joining import NODE_UNKNOWN
 from trainyard.spec import SpecError
@@ -162,11 +162,11 @@ def _database_error(request: HttpRequest, error: Exception) -> HttpResponse:
     if not is_away(error):
         return _failed(request, error)
     log.warning("api.database_away", path=request.path, method=request.method, error=str(error))
-    return database_away()
+    return database_away(error)
 
 
-def database_away() -> HttpResponse:
-    answer = problem(503, SENTENCE, code="database-away")
+def database_away(error: BaseException | None) -> HttpResponse:
+    answer = problem(503, sentence_for(error), code="database-away")
     answer["Retry-After"] = str(RETRY_S)
     return answer
 

@@ -88,6 +88,7 @@ def submit(scene: Scene) -> str:
 
 
 def begin(stage: Stage) -> None:
+    stage.undo.close()  # of a history that failed half way
     stage.undo, stage.is_stopped, stage.compared_until = ExitStack(), False, None
     stage.scene.yard.stop_what_is_left()
     wait_until(lambda: set(NODES) <= in_contact(stage.scene.yard), "every node is there", patience_s=120)

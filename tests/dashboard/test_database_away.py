@@ -18,7 +18,7 @@ from django.urls import reverse
 
 from dashboard.http.body_limits import BodyLimit
 from runs.models import Run
-from runs.serving.database_away import RETRY_S, SENTENCE, is_away
+from runs.serving.database_away import FULL, RETRY_S, SENTENCE, is_away, sentence_for
 from runs.values.status import Status
 from tests.cast import Cast
 from tests.servers import short_folder, start_postgresql
@@ -63,6 +63,13 @@ def server_error(sqlstate: str | None) -> Exception:
 )
 def test_what_may_pass_is_told_from_what_stays_wrong(error: Exception | None, expected: bool) -> None:
     assert is_away(error) is expected
+
+
+def test_a_full_disk_is_told_from_a_database_that_does_not_answer() -> None:
+    assert sentence_for(caused(OperationalError(), sqlite_error(13))) == FULL
+    assert sentence_for(caused(OperationalError(), server_error("53100"))) == FULL
+    assert sentence_for(caused(OperationalError(), sqlite_error(5))) == SENTENCE
+    assert sentence_for(None) == SENTENCE
 
 
 @pytest.fixture

@@ -73,6 +73,9 @@ def page(**rules: Rule) -> Callable[[View], View]:
                 return refusal(request, 403, str(error) or "Your role in this project does not allow that.")
             except Refused as error:
                 return refusal(request, 409, error.sentence)
+            except ValidationError as error:  # no field of the view's form shows it: no form of ours sends that
+                said = problems_of(error).items()
+                return refusal(request, 422, " ".join(f"{name}: {words}" if name else words for name, words in said))
             except DataError as error:  # a NUL in an address or a form, which PostgreSQL takes nowhere in a text
                 log.warning("page.not_storable", path=request.path, error=str(error))
                 return refusal(request, 422, "The address or the form holds what the database does not take.")

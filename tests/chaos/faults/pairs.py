@@ -48,12 +48,13 @@ class Stage:
     undo: ExitStack = field(default_factory=ExitStack)
 
     def ask(self, what: str, body: JsonObject | None = None) -> bool:
-        """Ask for an action; return whether it was accepted. A site that is away never gets it."""
+        """Ask for an action; return whether it was accepted. A site that is away never gets it, and one whose disk is
+        full cannot write it down."""
         try:
             answer = self.scene.yard.http.post(f"/runs/{self.run}/{what}", json=body or {})
         except httpx.TransportError:
             return False
-        assert answer.status_code in (200, 409, 422), answer.text
+        assert answer.status_code in (200, 409, 422, 503), answer.text
         return answer.status_code == 200
 
 
@@ -183,6 +184,7 @@ def rewind(stage: Stage, _: random.Random) -> None:
     to = max(0, (step - 20) // 50 * 50)
     if stage.ask("rewind", {"to": to, "first": to + 1, "last": to + 2}):
         stage.compared_until = to
+        stage.is_stopped = False  # a run that was stopped goes on from there
 
 
 BY_REQUEST = ("stopped", "resized")  # a person ended the attempt

@@ -36,6 +36,12 @@ def test_a_token_without_a_name_is_refused_beside_the_field(as_user: AsUser, cas
     assert answer.status_code == 422 and b"Say what it is for." in answer.content and not Token.objects.exists()
 
 
+def test_a_scope_that_no_check_box_offers_is_refused_by_name(as_user: AsUser, cast: Cast) -> None:
+    answer = as_user(cast.mate).post("/account/tokens/", {"name": "CI", "scope": "runs:own"})
+    assert answer.status_code == 422 and b"There is no scope &#x27;runs:own&#x27;" in answer.content
+    assert not Token.objects.exists()
+
+
 def test_a_revoked_token_opens_nothing(as_user: AsUser, cast: Cast) -> None:
     token, secret = create_token(actor=cast.mate, name="CI")
     as_user(cast.mate).post(f"/account/tokens/{token.pk}/revoke/")
