@@ -17,7 +17,7 @@ import torch
 from benchmarks.stack import free_port
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec, parse_spec
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 
 TIMEOUT_S = 900.0
 Answer = TypeVar("Answer")
@@ -45,7 +45,7 @@ def recipe_spec(document: object) -> RecipeSpec:
 
 
 def on_ranks(
-    world: int, function: Callable[[Place, *Arguments], Answer], *arguments: *Arguments, is_forked: bool = False
+    world: int, function: Callable[[RankPlace, *Arguments], Answer], *arguments: *Arguments, is_forked: bool = False
 ) -> list[Answer]:
     """Return what ``function(place, *arguments)`` returns on each of ``world`` ranks, in a process each.
 
@@ -86,7 +86,7 @@ def _rank(
     world: int,
     port: int,
     spool: Path,
-    function: Callable[[Place, *Arguments], object],
+    function: Callable[[RankPlace, *Arguments], object],
     arguments: tuple[*Arguments],
     pipe: Connection,
 ) -> None:
@@ -97,7 +97,7 @@ def _rank(
     torch.set_num_threads(1)
     try:
         with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-            answer = function(Place(rank, rank, world, world, 0, "127.0.0.1", port), *arguments)
+            answer = function(RankPlace(rank, rank, world, world, 0, "127.0.0.1", port), *arguments)
     except Exception as error:
         answer = error
     pipe.send(answer)

@@ -28,7 +28,7 @@ def write_series(
     steps = np.arange(first, first + len(values), dtype=np.int64)
     columns = Columns(steps, START_S + steps, np.array(values, np.float64))
     store.write_points(
-        run.pk, attempt=attempt, cursor=1, pieces=[store.Piece(f"{attempt:032x}", 1, name, labels or {}, columns)]
+        run.pk, attempt=attempt, cursor=1, pieces=[store.SeriesPiece(f"{attempt:032x}", 1, name, labels or {}, columns)]
     )
     known, _ = Telemetry.objects.get_or_create(run_id=run.pk)
     known.cursor, known.step, known.step_at = 1, int(steps[-1]), timezone.now().timestamp()

@@ -28,7 +28,7 @@ _MAX_PART_BYTES = 255  # what file systems take as one name
 _HEADER_BYTES = 2048  # of a file in a tar, with its padding and, for a long name, the extra header
 
 
-class Content(NamedTuple):
+class BundleFile(NamedTuple):
     """One file of a bundle, or a link to a folder, which ``link`` is then as it is written."""
 
     name: str
@@ -68,14 +68,14 @@ def pack_code(code: CodeFolder, source: str) -> tuple[bytes, str, list[str]]:
     return pack_contents((_content(name, code) for name in names), source)
 
 
-def _content(name: str, code: CodeFolder) -> Content:
+def _content(name: str, code: CodeFolder) -> BundleFile:
     if name in code.links:
-        return Content(name, False, b"", code.links[name])
+        return BundleFile(name, False, b"", code.links[name])
     path = code.files[name]
-    return Content(name, os.access(path, os.X_OK), path.read_bytes())
+    return BundleFile(name, os.access(path, os.X_OK), path.read_bytes())
 
 
-def pack_contents(contents: Iterable[Content], source: str = "the code") -> tuple[bytes, str, list[str]]:
+def pack_contents(contents: Iterable[BundleFile], source: str = "the code") -> tuple[bytes, str, list[str]]:
     """Return files as bundle, its SHA-256 and their paths. Raises BundleError. ``source`` is what they are called."""
     sizes: dict[str, int] = {}
     total = 0
@@ -141,7 +141,7 @@ def _decompress(data: bytes) -> bytes:
     return plain
 
 
-def _read(archive: tarfile.TarFile) -> Iterator[Content]:
+def _read(archive: tarfile.TarFile) -> Iterator[BundleFile]:
     seen: set[str] = set()
     folders: set[str] = {"."}
     links: dict[str, str] = {}
@@ -165,7 +165,7 @@ def _read(archive: tarfile.TarFile) -> Iterator[Content]:
         total += len(content)
         if len(content) != entry.size or total > MAX_BYTES:
             raise BundleError(f"{entry.name!r} is cut off, or there are more than {MAX_BYTES // 2**20} MB")
-        yield Content(entry.name, bool(entry.mode & 0o100), content, links.get(entry.name, ""))
+        yield BundleFile(entry.name, bool(entry.mode & 0o100), content, links.get(entry.name, ""))
     for name, target in links.items():
         if not _leads_inside(name, target, folders - set(links)):
             raise BundleError(f"{name!r} is a link that leads to no folder of the bundle")

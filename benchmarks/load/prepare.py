@@ -35,9 +35,9 @@ def chunks(num_rows: int, num_series: int) -> Iterator[Points]:
         yield noisy(count, num_series, first_step=start + 1, seed=SEED + number)
 
 
-def pieces(points: Points) -> list[store.Piece]:
+def pieces(points: Points) -> list[store.SeriesPiece]:
     """Return the points as pieces that share their steps and times."""
     return [
-        store.Piece(PRODUCER, 1, name, {}, Columns(points.steps, points.times, points.values[:, place].copy()))
+        store.SeriesPiece(PRODUCER, 1, name, {}, Columns(points.steps, points.times, points.values[:, place].copy()))
         for place, name in enumerate(series_names(points.values.shape[1]))
     ]

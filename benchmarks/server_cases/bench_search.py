@@ -63,7 +63,7 @@ def fill(run: Run, num_lines: int, flat: Path) -> None:
     from django.conf import settings
     from django.db import transaction
 
-    from runs.records.logs.writing import Lines, write_lines
+    from runs.records.logs.writing import StreamLines, write_lines
     from runs.records.metrics.models import Telemetry
     from runs.records.points.compaction.compactor import compact_run
 
@@ -72,7 +72,7 @@ def fill(run: Run, num_lines: int, flat: Path) -> None:
         for batch in batches(num_lines):
             known.cursor += 1
             with transaction.atomic(using=settings.METRICS_DATABASE):
-                lines = [Lines(rank, "stdout", timed) for rank, timed in enumerate(batch)]
+                lines = [StreamLines(rank, "stdout", timed) for rank, timed in enumerate(batch)]
                 write_lines(run.pk, attempt=1, cursor=known.cursor, lines=lines)
                 known.save()
             file.writelines(f"{text}\n" for timed in batch for _, text in timed)

@@ -16,7 +16,7 @@ from benchmarks.sweeping.page import PARTS, visits_of
 from benchmarks.table import Row, middle, scaled, spread_of
 from runs.sweeps.search.covariance import GENERATION
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, Question
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 from trainyard.spec.sweeps.models import SamplerName
@@ -102,15 +102,15 @@ def suggestion_row(sampler: SamplerName) -> Row:
     times = []
     few, lot = past_trials(100), past_trials(many)
     spec = space(sampler)
-    suggest(Question(spec, 100, 100, few, {}))  # what is imported lazily
-    first = suggest(Question(spec, many, many, lot, {}))
+    suggest(SamplerQuestion(spec, 100, 100, few, {}))  # what is imported lazily
+    first = suggest(SamplerQuestion(spec, many, many, lot, {}))
     state = (first.study_state if first is not None else None) or {}  # as it is kept with the sweep
     for place in range(1, 6):
         started = time.perf_counter()
-        suggest(Question(spec, many + place, many + place, lot, state))
+        suggest(SamplerQuestion(spec, many + place, many + place, lot, state))
         times.append(1e3 * (time.perf_counter() - started))
     started = time.perf_counter()
-    suggest(Question(spec, 100, 100, few, {}))
+    suggest(SamplerQuestion(spec, 100, 100, few, {}))
     return Row(
         f"a suggestion of {sampler} after {many:,} trials of 6 fields",
         middle(times),

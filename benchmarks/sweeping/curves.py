@@ -16,7 +16,7 @@ from typing import Any
 
 from runs.sweeps.pruning import Report, judge
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, Question
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 
@@ -92,7 +92,7 @@ class Search:
         """Begin trials until so many steps are spent."""
         while self.spent < steps:
             number = len(self.trials)
-            suggestion = suggest(Question(self.spec, number, number, self.trials, {}))
+            suggestion = suggest(SamplerQuestion(self.spec, number, number, self.trials, {}))
             assert suggestion is not None, "no grid"
             self._train(number, suggestion.parameters)
 

@@ -15,7 +15,7 @@ from typing import Any
 from runs.sweeps.populations.deciding import Population, verdicts
 from runs.sweeps.populations.members import Member
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import Question
+from runs.sweeps.search.trials import SamplerQuestion
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 
 STEPS, INTERVAL, SIZE, BATCH = 500, 50, 4, 16
@@ -117,7 +117,7 @@ class Lived:
 
 
 def first_parameters(spec: SweepSpec) -> list[dict[str, Any]]:
-    found = [suggest(Question(spec, number, number, [], {})) for number in range(SIZE)]
+    found = [suggest(SamplerQuestion(spec, number, number, [], {})) for number in range(SIZE)]
     return [one.parameters for one in found if one is not None]
 
 

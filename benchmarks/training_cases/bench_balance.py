@@ -21,7 +21,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import StepResult, rebalance, settle, take_step
 from workers.training.passes import Passed
 
@@ -81,7 +81,9 @@ def row_of(name: str, changes: JsonObject, sleep_s: float) -> Row:
     )  # fmt: skip
 
 
-def rank_times(place: Place, spec: RecipeSpec, num_rounds: int, sleep_s: float) -> tuple[list[list[float]], list[int]]:
+def rank_times(
+    place: RankPlace, spec: RecipeSpec, num_rounds: int, sleep_s: float
+) -> tuple[list[list[float]], list[int]]:
     """In a rank: return the seconds of the steps of each of KINDS, which take turns, and the shares in the end."""
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

@@ -28,7 +28,7 @@ from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training.data.batches.feed import Feed
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision
@@ -125,7 +125,7 @@ class Nothing:
         return (outputs - targets).square().mean()
 
 
-def steps(place: Place, repeats: int) -> dict[str, list[Step]]:
+def steps(place: RankPlace, repeats: int) -> dict[str, list[Step]]:
     """Return for each schedule what each of its steps was on this rank."""
     process_group.join(place, torch.device("cpu"))
     return {schedule: steps_of(schedule, repeats) for schedule in SCHEDULES}

@@ -21,7 +21,7 @@ from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from trainyard.contract.records import Checkpoint, Facts
 from trainyard.spec import RecipeSpec
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
 
@@ -51,7 +51,7 @@ class Watched:
             self.saved.append(record)
 
 
-def trained(place: Place, spec: RecipeSpec, folder: str) -> tuple[float, float, list[Checkpoint]]:
+def trained(place: RankPlace, spec: RecipeSpec, folder: str) -> tuple[float, float, list[Checkpoint]]:
     """In a rank: train, and return the wall time of its steps, the wait behind the last, and its records."""
     if folder:
         os.environ["TRAINYARD_CHECKPOINTS"] = folder

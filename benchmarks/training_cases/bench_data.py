@@ -23,7 +23,7 @@ from workers.training.build import Training
 from workers.training.data.batches.batch import Batch
 from workers.training.data.batches.feed import positions
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import settle, take_step
 from workers.training.recipes import Task
 
@@ -72,7 +72,7 @@ def row_of(name: str, file: str, data: JsonObject, block: int) -> Row:
     )  # fmt: skip
 
 
-def rank_shares(place: Place, spec: RecipeSpec, num_turns: int, block: int) -> Shares:
+def rank_shares(place: RankPlace, spec: RecipeSpec, num_turns: int, block: int) -> Shares:
     """In a rank: let the three feeds take turns over the same steps."""
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

@@ -13,7 +13,7 @@ from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.group import process_group
-from workers.training.group.place import Place, choose_device
+from workers.training.group.place import RankPlace, choose_device
 from workers.training.loop import settle, take_step
 
 WARM_STEPS = 5  # the first of them compile
@@ -53,7 +53,7 @@ def row(name: str, world: int, changes: JsonObject, num_gpus: int) -> Row:
     return Row(what, speed.ours / 1e12, "TFLOP/s", speed.peak / 1e12, against, is_less_better=False, note=note)
 
 
-def speed_of_rank(place: Place, spec: RecipeSpec) -> Speed:
+def speed_of_rank(place: RankPlace, spec: RecipeSpec) -> Speed:
     device = choose_device("gpu", place)
     torch.cuda.set_device(device)
     process_group.join(place, device)

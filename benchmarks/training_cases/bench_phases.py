@@ -27,10 +27,10 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS
-from workers.training.measuring.measures import Measured, Measures
+from workers.training.measuring.measures import Measures, StepMeasures
 from workers.training.measuring.phases import Phases
 from workers.training.measuring.progress import Progress
 from workers.training.passes import PlainPasses
@@ -67,13 +67,13 @@ class NoMeasures(Measures):
     def begin(self) -> None:
         pass
 
-    def end(self, time_s: float) -> Measured:
-        return Measured({}, 0)
+    def end(self, time_s: float) -> StepMeasures:
+        return StepMeasures({}, 0)
 
     def kept(self, stall_s: float) -> dict[str, float]:
         return {}
 
-    def own(self, measured: Measured) -> dict[str, float]:
+    def own(self, measured: StepMeasures) -> dict[str, float]:
         return {}
 
     def shared(self, time_s: float, batch_size: int) -> dict[str, float]:
@@ -102,7 +102,7 @@ def rows_of(name: str, changes: JsonObject, goal: Goal | None) -> list[Row]:
     ]  # fmt: skip
 
 
-def rank_times(place: Place, spec: RecipeSpec, num_pairs: int) -> tuple[Times, Times]:
+def rank_times(place: RankPlace, spec: RecipeSpec, num_pairs: int) -> tuple[Times, Times]:
     """In a rank: let the two kinds of steps take turns, each going first as often as the other. Return the processor
     time of each step of this thread, and its wall time."""
     process_group.join(place, torch.device("cpu"))

@@ -36,7 +36,7 @@ from workers.training.communication.reports import with_links
 from workers.training.communication.timing import sizes_between
 from workers.training.group import process_group
 from workers.training.group.agreement import gather_all
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import settle, take_step
 from workers.training.measuring.memory import peak_bytes, restart_peak
 
@@ -174,7 +174,7 @@ def calibrated() -> Calibrated:
     return Calibrated(rates, rates.model_s)
 
 
-def rank_rates(place: Place) -> Rates:
+def rank_rates(place: RankPlace) -> Rates:
     """In a rank: compute all at once, and exchange between."""
     device = torch.device("cpu")
     process_group.join(place, device)
@@ -186,7 +186,7 @@ def rank_rates(place: Place) -> Rates:
     return with_links(compute, lines, place.world_size, place.local_world_size)
 
 
-def rank_steps(place: Place, spec: RecipeSpec, num_steps: int, block: int, addresses: Sequence[str]) -> Measured:
+def rank_steps(place: RankPlace, spec: RecipeSpec, num_steps: int, block: int, addresses: Sequence[str]) -> Measured:
     """In a rank: train, and look at the peak of all steps, the first ones too."""
     device = torch.device("cpu")
     process_group.join(place, device)

@@ -32,7 +32,7 @@ from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training.build import Training
 from workers.training.checkpoints.store import read_store
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import settle, take_step
 
@@ -108,7 +108,7 @@ def _plan(rank: int, roots: list[Path], receivers: list[Receiver], key: str) -> 
     )
 
 
-def rank_times(place: Place, spec: RecipeSpec, plans: list[ReplicaPlan], num_pairs: int) -> Measured:
+def rank_times(place: RankPlace, spec: RecipeSpec, plans: list[ReplicaPlan], num_pairs: int) -> Measured:
     """In a rank: let blocks with and without states take turns, each going first as often as the other."""
     plan = plans[place.rank]
     own = {VARIABLE: encode(plan), "TRAINYARD_RUN": RUN, "TRAINYARD_FENCE": "1"}

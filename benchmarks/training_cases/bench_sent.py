@@ -14,7 +14,7 @@ from benchmarks.table import Goal, Row
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import settle, take_step
 
 WORLD = 2
@@ -51,13 +51,13 @@ def written_bytes() -> int:
     return int(dict(line.split(": ") for line in IO.read_text().splitlines())["wchar"])
 
 
-def sent_of_rank(place: Place, ways: list[JsonObject]) -> list[Sent]:
+def sent_of_rank(place: RankPlace, ways: list[JsonObject]) -> list[Sent]:
     """In a rank: train in each way for a round and count, from behind the throwaway passes on."""
     process_group.join(place, torch.device("cpu"))
     return [sent_by(place, parallel) for parallel in ways]
 
 
-def sent_by(place: Place, parallel: JsonObject) -> Sent:
+def sent_by(place: RankPlace, parallel: JsonObject) -> Sent:
     spec = gpt_spec(WORLD, parallel=parallel, steps=EVERY_STEPS, warmup_steps=1, batch_size=BATCH_SIZE)
     training = prepared(spec, place)
     settle(training)

@@ -22,7 +22,7 @@ from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.group import process_group
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import report, settle, take_step
 from workers.training.measuring.progress import Progress
 from workers.training.optimizing.optimizers import ADAM_BETAS
@@ -75,7 +75,7 @@ def interval(times: Times) -> tuple[float, float, float]:
     return float(low), float(np.median(ours) / np.median(theirs)), float(high)
 
 
-def rank_times(place: Place, spec: RecipeSpec, num_pairs: int) -> Times:
+def rank_times(place: RankPlace, spec: RecipeSpec, num_pairs: int) -> Times:
     """In a rank: let the two loops take turns, each going first as often as the other."""
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

@@ -20,7 +20,7 @@ class Scope(TypedDict, total=False):
     cookies: dict[str, str]
 
 
-class Message(TypedDict, total=False):
+class ASGIMessage(TypedDict, total=False):
     """A part of a request or of an answer."""
 
     type: str
@@ -30,5 +30,5 @@ class Message(TypedDict, total=False):
     headers: Iterable[tuple[bytes, bytes]]
 
 
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[ASGIMessage]]
+Send = Callable[[ASGIMessage], Awaitable[None]]

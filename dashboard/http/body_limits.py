@@ -16,7 +16,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
 from django.http.cookie import parse_cookie
 
-from dashboard.http.asgi import Message, Receive, Scope, Send
+from dashboard.http.asgi import ASGIMessage, Receive, Scope, Send
 from dashboard.http.credentials import credential_of, users_of
 from runs.api.metrics import points
 from runs.api.node_auth import Seal, node_of_seal
@@ -116,7 +116,7 @@ class _Body:
     def is_too_large(self) -> bool:
         return self._num_bytes > self.limit
 
-    async def receive(self) -> Message:
+    async def receive(self) -> ASGIMessage:
         """Return the next part. Once all of it is there this waits for the client's leaving, as long as that takes."""
         if not self._is_more:
             return await self._receive()
@@ -139,7 +139,7 @@ class _Body:
         except TimeoutError:
             return
 
-    async def _next(self) -> Message:
+    async def _next(self) -> ASGIMessage:
         message = await self._receive()
         self._num_bytes += len(message.get("body", b""))
         self._is_more = message["type"] == "http.request" and message.get("more_body", False)

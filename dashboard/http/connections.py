@@ -13,7 +13,7 @@ HEAD_BYTES = 64 * 1024
 READER_S = settings.SLOW_READER_S  # that a client reads nothing of an answer that does not fit into the buffers
 
 
-class Connection(HttpToolsProtocol):
+class LimitedConnection(HttpToolsProtocol):
     """Closes where the head of a request does not come, or does not end. ``python -m uvicorn --http`` names it."""
 
     _head_timer: TimerHandle | None = None

@@ -16,7 +16,7 @@ from trainyard.rest.trust import SERVER
 
 OPTIONS: dict[str, Any] = {
     "loop": "uvloop",
-    "http": "dashboard.http.connections:Connection",
+    "http": "dashboard.http.connections:LimitedConnection",
     "ws": "websockets-sansio",
     "ws_per_message_deflate": False,
     "ws_max_size": 65536,

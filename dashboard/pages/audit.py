@@ -25,7 +25,7 @@ RESULTS = (("", "Any result"), ("ok", "Done"), ("refused", "Refused"), ("failed"
 MAX_CHARACTERS = 2_000
 
 
-class Line(NamedTuple):
+class AuditLine(NamedTuple):
     row: ShownEntry
     colour: str  # of what came of it
     word: str
@@ -67,9 +67,9 @@ def verify(request: HttpRequest) -> HttpResponse:
     return show(request, "audit/verified.html", {"verdict": chain.verify()})
 
 
-def _line(row: ShownEntry) -> Line:
+def _line(row: ShownEntry) -> AuditLine:
     colour = "green" if row.result == "ok" else "amber" if row.result.startswith("refused") else "red"
-    return Line(row, colour, result_words(row.result), _text(row.before), _text(row.after))
+    return AuditLine(row, colour, result_words(row.result), _text(row.before), _text(row.after))
 
 
 def _text(values: JsonObject | None) -> str:

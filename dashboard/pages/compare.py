@@ -134,7 +134,7 @@ class Compared(NamedTuple):
         return {"lowest": "arrow-down", "highest": "arrow-up"}.get(self.note, "")
 
 
-class Group(NamedTuple):
+class RunGroup(NamedTuple):
     text: str  # "" where nothing is grouped
     rows: list[Compared]
     mean: float | None
@@ -226,7 +226,7 @@ def ordered(rows: list[Compared], order: str) -> list[Compared]:
     return rows
 
 
-def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[Group]:
+def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[RunGroup]:
     """Return the groups in the order in which their first rows stand, or of their means where values are ordered;
     one without a name where nothing is grouped."""
     found: dict[str, list[Compared]] = {}
@@ -238,7 +238,7 @@ def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[G
         farthest = max((step for step, _ in known), default=0)
         numbers = [number for step, number in known if step == farthest]
         mean = sum(numbers) / len(numbers) if numbers and is_grouped else None
-        groups.append(Group(text, members, mean, len(numbers)))
+        groups.append(RunGroup(text, members, mean, len(numbers)))
     if order in ("value", "-value"):
         sign = -1 if order.startswith("-") else 1
         groups.sort(key=lambda group: (group.mean is None, sign * (group.mean or 0)))
@@ -258,7 +258,7 @@ class Cell(NamedTuple):
     is_other: bool  # than the base's
 
 
-class Line(NamedTuple):
+class SettingLine(NamedTuple):
     path: str
     is_different: bool
     cells: list[Cell]
@@ -267,7 +267,7 @@ class Line(NamedTuple):
 class SpecTable(NamedTuple):
     runs: Sequence[Run]
     base: str  # the id of the run that the others are held against
-    lines: list[Line]
+    lines: list[SettingLine]
     is_whole: bool
     num_left_out: int
 
@@ -295,7 +295,7 @@ def spec_table(
     for path in paths[:MAX_ROWS]:
         own = fields[base].get(path, NOT_SET)
         texts = [fields[run.pk].get(path, NOT_SET) for run in runs]
-        lines.append(Line(path, path in different, [Cell(text, text != own) for text in texts]))
+        lines.append(SettingLine(path, path in different, [Cell(text, text != own) for text in texts]))
     return SpecTable(runs, base, lines, is_whole, max(0, len(paths) - MAX_ROWS))
 
 

@@ -71,7 +71,7 @@ RANGES = (("30 min", 1800), ("3 h", 3 * 3600), ("24 h", 24 * 3600))
 NUM_RUNS = 8
 
 
-class Verb(NamedTuple):
+class NodeVerb(NamedTuple):
     action: Callable[..., Any]
     sentence: str
     undo: str = ""
@@ -79,9 +79,9 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "drain": Verb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
-    "enable": Verb(actions.enable_node, "{name} takes runs again.", undo="drain"),
-    "remove": Verb(actions.remove_node, "Removed {name}.", leads_away=True),
+    "drain": NodeVerb(actions.drain_node, "Draining {name}: nothing new is placed on it.", undo="enable"),
+    "enable": NodeVerb(actions.enable_node, "{name} takes runs again.", undo="drain"),
+    "remove": NodeVerb(actions.remove_node, "Removed {name}.", leads_away=True),
 }
 
 

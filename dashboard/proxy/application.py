@@ -17,7 +17,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from dashboard.http.asgi import Message, Receive, Scope, Send
+from dashboard.http.asgi import ASGIMessage, Receive, Scope, Send
 from dashboard.proxy.headers import (
     COOKIE,
     SECURE_COOKIE,
@@ -71,7 +71,7 @@ FAILED = 1011
 NOT_ENTERED = "This address opens from the page of its run, for those who may open terminals there."
 
 
-class Refusal(Exception):
+class NotPassedOn(Exception):
     """A request that is not passed on."""
 
     def __init__(self, status: int, sentence: str, again_s: int = 0) -> None:
@@ -115,12 +115,12 @@ class AppProxy:
                 await self._enter(scope, visit, origin, began.send)
                 return
             if scope["method"] not in METHODS:
-                raise Refusal(405, f"{scope['method']} is not passed on.")
+                raise NotPassedOn(405, f"{scope['method']} is not passed on.")
             if problem := why_not_from_here(scope["method"], headers, visit.own_origin):
-                raise Refusal(403, problem)
+                raise NotPassedOn(403, problem)
             secret, granted = await _pass(visit, origin)
             await self._pass_on(scope, visit, (secret, granted), receive, began)
-        except Refusal as refusal:
+        except NotPassedOn as refusal:
             if not began.is_so:
                 await send_notice(
                     send, refusal.status, refusal.sentence, is_page=is_page, run_url=run_url, again_s=refusal.again_s
@@ -133,7 +133,7 @@ class AppProxy:
         if scope["method"] == "GET" and len(ticket) == 1:
             secret = await _in_thread(app_tickets.redeem, ticket[0], visit.app)
         if not secret:
-            raise Refusal(401, "This link was used before, or is too old. The run's page makes a new one.")
+            raise NotPassedOn(401, "This link was used before, or is too old. The run's page makes a new one.")
         name, more = (SECURE_COOKIE, "; Secure") if origin.is_tls else (COOKIE, "")
         cookie = f"{name}={secret}; Path=/; HttpOnly; SameSite=Lax{more}"
         headers = [
@@ -156,10 +156,10 @@ class AppProxy:
                 exchange = Exchange(channel, began.send, own_origin=visit.own_origin, port=visit.app.port)
                 await exchange.run(outgoing, receive)
         except TooLarge as error:
-            raise Refusal(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.") from error
+            raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.") from error
         except NotAnswered as error:
             where = f"Port {visit.app.port} of rank {visit.app.rank}"
-            raise Refusal(502, f"{where} does not answer as it should. {error}") from error
+            raise NotPassedOn(502, f"{where} does not answer as it should. {error}") from error
         except ClientGone:
             return
 
@@ -168,7 +168,7 @@ class AppProxy:
         try:
             origin, visit = _visit(scope)
             if value_of(visit.headers, b"origin") != visit.own_origin:
-                raise Refusal(403, "The handshake came from another site's page.")
+                raise NotPassedOn(403, "The handshake came from another site's page.")
             entered = await _pass(visit, origin)
             path, query = _raw(scope)
             async with _Connection(visit, *entered) as channel:
@@ -186,9 +186,9 @@ class AppProxy:
                     subprotocols=list(scope.get("subprotocols") or []),
                 )
             return
-        except (Refusal, NotAnswered) as error:
+        except (NotPassedOn, NotAnswered) as error:
             log.info("app.socket_refused", error=str(error))
-            code = CODES.get(error.status, FAILED) if isinstance(error, Refusal) else FAILED
+            code = CODES.get(error.status, FAILED) if isinstance(error, NotPassedOn) else FAILED
         with contextlib.suppress(OSError, RuntimeError):  # the browser has gone
             await send({"type": "websocket.close", "code": code})
 
@@ -207,7 +207,7 @@ class _Connection:
             tunnel = await tunnels().tunnel_of(self._secret, self._granted, self._visit.address)
             self._channel = await tunnel.connect()
         except TunnelClosed as closed:
-            raise Refusal(closed.status, closed.sentence) from closed
+            raise NotPassedOn(closed.status, closed.sentence) from closed
         return self._channel
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -215,7 +215,7 @@ class _Connection:
             with contextlib.suppress(TunnelClosed):
                 await self._channel.close()
         if isinstance(error, TunnelClosed):
-            raise Refusal(error.status, error.sentence) from error
+            raise NotPassedOn(error.status, error.sentence) from error
 
 
 class _Beginning:
@@ -225,7 +225,7 @@ class _Beginning:
         self._send = send
         self.is_so = False
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: ASGIMessage) -> None:
         self.is_so = True
         await self._send(message)
 
@@ -236,7 +236,7 @@ def _visit(scope: Scope) -> tuple[ProxyOrigin, Visit]:
     headers = list(scope["headers"])
     app = origin.app_at(value_of(headers, b"host").lower()) if origin is not None else None
     if origin is None or app is None:
-        raise Refusal(404, "No app of a run has this address.")
+        raise NotPassedOn(404, "No app of a run has this address.")
     client = scope.get("client") or ("", 0)
     return origin, Visit(app, origin.origin_of(app), headers, client[0])
 
@@ -246,11 +246,11 @@ async def _pass(visit: Visit, origin: ProxyOrigin) -> tuple[str, AppPass]:
     secret = cookie_of(visit.headers, SECURE_COOKIE if origin.is_tls else COOKIE)
     granted = await _in_thread(app_tickets.pass_of, secret, visit.app) if secret else None
     if granted is None:
-        raise Refusal(401, NOT_ENTERED)
+        raise NotPassedOn(401, NOT_ENTERED)
     try:
         await database_sync_to_async(claim)(person=granted.user)
     except TooManyRequests as error:
-        raise Refusal(429, error.sentence) from error
+        raise NotPassedOn(429, error.sentence) from error
     return secret, granted
 
 
@@ -260,7 +260,7 @@ async def _in_thread(function: Any, *arguments: Any) -> Any:
         return await database_sync_to_async(function)(*arguments)
     except (RedisError, OSError) as error:
         log.warning("app.valkey", error=str(error))
-        raise Refusal(503, "Valkey does not answer. Try again soon.") from error
+        raise NotPassedOn(503, "Valkey does not answer. Try again soon.") from error
 
 
 def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
@@ -270,7 +270,7 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
     is_number = length.isascii() and length.isdigit() and len(length) < 19
     if length and not (is_number and int(length) <= MAX_BODY_BYTES):
-        raise Refusal(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
+        raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
     passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token)
     return Outgoing(
         method=scope["method"].encode(),
@@ -284,7 +284,7 @@ def _raw(scope: Scope) -> tuple[bytes, bytes]:
     """Return path and query as the browser wrote them. Raises Refusal for what no address is written with."""
     path, query = scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")
     if not (ADDRESS.fullmatch(path) and ADDRESS.fullmatch(query)):
-        raise Refusal(400, "The address has characters that are not encoded.")
+        raise NotPassedOn(400, "The address has characters that are not encoded.")
     return path, query
 
 

@@ -13,7 +13,7 @@ from django.http import Http404
 from redis.exceptions import RedisError
 
 from dashboard.http.credentials import Credential, users_of
-from dashboard.sockets.admission import UNAVAILABLE, Question, admission
+from dashboard.sockets.admission import UNAVAILABLE, AdmissionQuestion, admission
 from dashboard.sockets.session_link import NodeSilent, SessionLink
 from dashboard.sockets.session_socket import conclude, concluding
 from runs.interactive import opening
@@ -103,7 +103,7 @@ class Tunnel:
 
     def __init__(self, granted: AppPass) -> None:
         self.granted = granted
-        self.question = Question(Credential(granted.secret, granted.is_token), granted.run, is_session=True)
+        self.question = AdmissionQuestion(Credential(granted.secret, granted.is_token), granted.run, is_session=True)
         self.closed: TunnelClosed | None = None
         self._wait_s = NOTEBOOK_S if granted.app_token else 0.0
         self._link: SessionLink | None = None

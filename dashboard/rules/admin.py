@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from runs.rights.access.operations import PUBLIC, Kind, Rule
+from runs.rights.access.operations import PUBLIC, Rule, RuleKind
 
-STAFF, TABLE, READ_ONLY = Rule(Kind.STAFF), Rule(Kind.TABLE), Rule(Kind.READ_ONLY)
+STAFF, TABLE, READ_ONLY = Rule(RuleKind.STAFF), Rule(RuleKind.TABLE), Rule(RuleKind.READ_ONLY)
 # People change rows of these tables there. Every other table is read only, whoever asks.
 CHANGED_BY_HAND = frozenset(
     {

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from runs.models import Role
 from runs.rights.access import OF_STAFF, PERMISSIONS_OF, Area, Permission
-from runs.rights.access.operations import Kind, Rule
+from runs.rights.access.operations import Rule, RuleKind
 
 
 class Caller(StrEnum):
@@ -25,7 +25,7 @@ class Caller(StrEnum):
     ADMINISTRATOR = "administrator"
 
 
-class Outcome(StrEnum):
+class CallOutcome(StrEnum):
     ALLOWED = "yes"
     UNKNOWN = "sign in"  # 401, or the way to the sign-in
     HIDDEN = "not there"  # 404
@@ -40,50 +40,50 @@ ROLE_OF = {
     Caller.MAINTAINER: Role.MAINTAINER,
     Caller.OWNER: Role.OWNER,
 }
-OF_THE_ADMIN = frozenset({Kind.STAFF, Kind.TABLE, Kind.READ_ONLY})
+OF_THE_ADMIN = frozenset({RuleKind.STAFF, RuleKind.TABLE, RuleKind.READ_ONLY})
 STAFF = frozenset({Caller.OPERATOR, Caller.ADMINISTRATOR})
 TOKENS_ALONE = frozenset({Caller.REVOKED_TOKEN, Caller.WITHOUT_SCOPE})  # pages take sessions
 
 
-def outcome(rule: Rule, caller: Caller) -> Outcome:
+def outcome(rule: Rule, caller: Caller) -> CallOutcome:
     """Return what becomes of a request."""
-    if rule.kind == Kind.PUBLIC:
-        return Outcome.ALLOWED
+    if rule.kind == RuleKind.PUBLIC:
+        return CallOutcome.ALLOWED
     if rule.kind in OF_THE_ADMIN:
         return _in_the_admin(rule, caller)
-    if rule.kind in (Kind.NODE, Kind.SCIM) or caller in (Caller.ANONYMOUS, Caller.REVOKED_TOKEN):
-        return Outcome.UNKNOWN
-    if rule.kind == Kind.SIGNED_IN:
-        return Outcome.ALLOWED
-    refused = Outcome.HIDDEN if rule.hides else Outcome.FORBIDDEN
+    if rule.kind in (RuleKind.NODE, RuleKind.SCIM) or caller in (Caller.ANONYMOUS, Caller.REVOKED_TOKEN):
+        return CallOutcome.UNKNOWN
+    if rule.kind == RuleKind.SIGNED_IN:
+        return CallOutcome.ALLOWED
+    refused = CallOutcome.HIDDEN if rule.hides else CallOutcome.FORBIDDEN
     if caller == Caller.WITHOUT_SCOPE:
         return refused
-    if caller == Caller.ADMINISTRATOR or rule.kind in (Kind.LIST, Kind.ACCOUNT):
-        return Outcome.ALLOWED
-    if rule.kind in (Kind.AUDIT, Kind.AUDITORS_OF_ALL):
+    if caller == Caller.ADMINISTRATOR or rule.kind in (RuleKind.LIST, RuleKind.ACCOUNT):
+        return CallOutcome.ALLOWED
+    if rule.kind in (RuleKind.AUDIT, RuleKind.AUDITORS_OF_ALL):
         in_project = (
-            rule.kind == Kind.AUDIT and caller in ROLE_OF and rule.permission in PERMISSIONS_OF[ROLE_OF[caller]]
+            rule.kind == RuleKind.AUDIT and caller in ROLE_OF and rule.permission in PERMISSIONS_OF[ROLE_OF[caller]]
         )
-        return Outcome.ALLOWED if in_project or caller == Caller.OPERATOR else refused
-    if rule.kind == Kind.GROUP:
-        return Outcome.FORBIDDEN if caller in ROLE_OF else Outcome.HIDDEN
-    if rule.kind in (Kind.ADMINISTRATOR, Kind.SITE):
+        return CallOutcome.ALLOWED if in_project or caller == Caller.OPERATOR else refused
+    if rule.kind == RuleKind.GROUP:
+        return CallOutcome.FORBIDDEN if caller in ROLE_OF else CallOutcome.HIDDEN
+    if rule.kind in (RuleKind.ADMINISTRATOR, RuleKind.SITE):
         is_operators = caller == Caller.OPERATOR and rule.permission == Permission.CLUSTERS_MANAGE
-        return Outcome.ALLOWED if is_operators else refused
+        return CallOutcome.ALLOWED if is_operators else refused
     if caller == Caller.OPERATOR:
-        return Outcome.ALLOWED if rule.kind == Kind.MACHINE else Outcome.HIDDEN
+        return CallOutcome.ALLOWED if rule.kind == RuleKind.MACHINE else CallOutcome.HIDDEN
     if caller == Caller.OUTSIDER:
-        return Outcome.HIDDEN
-    return Outcome.ALLOWED if rule.permission in PERMISSIONS_OF[ROLE_OF[caller]] else refused
+        return CallOutcome.HIDDEN
+    return CallOutcome.ALLOWED if rule.permission in PERMISSIONS_OF[ROLE_OF[caller]] else refused
 
 
-def _in_the_admin(rule: Rule, caller: Caller) -> Outcome:
+def _in_the_admin(rule: Rule, caller: Caller) -> CallOutcome:
     """Whoever is not staff is led to the sign-in. The operator is staff without any permission of Django's."""
     if caller not in STAFF:
-        return Outcome.UNKNOWN
-    if rule.kind == Kind.STAFF or (rule.kind == Kind.TABLE and caller == Caller.ADMINISTRATOR):
-        return Outcome.ALLOWED
-    return Outcome.FORBIDDEN
+        return CallOutcome.UNKNOWN
+    if rule.kind == RuleKind.STAFF or (rule.kind == RuleKind.TABLE and caller == Caller.ADMINISTRATOR):
+        return CallOutcome.ALLOWED
+    return CallOutcome.FORBIDDEN
 
 
 def holders(permission: Permission) -> list[Caller]:

@@ -37,7 +37,7 @@ UNAVAILABLE, UNKNOWN_USER, FORBIDDEN, NOT_FOUND = 1011, 4401, 4403, 4404
 
 
 @dataclass(frozen=True)
-class Question:
+class AdmissionQuestion:
     credential: Credential
     run_id: str | None  # None: a socket that is about no run
     is_session: bool = False  # it runs commands beside the run's ranks
@@ -49,7 +49,7 @@ Answer = Sight | int  # what its person sees, or the code with which the socket 
 class Subscriber(Protocol):
     """A socket that was admitted or wants to be."""
 
-    question: Question
+    question: AdmissionQuestion
 
     def stay(self, sight: Sight) -> None:
         """It may stay; its person sees this now."""
@@ -58,7 +58,7 @@ class Subscriber(Protocol):
         """It must go."""
 
 
-def answers(questions: Sequence[Question]) -> list[Answer]:
+def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
     """Return for each question what the person sees, or the code with which the socket is closed."""
     users = users_of(question.credential for question in questions)
     known = sights(list({user.pk: user for user in users.values()}.values()))
@@ -94,7 +94,7 @@ class Admission:
 
     def __init__(self) -> None:
         self._admitted: set[Subscriber] = set()
-        self._waiting: list[tuple[Question, asyncio.Future[Answer]]] = []
+        self._waiting: list[tuple[AdmissionQuestion, asyncio.Future[Answer]]] = []
         self._answering: asyncio.Task[None] | None = None
         self._checking: asyncio.Task[None] | None = None
 

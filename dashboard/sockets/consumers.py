@@ -14,7 +14,7 @@ from django.urls import path
 
 from dashboard.http.credentials import credential_of
 from dashboard.sockets import feeds
-from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, Question, admission
+from dashboard.sockets.admission import NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
 from dashboard.sockets.feeds import Feed, Member, feed_of
 from dashboard.sockets.outbox import Outbox
 from dashboard.sockets.run_feed import RunFeed
@@ -57,7 +57,7 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
     async def connect(self) -> None:
         await self.accept()  # a refusal before this has no code that a page could read
         self.outbox = Outbox()
-        self.question = Question(credential_of(self.scope), self.run_id)
+        self.question = AdmissionQuestion(credential_of(self.scope), self.run_id)
         answer = await self.ask()
         if not isinstance(answer, Sight):
             self.end(answer)

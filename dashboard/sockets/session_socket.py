@@ -18,7 +18,7 @@ from django.http import Http404
 from redis.exceptions import RedisError
 
 from dashboard.http.credentials import credential_of, users_of
-from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, Question, admission
+from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNAVAILABLE, UNKNOWN_USER, AdmissionQuestion, admission
 from dashboard.sockets.session_link import NodeSilent, SessionLink
 from runs.interactive import opening
 from runs.models import User
@@ -67,7 +67,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
 
     async def connect(self) -> None:
         self.run_id = self.scope["url_route"]["kwargs"]["run_id"]
-        self.question = Question(credential_of(self.scope), self.run_id, is_session=True)
+        self.question = AdmissionQuestion(credential_of(self.scope), self.run_id, is_session=True)
         self.tasks: list[asyncio.Task[None]] = []
         self.ending: asyncio.Task[None] | None = None
         await self.accept()  # a refusal before this has no code that a page could read

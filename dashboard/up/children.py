@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dashboard.up.output import Console, Lines, LogFile
+from dashboard.up.output import Console, LineCutter, LogFile
 from dashboard.up.parent_death import tethered
 from trainyard import lifeline
 
@@ -52,7 +52,7 @@ class Child:
         self.num_starts = 0
         self.num_early_ends = 0  # in a row, each before STEADY_S
         self.last_line = ""
-        self._life: Process | None = None
+        self._life: StartedProcess | None = None
         self._lifeline = os.pipe()
         self._log = LogFile(folder / f"{program.name}.log")
         self._is_stopping = False
@@ -100,7 +100,7 @@ class Child:
         self._log.write(f"-- {text}\n".encode())
         self.console.line(self.program.name, f"-- {text}")
 
-    async def _keep(self, life: Process) -> None:
+    async def _keep(self, life: StartedProcess) -> None:
         pause_s = FIRST_PAUSE_S
         while True:
             code = await life.ended
@@ -121,12 +121,12 @@ class Child:
                 return
             life = self._life = self._begin()
 
-    def _begin(self) -> Process:
+    def _begin(self) -> StartedProcess:
         program = self.program
         changes = {**program.environment, lifeline.VARIABLE: str(self._lifeline[0])}
         environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
         command = tethered(program.command, program.death_signal) if program.death_signal else program.command
-        life = Process(command, environment, (self._lifeline[0], *program.descriptors), self._pass_on)
+        life = StartedProcess(command, environment, (self._lifeline[0], *program.descriptors), self._pass_on)
         self.num_starts += 1
         self._life = life
         self.changed()
@@ -161,7 +161,7 @@ async def _has_ended(task: asyncio.Task[None], timeout_s: float) -> bool:
 # One life of a child: a process, a thread that reads its output, and a future for how it ended.
 
 
-class Process:
+class StartedProcess:
     """A started process. Make it in the main thread: the parent-death signal follows the thread that forks."""
 
     def __init__(
@@ -188,7 +188,7 @@ class Process:
             self._process.send_signal(number)
 
     def _attend(self) -> None:
-        lines = Lines()
+        lines = LineCutter()
         assert self._process.stdout is not None
         try:
             with self._process.stdout as pipe:
@@ -200,7 +200,7 @@ class Process:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
                 self._loop.call_soon_threadsafe(self._tell, code)
 
-    def _listen(self, pipe: int, lines: Lines) -> None:
+    def _listen(self, pipe: int, lines: LineCutter) -> None:
         """Read until the end of the pipe, or until the process is gone and only its own children hold it open."""
         poll = select.poll()
         poll.register(pipe, select.POLLIN)

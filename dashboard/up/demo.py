@@ -31,7 +31,7 @@ async def launch(processes: Processes, started_s: float) -> str:
     return run_id
 
 
-class Progress(NamedTuple):
+class DemoProgress(NamedTuple):
     status: str
     sentence: str
     is_final: bool
@@ -74,12 +74,12 @@ def _submit(owner: Any, num_nodes: int) -> str:
         raise CannotStart(f"The example was refused: {error}") from error
 
 
-def _progress(run_id: str) -> Progress:
+def _progress(run_id: str) -> DemoProgress:
     from runs.models import Run
     from runs.values.status import Status
 
     run = Run.objects.get(pk=run_id)
-    return Progress(run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED)
+    return DemoProgress(run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED)
 
 
 def _summary(run_id: str) -> list[str]:

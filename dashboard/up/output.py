@@ -137,7 +137,7 @@ class LogStream:
         """Nothing waits."""
 
 
-class Lines:
+class LineCutter:
     """Cuts what a pipe delivers into lines, and very long ones into pieces."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ MAX_ERRORS = 20  # that are kept as evidence
 
 
 @dataclass(frozen=True)
-class Process:
+class SpoolProcess:
     """A spool's facts about the process that wrote it. Times in Unix seconds; ``rank`` is -1 where it has none."""
 
     rank: int = -1
@@ -51,13 +51,13 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LocalOutcome:
     status: Status
     code: str
     sentence: str
 
 
-LIVE = Outcome(Status.RUNNING, "live", "It runs outside of Trainyard and sends what it logs.")
+LIVE = LocalOutcome(Status.RUNNING, "live", "It runs outside of Trainyard and sends what it logs.")
 
 
 def send_local_run(
@@ -68,7 +68,7 @@ def send_local_run(
     script: str = "",
     host: str = "",
     project: str | None = None,
-    processes: Mapping[str, Process] | None = None,
+    processes: Mapping[str, SpoolProcess] | None = None,
     is_live: bool = False,
 ) -> Run:
     """Return the run of that local id, which is made the first time, and decide anew what became of it.
@@ -155,7 +155,7 @@ def _check_is_ours(actor: User, run: Run, project: str | None) -> None:
         raise Refused("sent-elsewhere", f"This local run was sent before, to project {run.project.name} as {run.pk}.")
 
 
-def _decide(run: Run, processes: Mapping[str, Process]) -> None:
+def _decide(run: Run, processes: Mapping[str, SpoolProcess]) -> None:
     rows = list(Producer.objects.filter(run_id=run.pk))
     if spools := [row for row in rows if row.role != REST]:  # of a run that has any, others only add numbers
         rows = spools
@@ -165,9 +165,9 @@ def _decide(run: Run, processes: Mapping[str, Process]) -> None:
             row.end_sequence = row.watermark  # by word, and for good: a batch before it may come again
             row.save(update_fields=["end_sequence"])
     ended = {row.producer for row in rows if row.end_sequence is not None and row.watermark >= row.end_sequence}
-    known = {row.producer: processes.get(row.producer, Process(rank=row.rank)) for row in rows}
+    known = {row.producer: processes.get(row.producer, SpoolProcess(rank=row.rank)) for row in rows}
     errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
-    before = Outcome(Status(run.status), run.reason_code, run.reason_sentence)
+    before = LocalOutcome(Status(run.status), run.reason_code, run.reason_sentence)
     outcome = judge(before, known, ended, errors, is_live=_is_live(run))
     began = [one.began_at for one in known.values() if one.began_at is not None]
     over = [one.ended_at for one in known.values() if one.ended_at is not None]
@@ -190,13 +190,13 @@ def _is_live(run: Run) -> bool:
 
 
 def judge(
-    before: Outcome,
-    processes: Mapping[str, Process],
+    before: LocalOutcome,
+    processes: Mapping[str, SpoolProcess],
     ended: set[str],
     errors: Mapping[str, str],
     *,
     is_live: bool = False,
-) -> Outcome:
+) -> LocalOutcome:
     """Return what is known of a run whose ``processes`` sent records; ``ended`` are those whose end has arrived.
 
     ``is_live``: its heartbeats come.
@@ -207,7 +207,7 @@ def judge(
     num_open = len(current.keys() - ended)
     failed = [current[producer] for producer in errors if producer in current and current[producer].rank >= 0]
     if errors and (not num_open or failed):
-        return Outcome(Status.FAILED, "script-failed", next(iter(errors.values())))
+        return LocalOutcome(Status.FAILED, "script-failed", next(iter(errors.values())))
     if num_open:
         if before.code == GIVEN_UP:  # a person's word stands until the end is there
             return before
@@ -215,17 +215,17 @@ def judge(
             return LIVE
         whose = "Its end has" if len(current) == 1 else f"The end of {num_open} of its {len(current)} processes has"
         sentence = f"{whose} not arrived: it is still running, or it was killed. Run trainyard sync again to find out."
-        return Outcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")
+        return LocalOutcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")
     if any(one.is_interrupted for one in current.values()):
-        return Outcome(Status.CANCELLED, "interrupted", "It was interrupted where it ran.")
-    return Outcome(
+        return LocalOutcome(Status.CANCELLED, "interrupted", "It was interrupted where it ran.")
+    return LocalOutcome(
         Status.SUCCEEDED,
         "finished",
         "Logged outside of Trainyard; every process has ended and all records have arrived.",
     )
 
 
-def _errors_of(known: Mapping[str, Process], ended: set[str]) -> dict[str, str]:
+def _errors_of(known: Mapping[str, SpoolProcess], ended: set[str]) -> dict[str, str]:
     """Return what ended processes, in words, by producer: first what failed first, since others often die of it."""
     failed = [(producer, one) for producer, one in known.items() if one.error and not one.is_replaced]
     failed.sort(key=lambda pair: (pair[1].ended_at or 0.0, pair[1].rank))
@@ -233,7 +233,7 @@ def _errors_of(known: Mapping[str, Process], ended: set[str]) -> dict[str, str]:
     return dict(list(found.items())[:MAX_ERRORS])
 
 
-def _errors_before(run: Run, processes: Mapping[str, Process]) -> dict[str, str]:
+def _errors_before(run: Run, processes: Mapping[str, SpoolProcess]) -> dict[str, str]:
     """How processes on other machines ended, as their own sync reported."""
     errors = run.reason_evidence.get("errors") or {}
     return {producer: text for producer, text in errors.items() if producer not in processes}

@@ -61,7 +61,7 @@ class Granting(Asking):
         void_handed_out()
 
 
-class Written(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class WrittenAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that only the product writes: they are looked at, not touched."""
 
     list_per_page = ROWS
@@ -78,7 +78,7 @@ class Written(ModelAdmin):  # type: ignore[misc]  # unfold has no types
         return False
 
 
-class OfRuns(Written):
+class OfRuns(WrittenAdmin):
     """Rows that belong to runs, of which there may be very many: words are looked for among the runs."""
 
     search_help_text = "Words of a run's name or tags, or the beginning of its id."

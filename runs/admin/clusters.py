@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from runs.actions.clusters import changed_settings
-from runs.admin.base import Editable, Written
+from runs.admin.base import Editable, WrittenAdmin
 from runs.engines import ENGINES
 from runs.models import Allocation, Cluster, HeldSlot, JoinToken, Node, Preflight, User
 
@@ -62,14 +62,14 @@ class ClusterAdmin(Editable):
 
 
 @admin.register(Allocation)
-class AllocationAdmin(Written):
+class AllocationAdmin(WrittenAdmin):
     list_display = ("attempt", "state", "job", "reason", "hosts", "created_at", "over_at")
     list_filter = ("state",)
     search_fields = ("job", "attempt__run__id")
 
 
 @admin.register(Node)
-class NodeAdmin(Written):
+class NodeAdmin(WrittenAdmin):
     list_display = ("name", "cluster", "address", "slots", "is_draining", "seen_at", "version", "removed_at")
     list_filter = ("cluster", "is_draining")
     search_fields = ("name", "id", "address")
@@ -77,19 +77,19 @@ class NodeAdmin(Written):
 
 
 @admin.register(JoinToken)
-class JoinTokenAdmin(Written):
+class JoinTokenAdmin(WrittenAdmin):
     list_display = ("cluster", "created_by", "created_at", "expires_at", "used_at", "node")
     list_filter = ("cluster",)
     exclude = ("digest",)
 
 
 @admin.register(HeldSlot)
-class HeldSlotAdmin(Written):
+class HeldSlotAdmin(WrittenAdmin):
     list_display = ("node", "index", "placement")
     list_filter = ("node",)
 
 
 @admin.register(Preflight)
-class PreflightAdmin(Written):
+class PreflightAdmin(WrittenAdmin):
     list_display = ("cluster", "why", "attempt", "asked_by", "created_at", "ended_at")
     list_filter = ("cluster", "why")

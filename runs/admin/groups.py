@@ -27,7 +27,7 @@ class Item(TypedDict, total=False):
     permission: Callable[[HttpRequest], bool]
 
 
-class Section(TypedDict, total=False):
+class AdminSection(TypedDict, total=False):
     title: str
     separator: bool
     items: list[Item]
@@ -41,7 +41,7 @@ class Seen(TypedDict):
     rows: list[tuple[str, str, str]]
 
 
-class Group(NamedTuple):
+class TableGroup(NamedTuple):
     """``tables``: the model, what people call its rows, and what one of them is."""
 
     title: str
@@ -50,7 +50,7 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group(
+    TableGroup(
         "People",
         "Who may come in, and what they may do.",
         (
@@ -61,7 +61,7 @@ GROUPS = (
             (models.Token, "API tokens", "keys of scripts and terminals"),
         ),
     ),
-    Group(
+    TableGroup(
         "Sign-in",
         "How people come in, and where they are.",
         (
@@ -71,7 +71,7 @@ GROUPS = (
             (models.ProvisioningToken, "SCIM tokens", "keys of programs that provision people"),
         ),
     ),
-    Group(
+    TableGroup(
         "Rights",
         "What groups of people may do, and the roles that projects made for themselves.",
         (
@@ -80,7 +80,7 @@ GROUPS = (
             (models.CustomRole, "Roles of projects", "permissions that a project adds to a member's role"),
         ),
     ),
-    Group(
+    TableGroup(
         "Training",
         "What was launched, and what came of it.",
         (
@@ -91,7 +91,7 @@ GROUPS = (
             (models.GitKey, "Git keys", "what opens a project's repositories"),
         ),
     ),
-    Group(
+    TableGroup(
         "Search",
         "Sweeps over parameters.",
         (
@@ -99,7 +99,7 @@ GROUPS = (
             (models.Trial, "Trials", "runs that a sweep launched, and what came of them"),
         ),
     ),
-    Group(
+    TableGroup(
         "Security",
         "What was done by whom, and what runs are given in secret.",
         (
@@ -107,7 +107,7 @@ GROUPS = (
             (models.Secret, "Secrets", "names of values that runs are given; the values are nowhere to be seen"),
         ),
     ),
-    Group(
+    TableGroup(
         "Privacy",
         "What belongs to people, and where projects' data is stored.",
         (
@@ -118,7 +118,7 @@ GROUPS = (
             (models.RemovedData, "Removed data", "what retention took from runs"),
         ),
     ),
-    Group(
+    TableGroup(
         "Clusters",
         "The machines.",
         (
@@ -128,7 +128,7 @@ GROUPS = (
             (models.Preflight, "Preflights", "checks of nodes, and what they found"),
         ),
     ),
-    Group(
+    TableGroup(
         "Data",
         "What runs read and what they leave.",
         (
@@ -140,7 +140,7 @@ GROUPS = (
         ),
     ),
 )
-MACHINERY = Group(
+MACHINERY = TableGroup(
     "Machinery",
     "Rows that Trainyard keeps for itself. They help to find a fault in Trainyard, and are only looked at.",
     (
@@ -177,10 +177,10 @@ MACHINERY = Group(
 )
 
 
-def navigation(request: HttpRequest) -> list[Section]:
+def navigation(request: HttpRequest) -> list[AdminSection]:
     """Return the sidebar as unfold reads it: every table that people look for, and one link to the others."""
     home = reverse("admin:index")
-    shown: list[Section] = [
+    shown: list[AdminSection] = [
         {"title": one.title, "items": [_item(request, table) for table in one.tables]} for one in GROUPS
     ]
     inside = any(request.path.startswith(_address(model)) for model, _, _ in MACHINERY.tables)
@@ -206,7 +206,7 @@ def _item(request: HttpRequest, table: tuple[Model, str, str]) -> Item:
     }
 
 
-def _seen(request: HttpRequest, group: Group) -> Seen:
+def _seen(request: HttpRequest, group: TableGroup) -> Seen:
     rows = [(_address(model), title, words) for model, title, words in group.tables if _may_see(request, model)]
     return {"title": group.title, "words": group.words, "rows": rows}
 

@@ -20,7 +20,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from runs import actions
 from runs.actions.people.ways_in import disable, end_rows, end_ways_in, refuse_last_administrator
-from runs.admin.base import ROWS, Editable, Granting, Written, proof_first
+from runs.admin.base import ROWS, Editable, Granting, WrittenAdmin, proof_first
 from runs.models import (
     BrowserSession,
     ClusterRole,
@@ -146,20 +146,20 @@ class MembershipAdmin(Granting, Editable):
 
 
 @admin.register(Workspace)
-class WorkspaceAdmin(Written):
+class WorkspaceAdmin(WrittenAdmin):
     list_display = ("user", "project", "saved_at")
     search_fields = ("user__username", "project__name")
 
 
 @admin.register(Invitation)
-class InvitationAdmin(Written):
+class InvitationAdmin(WrittenAdmin):
     list_display = ("project", "email", "role", "created_by", "created_at", "expires_at", "accepted_at", "accepted_by")
     list_filter = ("project", "role")
     exclude = ("digest",)
 
 
 @admin.register(Token)
-class TokenAdmin(Written):
+class TokenAdmin(WrittenAdmin):
     actions = ("revoke",)
     list_display = ("name", "user", "created_at", "last_used_at", "expires_at", "revoked_at")
     search_fields = ("name", "user__username")
@@ -177,13 +177,13 @@ class TokenAdmin(Written):
 
 
 @admin.register(SignInLink)
-class SignInLinkAdmin(Written):
+class SignInLinkAdmin(WrittenAdmin):
     list_display = ("user", "created_at", "expires_at", "used_at")
     exclude = ("digest",)
 
 
 @admin.register(IdempotencyKey)
-class IdempotencyKeyAdmin(Written):
+class IdempotencyKeyAdmin(WrittenAdmin):
     list_display = ("user", "path", "status_code", "created_at")
     exclude = ("answer", "body_digest")
 
@@ -205,7 +205,7 @@ for model in (EmailAddress, SocialAccount, SocialApp, SocialToken, Authenticator
 
 
 @admin.register(Identity)
-class IdentityAdmin(Written):
+class IdentityAdmin(WrittenAdmin):
     list_display = ("user", "provider", "subject", "external_id", "is_provisioned", "signed_in_at")
     list_filter = ("provider", "is_provisioned")
     list_select_related = ("user",)
@@ -213,14 +213,14 @@ class IdentityAdmin(Written):
 
 
 @admin.register(ProvidedGroup)
-class ProvidedGroupAdmin(Written):
+class ProvidedGroupAdmin(WrittenAdmin):
     list_display = ("name", "provider", "external_id", "is_provisioned", "created_at")
     list_filter = ("provider",)
     search_fields = ("name",)
 
 
 @admin.register(BrowserSession)
-class BrowserSessionAdmin(Written):
+class BrowserSessionAdmin(WrittenAdmin):
     actions = ("end",)
     list_display = ("user", "method", "address", "created_at", "last_used_at")
     list_select_related = ("user",)
@@ -238,7 +238,7 @@ class BrowserSessionAdmin(Written):
 
 
 @admin.register(ProviderSession)
-class ProviderSessionAdmin(Written):
+class ProviderSessionAdmin(WrittenAdmin):
     list_display = ("session", "provider", "confirmed_at", "check_at")
     list_select_related = ("session__user",)
     search_fields = ("session__user__username",)
@@ -246,7 +246,7 @@ class ProviderSessionAdmin(Written):
 
 
 @admin.register(ProvisioningToken)
-class ProvisioningTokenAdmin(Written):
+class ProvisioningTokenAdmin(WrittenAdmin):
     list_display = ("provider", "created_by", "created_at", "last_used_at", "last_address", "revoked_at")
     search_fields = ("provider",)
     exclude = ("digest",)

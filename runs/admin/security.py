@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from runs.admin.base import Written
+from runs.admin.base import WrittenAdmin
 from runs.models import (
     AuditEntry,
     AuditHead,
@@ -23,7 +23,7 @@ from runs.rights.audit.pseudonyms import shown
 
 
 @admin.register(AuditEntry)
-class AuditEntryAdmin(Written):
+class AuditEntryAdmin(WrittenAdmin):
     """Whoever was erased stands in no column by name, and is not looked for by it."""
 
     fields = ("sequence", "at", "who", "action", "what", "project", "values", "result", "repeats", "hash")
@@ -47,14 +47,14 @@ class AuditEntryAdmin(Written):
 
 
 @admin.register(AuditHead)
-class AuditHeadAdmin(Written):
+class AuditHeadAdmin(WrittenAdmin):
     list_display = ("sequence", "hash", "cut_sequence")
     exclude = ("seal",)
     search_fields = ("hash",)
 
 
 @admin.register(Secret)
-class SecretAdmin(Written):
+class SecretAdmin(WrittenAdmin):
     list_display = ("name", "project", "person", "version", "created_by", "changed_at", "used_at")
     list_filter = ("project",)
     list_select_related = ("project", "person", "created_by")
@@ -62,7 +62,7 @@ class SecretAdmin(Written):
 
 
 @admin.register(SecretVersion)
-class SecretVersionAdmin(Written):
+class SecretVersionAdmin(WrittenAdmin):
     list_display = ("secret", "number", "created_by", "created_at")
     list_select_related = ("secret__project", "secret__person", "created_by")
     exclude = ("wrapped_key", "ciphertext")
@@ -70,7 +70,7 @@ class SecretVersionAdmin(Written):
 
 
 @admin.register(StorageKey)
-class StorageKeyAdmin(Written):
+class StorageKeyAdmin(WrittenAdmin):
     list_display = ("project", "number", "key_id", "created_at", "destroyed_at")
     list_select_related = ("project",)
     exclude = ("wrapped_key",)
@@ -78,7 +78,7 @@ class StorageKeyAdmin(Written):
 
 
 @admin.register(SecretUse)
-class SecretUseAdmin(Written):
+class SecretUseAdmin(WrittenAdmin):
     list_display = ("name", "version", "is_personal", "attempt", "node", "at")
     list_select_related = ("attempt__run",)
     search_fields = ("name", "node", "attempt__run__id")
@@ -88,28 +88,28 @@ class SecretUseAdmin(Written):
 
 
 @admin.register(PersonalExport)
-class PersonalExportAdmin(Written):
+class PersonalExportAdmin(WrittenAdmin):
     list_display = ("user", "state", "size_bytes", "created_at", "expires_at")
     list_select_related = ("user",)
     search_fields = ("user__username",)
 
 
 @admin.register(ErasedPerson)
-class ErasedPersonAdmin(Written):
+class ErasedPersonAdmin(WrittenAdmin):
     list_display = ("number", "at")
     exclude = ("digest",)
     search_fields = ("number",)
 
 
 @admin.register(Consent)
-class ConsentAdmin(Written):
+class ConsentAdmin(WrittenAdmin):
     list_display = ("user", "digest", "at")
     list_select_related = ("user",)
     search_fields = ("user__username", "digest")
 
 
 @admin.register(StoredData)
-class StoredDataAdmin(Written):
+class StoredDataAdmin(WrittenAdmin):
     list_display = ("project", "kind", "place", "region", "bytes", "number", "measured_at")
     list_select_related = ("project",)
     list_filter = ("kind", "region")
@@ -117,7 +117,7 @@ class StoredDataAdmin(Written):
 
 
 @admin.register(RemovedData)
-class RemovedDataAdmin(Written):
+class RemovedDataAdmin(WrittenAdmin):
     list_display = ("run", "kind", "at")
     list_select_related = ("run",)
     search_fields = ("run__id", "run__name")

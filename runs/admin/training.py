@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.admin.base import OfRuns, Written, WrittenInline
+from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline
 from runs.admin.columns import size_of, time_of
 from runs.models import (
     Attempt,
@@ -76,7 +76,7 @@ class AttemptAdmin(OfRuns):
 
 
 @admin.register(Placement)
-class PlacementAdmin(Written):
+class PlacementAdmin(WrittenAdmin):
     ordering = ("-id",)
     list_display = ("attempt", "node", "node_rank", "num_ranks", "phase", "reported_at")
     list_filter = ("phase", "node")
@@ -104,7 +104,7 @@ class RunTimeAdmin(OfRuns):
 
 
 @admin.register(GoneRun)
-class GoneRunAdmin(Written):
+class GoneRunAdmin(WrittenAdmin):
     list_display = ("id", "at")
     search_fields = ("id",)
 
@@ -119,7 +119,7 @@ class EventAdmin(OfRuns):
 
 
 @admin.register(Job)
-class JobAdmin(Written):
+class JobAdmin(WrittenAdmin):
     list_display = ("name", "version", "project", "created_by", "created_at")
     list_filter = ("project",)
     list_select_related = ("project", "created_by")
@@ -127,7 +127,7 @@ class JobAdmin(Written):
 
 
 @admin.register(CodeBundle)
-class CodeBundleAdmin(Written):
+class CodeBundleAdmin(WrittenAdmin):
     list_display = ("sha256", "project", size_of("size_bytes"), "created_by", "created_at")
     list_filter = ("project",)
     list_select_related = ("project", "created_by")
@@ -143,7 +143,7 @@ class RunCodeAdmin(OfRuns):
 
 
 @admin.register(GitKey)
-class GitKeyAdmin(Written):
+class GitKeyAdmin(WrittenAdmin):
     list_display = ("place", "kind", "project", "created_by", "created_at", "used_at")
     list_filter = ("kind", "project")
     list_select_related = ("project", "created_by")
@@ -151,7 +151,7 @@ class GitKeyAdmin(Written):
 
 
 @admin.register(Dataset)
-class DatasetAdmin(Written):
+class DatasetAdmin(WrittenAdmin):
     list_display = ("name", "project", "cluster", "source", "state", size_of("size_bytes"), "checked_by", "checked_at")
     list_filter = ("state", "source", "project")
     list_select_related = ("project", "cluster", "checked_by")
@@ -162,7 +162,7 @@ class DatasetAdmin(Written):
 
 
 @admin.register(Sweep)
-class SweepAdmin(Written):
+class SweepAdmin(WrittenAdmin):
     list_display = ("name", "id", "project", "status", "created_by", "created_at", "ended_at")
     list_filter = ("status", "project")
     list_select_related = ("project", "created_by")
@@ -170,7 +170,7 @@ class SweepAdmin(Written):
 
 
 @admin.register(Trial)
-class TrialAdmin(Written):
+class TrialAdmin(WrittenAdmin):
     list_display = ("number", "sweep", "state", "value", "run", "steps", "started_at", "ended_at")
     list_filter = ("state",)
     list_select_related = ("sweep", "run")
@@ -178,14 +178,14 @@ class TrialAdmin(Written):
 
 
 @admin.register(TrialRun)
-class TrialRunAdmin(Written):
+class TrialRunAdmin(WrittenAdmin):
     list_display = ("trial", "seed", "run")
     list_select_related = ("trial", "run")
     search_fields = ("trial__sweep__name", "run__id")
 
 
 @admin.register(TrialReport)
-class TrialReportAdmin(Written):
+class TrialReportAdmin(WrittenAdmin):
     list_display = ("trial", "step", "value")
     list_select_related = ("trial",)
     search_fields = ("trial__sweep__name",)

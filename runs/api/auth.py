@@ -20,7 +20,7 @@ from runs.api.node_auth import NodeAuth
 from runs.models import User
 from runs.people.identity import second_factor
 from runs.rights.access import admit, user_of_token
-from runs.rights.access.operations import Kind, Rule
+from runs.rights.access.operations import Rule, RuleKind
 from runs.serving.rates import claim
 
 
@@ -89,7 +89,7 @@ class Resource(Router):
         super().add_api_operation(path, methods, view_func, auth=AUTH.get(rule.kind, auth), **options)
 
 
-AUTH = {Kind.PUBLIC: None, Kind.NODE: NodeAuth()}  # of all others a person is asked
+AUTH = {RuleKind.PUBLIC: None, RuleKind.NODE: NodeAuth()}  # of all others a person is asked
 
 
 def _admitted(handler: Callable[..., Any]) -> Callable[..., Any]:

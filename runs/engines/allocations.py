@@ -20,8 +20,8 @@ from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.control_hints import request_reconcile, request_schedule
 from runs.engines.machine_system import (
+    FencedSystem,
     JobState,
-    Kept,
     MachineRequest,
     MachineSystem,
     SystemAway,
@@ -132,7 +132,7 @@ def run_round(
     if not allocations and not looks_for_others:
         return
     try:
-        system = Kept(engine.system(cluster), keep)
+        system = FencedSystem(engine.system(cluster), keep)
         jobs = system.jobs()
     except SystemAway as error:
         _record_problem(allocations, str(error))

@@ -107,7 +107,7 @@ class ExaminedSystem(MachineSystem, Protocol):
         ...
 
 
-class Kept:
+class FencedSystem:
     """A system of which each call first makes sure that we are still the ones who may ask."""
 
     def __init__(self, system: MachineSystem, keep: Callable[[], object]) -> None:

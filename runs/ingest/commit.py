@@ -62,8 +62,8 @@ class Committed:
     attempt: int
     start: int
     cursor: int
-    pieces: list[store.Piece] = field(default_factory=list)
-    lines: list[store.Lines] = field(default_factory=list)
+    pieces: list[store.SeriesPiece] = field(default_factory=list)
+    lines: list[store.StreamLines] = field(default_factory=list)
     has_checkpoints: bool = False  # a record reports a checkpoint
     has_media: bool = False
     has_end: bool = False  # a supervisor's last record is among them: nothing more follows from its node
@@ -219,7 +219,7 @@ class _Commit:
             row.end_sequence = item.sequence
         self.troubles.update(item.record.lost)
 
-    def _store(self, fresh: list[Incoming]) -> tuple[list[PointMatrix], list[store.Lines]]:
+    def _store(self, fresh: list[Incoming]) -> tuple[list[PointMatrix], list[store.StreamLines]]:
         if not fresh:
             return [], []
         known = [(item, item.record) for item in fresh if item.record is not None]
@@ -244,7 +244,7 @@ class _Commit:
         self._take_media(known)
         return stored, lines
 
-    def _within_log_limit(self, lines: list[store.Lines]) -> list[store.Lines]:
+    def _within_log_limit(self, lines: list[store.StreamLines]) -> list[store.StreamLines]:
         """Return what still fits into the run's share of logs, and count the lines that do not."""
         limit = settings.LOG_LIMIT_BYTES
         if not lines or not limit:

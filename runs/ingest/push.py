@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from runs.ingest.commit import Committed
 from runs.records.deltas.delta import delta
 from runs.records.deltas.encoded import EncodedDelta, encode
-from runs.records.points.store import Lines, Piece
+from runs.records.points.store import SeriesPiece, StreamLines
 from runs.serving import broadcast
 from runs.serving.rates import Throttle
 
@@ -23,8 +23,8 @@ FORGET_ABOVE = 1000  # runs
 class _Waiting:
     start: int
     cursor: int
-    pieces: list[tuple[int, Piece]] = field(default_factory=list)
-    lines: list[Lines] = field(default_factory=list)
+    pieces: list[tuple[int, SeriesPiece]] = field(default_factory=list)
+    lines: list[StreamLines] = field(default_factory=list)
     num_points: int = 0
     has_checkpoints: bool = False
 

@@ -82,7 +82,7 @@ class Work:
     """What the entries of a round hold."""
 
     batches: dict[Group, list[Incoming]] = field(default_factory=dict)
-    health: list[Entry] = field(default_factory=list)
+    health: list[IngestEntry] = field(default_factory=list)
     unproven: list[tuple[bytes, str]] = field(default_factory=list)  # data, why
 
 
@@ -205,7 +205,7 @@ class AttemptDone(LookupError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class IngestEntry:
     """One entry of the stream, as it lies there."""
 
     id: bytes
@@ -221,11 +221,11 @@ class Entry:
         return not self.run_id
 
 
-def parse(entry_id: bytes, fields: dict[bytes, bytes]) -> Entry:
+def parse(entry_id: bytes, fields: dict[bytes, bytes]) -> IngestEntry:
     """Return the entry. Raises Unproven where fields are missing or no text."""
     try:
         node_id, run_id, attempt_id, fence, seal = (fields[name].decode("ascii") for name in FIELDS)
-        entry = Entry(entry_id, node_id, run_id, attempt_id, int(fence), fields[b"d"], seal)
+        entry = IngestEntry(entry_id, node_id, run_id, attempt_id, int(fence), fields[b"d"], seal)
     except (KeyError, ValueError) as error:
         raise Unproven(f"the entry is not one: {error!r}") from error
     if not all(IDENTIFIER.fullmatch(part) for part in (node_id, run_id, attempt_id)) or not 0 <= entry.fence < 2**31:
@@ -240,7 +240,7 @@ class Senders:
         self._nodes: _Cache[str, tuple[str, str]] = _Cache(clock)
         self._placements: _Cache[tuple[str, str, str, int], range] = _Cache(clock)
 
-    def source(self, entry: Entry) -> Source:
+    def source(self, entry: IngestEntry) -> Source:
         """Return who sent the entry. Raises Unproven, RunGone, or AttemptDone."""
         key, name = self._nodes.get(entry.node_id, lambda: _node(entry.node_id))
         try:

@@ -13,7 +13,7 @@ from runs.placing.scheduling import Placed, Request, Room, place
 
 
 @dataclass(frozen=True)
-class Holder:
+class SlotHolder:
     """A run that trains, with the slots that it holds by node. ``request`` is what it would ask for again."""
 
     request: Request
@@ -36,7 +36,7 @@ class Concession:
     num_nodes: int
 
 
-def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[Holder]) -> list[Concession]:
+def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder]) -> list[Concession]:
     """Return what lets the request be placed at once; nothing where nothing does. ``holders`` come oldest first."""
     lower = [one for one in holders if one.request.priority > request.priority]
     lower.reverse()
@@ -52,7 +52,7 @@ def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[Holder]
 
 
 def _without_needless(
-    request: Request, rooms: Sequence[Room], holders: Sequence[Holder], made: list[Concession]
+    request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder], made: list[Concession]
 ) -> list[Concession]:
     for one in list(made):
         others = [other for other in made if other.run != one.run]
@@ -61,7 +61,7 @@ def _without_needless(
     return made
 
 
-def _fits(request: Request, rooms: Sequence[Room], holders: Sequence[Holder], made: Sequence[Concession]) -> bool:
+def _fits(request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder], made: Sequence[Concession]) -> bool:
     by_run = {one.request.run: one for one in holders}
     freed: dict[str, tuple[int, ...]] = {}
     for concession in made:

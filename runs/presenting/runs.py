@@ -36,7 +36,7 @@ ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
 
 
 @dataclass(frozen=True)
-class Facts:
+class LampFacts:
     """Facts from which the lamps are made. Ages in seconds; None where the thing never happened."""
 
     status: Status
@@ -61,14 +61,14 @@ class Facts:
     is_local: bool = False  # logged elsewhere: nobody here sees its processes, and its records come when they are sent
 
 
-def lamps(facts: Facts) -> Lamps:
+def lamps(facts: LampFacts) -> Lamps:
     """Return the three lamps."""
     if facts.is_local:
         return _lamps_of_elsewhere(facts)
     return {"process": _process(facts), "progress": _progress(facts), "telemetry": _telemetry(facts)}
 
 
-def _process(facts: Facts) -> Lamp:
+def _process(facts: LampFacts) -> Lamp:
     if facts.status in FINAL:
         return _lamp("process", GREY, "No rank was started." if facts.was_never_placed else "The ranks have ended.")
     if not facts.num_nodes:
@@ -88,14 +88,14 @@ def _process(facts: Facts) -> Lamp:
     return _lamp("process", GREEN, f"The {word} that the ranks run.")
 
 
-def _between_attempts(facts: Facts) -> str:
+def _between_attempts(facts: LampFacts) -> str:
     if facts.status == Status.PAUSED:
         return "The ranks have ended; the next attempt begins when it is resumed."
     goes_on = facts.status not in (Status.RUNNING, Status.STOPPING)
     return f"The ranks of the last attempt have ended{'; the next has not begun' if goes_on else ''}."
 
 
-def _progress(facts: Facts) -> Lamp:
+def _progress(facts: LampFacts) -> Lamp:
     if facts.hang and facts.status not in FINAL:
         return _lamp("progress", RED, facts.hang)
     if facts.step is None and facts.status == Status.RUNNING and facts.still_s is not None:
@@ -118,7 +118,7 @@ def _progress(facts: Facts) -> Lamp:
     return _lamp("progress", colour, f"{where}, {facts.step_age_s:,.0f} s ago{pace}.")
 
 
-def _telemetry(facts: Facts) -> Lamp:
+def _telemetry(facts: LampFacts) -> Lamp:
     if facts.reason_code == INCOMPLETE:
         return _lamp("telemetry", RED, "Some of what the ranks wrote has not arrived.")
     if facts.record_age_s is None:
@@ -137,7 +137,7 @@ def _telemetry(facts: Facts) -> Lamp:
     return _lamp("telemetry", colour, f"The last record arrived {facts.record_age_s:,.0f} s ago.")
 
 
-def _arrived(facts: Facts) -> Lamp:
+def _arrived(facts: LampFacts) -> Lamp:
     """Of a run that succeeded, whose records have all arrived: whether its output has, too."""
     if facts.num_refused:
         files = "1 output file was" if facts.num_refused == 1 else f"{facts.num_refused:,} output files were"
@@ -148,7 +148,7 @@ def _arrived(facts: Facts) -> Lamp:
     return _lamp("telemetry", GREEN, "Everything arrived.")
 
 
-def _lamps_of_elsewhere(facts: Facts) -> Lamps:
+def _lamps_of_elsewhere(facts: LampFacts) -> Lamps:
     """Nobody here sees its processes: only its heartbeats say that they are at work, and silence proves nothing."""
     is_live = facts.status == Status.RUNNING
     where = "No step yet." if facts.step is None else f"Step {facts.step:,} is the last that was sent."
@@ -227,7 +227,7 @@ def run_document(
 def _troubles(
     run: Run,
     newest: Newest,
-    sendings: Sequence[unsent.Sending],
+    sendings: Sequence[unsent.NodeSending],
     telemetry: Telemetry | None,
     summary: dict[str, SeriesSummary] | None,
 ) -> list[troubles.Trouble]:
@@ -241,9 +241,9 @@ def _troubles(
     return [*of_ranks, *slow_ranks.remarks(attempt), *of_end, *unsent.remarks(sendings), *of_records]
 
 
-def sendings_of(placements: Sequence[Placement]) -> list[unsent.Sending]:
+def sendings_of(placements: Sequence[Placement]) -> list[unsent.NodeSending]:
     """Return how far the output of each node has been sent."""
-    return [unsent.Sending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
+    return [unsent.NodeSending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
 
 
 def _is_sent(placement: Placement) -> bool:
@@ -274,14 +274,14 @@ def _documents(runs: Sequence[Run], times: Mapping[str, TimeUse]) -> list[RunDoc
 
 
 def facts_of(
-    run: Run, newest: Newest, sendings: Sequence[unsent.Sending], telemetry: Telemetry, now: datetime
-) -> Facts:
+    run: Run, newest: Newest, sendings: Sequence[unsent.NodeSending], telemetry: Telemetry, now: datetime
+) -> LampFacts:
     attempt = newest.attempt
     placements = newest.placements if attempt is not None and attempt.ended_at is None else ()
     control_silence_s = server_state.control_silence_s() if placements else 0.0
     limit_s = CONTACT_LOST_S + ROW_LAG_S + control_silence_s
     silent = [one for one in placements if one.phase not in (Phase.PREPARING, Phase.ENDED) and one.age_s(now) > limit_s]
-    return Facts(
+    return LampFacts(
         status=Status(run.status),
         reason_code=run.reason_code,
         num_nodes=len(placements),
@@ -323,7 +323,7 @@ def _still_s(placements: Sequence[Placement], now: datetime) -> float | None:
     return max(0.0, min(quiet)) if quiet else None
 
 
-def share_done(facts: Facts) -> float | None:
+def share_done(facts: LampFacts) -> float | None:
     """Return the share of the steps that is done, 0 to 1; None for a script, whose end nobody knows."""
     if facts.steps is None:
         return None

@@ -13,7 +13,7 @@ REFUSED = "output_refused"
 CODES = (WAITS, REFUSED)
 
 
-class Sending(NamedTuple):
+class NodeSending(NamedTuple):
     """Progress of one node in sending its part of the newest attempt."""
 
     node: str
@@ -25,7 +25,7 @@ class Sending(NamedTuple):
         return self.output.num_refused
 
 
-def remarks(sendings: Sequence[Sending]) -> list[Trouble]:
+def remarks(sendings: Sequence[NodeSending]) -> list[Trouble]:
     """Return a sentence for each node whose output waits, or was refused."""
     found = []
     for one in sendings:

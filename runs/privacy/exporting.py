@@ -32,7 +32,7 @@ sees the project finds them there. output_files.json lists the files that your r
 """
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     num_rows: int
     size_bytes: int
 
@@ -64,7 +64,7 @@ def make(export_id: str, now: datetime) -> None:
         path_of(export.pk).unlink(missing_ok=True)  # the person was erased meanwhile
 
 
-def write(user: User, target: Path, now: datetime) -> Written:
+def write(user: User, target: Path, now: datetime) -> WrittenFile:
     """Write the ZIP, which appears only when it is whole and which only this user of the machine reads."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
@@ -78,7 +78,7 @@ def write(user: User, target: Path, now: datetime) -> Written:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
-    return Written(num_rows, target.stat().st_size)
+    return WrittenFile(num_rows, target.stat().st_size)
 
 
 def rows_of(holding: Holding, user: User) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from runs.models import Project, StoredData
-from runs.privacy.storage import Kind, code_of, total_of
+from runs.privacy.storage import DataKind, code_of, total_of
 from runs.values.refused import Refused
 
 WARN_AT = 0.8
@@ -29,7 +29,7 @@ class Usage(NamedTuple):
 def usage_of(project: Project) -> Usage:
     """Return what the project used when it was measured last. Its code, which anybody sends at any rate, is counted
     now."""
-    rest = StoredData.objects.filter(project=project).exclude(kind=Kind.CODE)
+    rest = StoredData.objects.filter(project=project).exclude(kind=DataKind.CODE)
     return usage(project.name, total_of(rest) + code_of(project).bytes, project.quota_bytes)
 
 

@@ -14,7 +14,7 @@ from django.db.models import F, Q
 
 from runs.models import GoneRun, HeldSlot, Project, RemovedData, Run
 from runs.models.runs import RunQuerySet
-from runs.privacy.storage import REMOVABLE, Amount, Kind, days_kept, of_runs
+from runs.privacy.storage import REMOVABLE, Amount, DataKind, days_kept, of_runs
 from runs.records.files import paths as places
 from runs.records.files.paths import output_folder
 from runs.records.metrics.erase import delete_run_data, remove_checkpoint_rows, remove_logs, remove_media, remove_points
@@ -55,21 +55,21 @@ log = structlog.get_logger(__name__)
 
 RUNS_AT_ONCE = 100  # of a kind in a round
 GONE = {
-    Kind.LOGS: "Its logs were", Kind.METRICS: "Its metrics were", Kind.MEDIA: "Its media were",
-    Kind.OUTPUTS: "Its output files were", Kind.CHECKPOINTS: "Its checkpoints were",
+    DataKind.LOGS: "Its logs were", DataKind.METRICS: "Its metrics were", DataKind.MEDIA: "Its media were",
+    DataKind.OUTPUTS: "Its output files were", DataKind.CHECKPOINTS: "Its checkpoints were",
 }  # fmt: skip
 
 
 class Removal(NamedTuple):
     """Removal of one kind, as it would be now."""
 
-    kind: Kind
+    kind: DataKind
     days: int
     num_runs: int
     bytes: int
 
 
-def preview(project: Project, days: dict[Kind, int | None], now: datetime) -> list[Removal]:
+def preview(project: Project, days: dict[DataKind, int | None], now: datetime) -> list[Removal]:
     """Return what the project would lose at once if it kept each kind for so many days."""
     found = []
     for kind in REMOVABLE:
@@ -93,25 +93,25 @@ def apply(project: Project, now: datetime) -> int:
     return num
 
 
-def due(project: Project, kind: Kind, days: int, now: datetime) -> RunQuerySet:
+def due(project: Project, kind: DataKind, days: int, now: datetime) -> RunQuerySet:
     """The runs whose data of the kind are too old: that ended so long ago, hold no slot, and of which this kind was not
     removed since. A checkpoint that a run which goes on came from stays."""
     ended = Run.objects.filter(project=project, status__in=list(FINAL), ended_at__lt=now - timedelta(days=days))
     ended = ended.exclude(pk__in=HeldSlot.objects.values("placement__attempt__run"))
     removed = RemovedData.objects.filter(kind=kind, at__gte=F("run__ended_at"))
     ended = ended.exclude(pk__in=removed.values("run"))
-    if kind in (Kind.CHECKPOINTS, Kind.RUNS):
+    if kind in (DataKind.CHECKPOINTS, DataKind.RUNS):
         living = Run.objects.exclude(status__in=list(FINAL)).exclude(parent=None)
         ended = ended.exclude(pk__in=living.values("parent"))
     return ended.order_by("ended_at")
 
 
-def remove(run: Run, kind: Kind, days: int, now: datetime) -> None:
+def remove(run: Run, kind: DataKind, days: int, now: datetime) -> None:
     log.info("retention.removes", run=run.pk, kind=kind, days=days)
-    if kind == Kind.RUNS:
+    if kind == DataKind.RUNS:
         forget(run)
         return
-    if kind == Kind.OUTPUTS:
+    if kind == DataKind.OUTPUTS:
         shutil.rmtree(output_folder(run.pk), ignore_errors=True)
     else:
         _REMOVERS[kind](run.pk)
@@ -124,11 +124,11 @@ def remove(run: Run, kind: Kind, days: int, now: datetime) -> None:
 def runs_without_checkpoints() -> Q:
     """Return the rows of RemovedData by which a run's checkpoints may go from its nodes, unless it was
     started again."""
-    return Q(kind=Kind.CHECKPOINTS, run__status__in=list(FINAL), at__gte=F("run__ended_at"))
+    return Q(kind=DataKind.CHECKPOINTS, run__status__in=list(FINAL), at__gte=F("run__ended_at"))
 
 
-def _bytes(kind: Kind, runs: list[str]) -> int:
-    if kind != Kind.RUNS:
+def _bytes(kind: DataKind, runs: list[str]) -> int:
+    if kind != DataKind.RUNS:
         return of_runs(kind, runs).bytes
     return sum(_all_of(runs), Amount()).bytes
 
@@ -139,8 +139,8 @@ def _all_of(runs: list[str]) -> Iterator[Amount]:
 
 
 _REMOVERS = {
-    Kind.LOGS: remove_logs,
-    Kind.METRICS: remove_points,
-    Kind.MEDIA: remove_media,
-    Kind.CHECKPOINTS: remove_checkpoint_rows,
+    DataKind.LOGS: remove_logs,
+    DataKind.METRICS: remove_points,
+    DataKind.MEDIA: remove_media,
+    DataKind.CHECKPOINTS: remove_checkpoint_rows,
 }

@@ -35,7 +35,7 @@ class Amount(NamedTuple):
 
 
 class Where(NamedTuple):
-    kind: Kind
+    kind: DataKind
     place: str
     region: str  # empty: not known
 
@@ -58,9 +58,9 @@ def measure(project: Project, now: datetime) -> None:
 def amounts(project: Project) -> Iterator[tuple[Where, Amount]]:
     """Yield what lies where, each place of a kind once."""
     runs = list(Run.objects.filter(project=project).order_by().values_list("pk", flat=True))
-    for kind in (Kind.RUNS, Kind.METRICS, Kind.LOGS, Kind.MEDIA, Kind.OUTPUTS):
+    for kind in (DataKind.RUNS, DataKind.METRICS, DataKind.LOGS, DataKind.MEDIA, DataKind.OUTPUTS):
         yield Where(kind, SERVER, settings.SERVER_REGION), of_runs(kind, runs)
-    yield Where(Kind.CODE, SERVER, settings.SERVER_REGION), code_of(project)
+    yield Where(DataKind.CODE, SERVER, settings.SERVER_REGION), code_of(project)
     yield from _checkpoints(project, runs)
     yield from _datasets(project)
 
@@ -69,9 +69,9 @@ def code_of(project: Project) -> Amount:
     return _sum(CodeBundle.objects.filter(project=project), "size_bytes")
 
 
-def of_runs(kind: Kind, runs: Sequence[str]) -> Amount:
+def of_runs(kind: DataKind, runs: Sequence[str]) -> Amount:
     """Return how much of the kind these runs have."""
-    if kind == Kind.OUTPUTS:
+    if kind == DataKind.OUTPUTS:
         return sum((folder_size(output_folder(run_id)) for run_id in runs), Amount())
     total = Amount()
     for start in range(0, len(runs), IDS_PER_QUERY):
@@ -93,12 +93,12 @@ def folder_size(folder: Path) -> Amount:
     return Amount(sum(seen.values()), len(seen))
 
 
-def _tables(kind: Kind, runs: Collection[str]) -> list[tuple[models.QuerySet[Any], Any]]:
+def _tables(kind: DataKind, runs: Collection[str]) -> list[tuple[models.QuerySet[Any], Any]]:
     """The rows that hold the kind, and what to add up of each."""
-    if kind == Kind.RUNS:
+    if kind == DataKind.RUNS:
         own = Length(Cast("spec", TextField())) + Length("notes")
         return [(Run.objects.filter(pk__in=runs), own), (Event.objects.filter(run__in=runs), Length("sentence"))]
-    if kind == Kind.METRICS:
+    if kind == DataKind.METRICS:
         data = Length("data")
         return [
             (Segment.objects.filter(series__run_id__in=runs), data),
@@ -106,11 +106,11 @@ def _tables(kind: Kind, runs: Collection[str]) -> list[tuple[models.QuerySet[Any
             (Axis.objects.filter(run_id__in=runs), data),
             (Block.objects.filter(run_id__in=runs), data),
         ]
-    if kind == Kind.LOGS:
+    if kind == DataKind.LOGS:
         return [(LogChunk.objects.filter(run_id__in=runs), Length("text") + Length("columns"))]
-    if kind == Kind.MEDIA:
+    if kind == DataKind.MEDIA:
         return [(Media.objects.filter(run_id__in=runs), Length("data"))]
-    if kind == Kind.CHECKPOINTS:
+    if kind == DataKind.CHECKPOINTS:
         return [(Checkpoint.objects.filter(run_id__in=runs, deleted_at=None), F("bytes"))]
     raise ValueError(f"{kind} is not of runs")
 
@@ -127,7 +127,7 @@ def _checkpoints(project: Project, runs: Sequence[str]) -> Iterator[tuple[Where,
     for run_id, name, region in Run.objects.filter(project=project, cluster__isnull=False).values_list(*columns):
         by_cluster[name, region].append(run_id)
     for (name, region), of_cluster in by_cluster.items():
-        yield Where(Kind.CHECKPOINTS, _of_cluster(name), region), of_runs(Kind.CHECKPOINTS, of_cluster)
+        yield Where(DataKind.CHECKPOINTS, _of_cluster(name), region), of_runs(DataKind.CHECKPOINTS, of_cluster)
 
 
 def _datasets(project: Project) -> Iterator[tuple[Where, Amount]]:
@@ -135,9 +135,9 @@ def _datasets(project: Project) -> Iterator[tuple[Where, Amount]]:
     for one in Dataset.objects.filter(project=project).select_related("cluster"):
         parts = urlsplit(one.location)
         if parts.scheme and parts.netloc:  # a store of somebody else's, who alone knows where it is
-            where = Where(Kind.DATASETS, f"{parts.scheme}://{parts.hostname or ''}", "")
+            where = Where(DataKind.DATASETS, f"{parts.scheme}://{parts.hostname or ''}", "")
         else:
-            where = Where(Kind.DATASETS, _of_cluster(one.cluster.name), one.cluster.region)
+            where = Where(DataKind.DATASETS, _of_cluster(one.cluster.name), one.cluster.region)
         found[where] += Amount(one.size_bytes or 0, 1)
     yield from found.items()
 
@@ -148,13 +148,13 @@ def _of_cluster(name: str) -> str:
 
 def total_of(rows: Iterable[StoredData]) -> int:
     """Return the bytes that count for the quota: all but datasets, which nobody put there through Trainyard."""
-    return sum(row.bytes for row in rows if row.kind != Kind.DATASETS)
+    return sum(row.bytes for row in rows if row.kind != DataKind.DATASETS)
 
 
 # The kinds of data that a project has: what is measured, kept for so long, and shown where it lies.
 
 
-class Kind(StrEnum):
+class DataKind(StrEnum):
     RUNS = "runs"
     METRICS = "metrics"
     LOGS = "logs"
@@ -166,20 +166,20 @@ class Kind(StrEnum):
 
 
 WORDS = {
-    Kind.RUNS: "Runs: specs, notes and history",
-    Kind.METRICS: "Metrics",
-    Kind.LOGS: "Logs",
-    Kind.MEDIA: ALL_OF.capitalize(),
-    Kind.OUTPUTS: "Output files",
-    Kind.CHECKPOINTS: "Checkpoints",
-    Kind.CODE: "Code that runs were launched with",
-    Kind.DATASETS: "Datasets by name",
+    DataKind.RUNS: "Runs: specs, notes and history",
+    DataKind.METRICS: "Metrics",
+    DataKind.LOGS: "Logs",
+    DataKind.MEDIA: ALL_OF.capitalize(),
+    DataKind.OUTPUTS: "Output files",
+    DataKind.CHECKPOINTS: "Checkpoints",
+    DataKind.CODE: "Code that runs were launched with",
+    DataKind.DATASETS: "Datasets by name",
 }
 # What retention removes, some days after a run has ended. Without the run itself nothing else of it is left.
-REMOVABLE = (Kind.LOGS, Kind.METRICS, Kind.MEDIA, Kind.OUTPUTS, Kind.CHECKPOINTS, Kind.RUNS)
+REMOVABLE = (DataKind.LOGS, DataKind.METRICS, DataKind.MEDIA, DataKind.OUTPUTS, DataKind.CHECKPOINTS, DataKind.RUNS)
 
 
-def days_kept(project: Project, kind: Kind) -> int | None:
+def days_kept(project: Project, kind: DataKind) -> int | None:
     """Return for how many days after the end of a run the project keeps the kind; None: for ever."""
     found: int | None = getattr(project, f"keep_{kind}_days")
     return found

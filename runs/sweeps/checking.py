@@ -14,7 +14,7 @@ from runs.models import Cluster, Project, User
 from runs.placing.planning import frozen_estimate
 from runs.rights.access import NotFound, Permission, get_job, require, visible_projects
 from runs.sweeps.search import plain
-from runs.sweeps.search.trials import Question, Suggestion
+from runs.sweeps.search.trials import SamplerQuestion, Suggestion
 from trainyard.contract.base import JsonObject
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, merge
 from trainyard.spec.sweeps import SweepSpec, grid_size, parse_sweep, space_problems, trial_document
@@ -163,7 +163,7 @@ def _tried(actor: User, spec: SweepSpec, base: JsonObject) -> Iterator[TriedTria
 
 
 def _point(spec: SweepSpec, place: int) -> Suggestion | None:
-    question = Question(spec, place, place, [], {})
+    question = SamplerQuestion(spec, place, place, [], {})
     return plain.grid(question) if spec.sampler.name == "grid" else plain.quasi_random(question)
 
 

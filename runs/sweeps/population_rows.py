@@ -22,7 +22,7 @@ from runs.sweeps.ending import prune
 from runs.sweeps.launching import open_trial
 from runs.sweeps.populations.deciding import Population, verdicts
 from runs.sweeps.populations.lineage import Branch, line_of, replay, tree
-from runs.sweeps.populations.members import Member, Verdict, boundary_scores
+from runs.sweeps.populations.members import Member, MemberVerdict, boundary_scores
 from runs.sweeps.search.trials import Suggestion
 from runs.values.refused import Refused
 from trainyard.contract.statuses import TrialState
@@ -88,7 +88,7 @@ def last_step_of(sweep: Sweep) -> int:
     return int((sweep.base_spec.get("train") or {}).get("steps", Train().steps))
 
 
-def _act(sweep: Sweep, rows: Mapping[int, Trial], verdict: Verdict, score: float | None, now: datetime) -> bool:
+def _act(sweep: Sweep, rows: Mapping[int, Trial], verdict: MemberVerdict, score: float | None, now: datetime) -> bool:
     """Write the verdict; return whether there is a successor."""
     row, successor = rows[verdict.number], verdict.successor
     if successor is None:
@@ -114,7 +114,9 @@ def _act(sweep: Sweep, rows: Mapping[int, Trial], verdict: Verdict, score: float
     return made is not None
 
 
-def _leave_place(sweep: Sweep, row: Trial, verdict: Verdict, number: int, score: float | None, now: datetime) -> bool:
+def _leave_place(
+    sweep: Sweep, row: Trial, verdict: MemberVerdict, number: int, score: float | None, now: datetime
+) -> bool:
     """End the trial for trial ``number``. False where it has just changed: the next step looks again."""
     if row.state != TrialState.RUNNING:
         row.system_attributes = {**row.system_attributes, REPLACED: number}

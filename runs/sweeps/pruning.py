@@ -38,7 +38,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PruningVerdict:
     """``rungs`` are all that the trial has reached by now; ``pruned_at`` is None where it goes on."""
 
     rungs: dict[int, float]
@@ -71,29 +71,31 @@ def judge(
     passed: Rungs,
     others: Sequence[Rungs],
     last_step: int | None = None,
-) -> Verdict:
+) -> PruningVerdict:
     """Return what follows of a trial's ``reports``, by step. ``passed`` are the rungs at which it was looked at before,
     ``others`` those of the other trials of its bracket. A trial that has reached its ``last_step`` is complete: no rung
     is there."""
     rungs = dict(passed)
     if pruner.name == "none" or not reports:
-        return Verdict(rungs)
+        return PruningVerdict(rungs)
     sign = objective.sign
     if last_step is not None and reports[-1].step >= last_step:
-        return Verdict(rungs)
+        return PruningVerdict(rungs)
     for rung in rungs_of(pruner, number, reports[-1].progress):
         if rung in rungs:
             continue
         at = next(one for one in reports if one.progress >= rung)
         if not math.isfinite(at.value):
-            return Verdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {objective.metric} was {at.value}.")
+            return PruningVerdict(
+                rungs, at.step, f"Stopped at {_place(pruner, at)}: {objective.metric} was {at.value}."
+            )
         so_far = [one.value for one in reports if one.step <= at.step and math.isfinite(one.value)]
         rungs[rung] = sign * min(sign * value for value in so_far) if pruner.name == "median" else at.value
         known = [one[rung] for one in others if rung in one]
         sentence = _why_not(pruner, objective, rungs[rung], known)
         if sentence:
-            return Verdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {sentence}")
-    return Verdict(rungs)
+            return PruningVerdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {sentence}")
+    return PruningVerdict(rungs)
 
 
 def _place(pruner: Pruner, at: Report) -> str:

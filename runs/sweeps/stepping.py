@@ -23,7 +23,7 @@ from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
 from runs.sweeps.observing import Observer
 from runs.sweeps.population_rows import step_population
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, Question
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from runs.values.status import TransitionError
 from trainyard.contract.statuses import SWEEP_FINAL, SweepStatus, TrialState
 from trainyard.spec.values.durations import seconds_of, words_of
@@ -77,7 +77,7 @@ class Stepper:
             try:
                 has_launched = self._launch(sweep, now)
             except CannotLaunch as error:
-                end = End("cannot-launch", str(error))
+                end = SweepEnd("cannot-launch", str(error))
             else:
                 if not has_launched and _has_no_more(sweep):
                     _end_if_over(sweep)
@@ -112,7 +112,7 @@ class Stepper:
         last = sweep.trials.aggregate(last=Max("number"))["last"]
         number = 0 if last is None else last + 1
         state = {name: value for name, value in sweep.study_state.items() if name != EXHAUSTED}
-        question = Question(sweep.parsed, number, _num_searched(sweep), past, state)
+        question = SamplerQuestion(sweep.parsed, number, _num_searched(sweep), past, state)
         suggestion = suggest(question)
         if suggestion is None:
             sweep.study_state = {**sweep.study_state, EXHAUSTED: True}
@@ -203,7 +203,7 @@ def past_trial(row: Trial) -> PastTrial:
 
 
 @dataclass(frozen=True)
-class End:
+class SweepEnd:
     """Live trials are stopped, then the sweep is over."""
 
     code: str
@@ -214,15 +214,15 @@ class End:
 OUTCOMES = {"stopped": SweepStatus.CANCELLED, "failures": SweepStatus.FAILED, "cannot-launch": SweepStatus.FAILED}
 
 
-def end_of(sweep: Sweep, now: datetime) -> End | None:
+def end_of(sweep: Sweep, now: datetime) -> SweepEnd | None:
     """Return why the sweep ends now; None where it goes on."""
     budget = sweep.parsed.budget
     if _has_failed(sweep, budget.failures):
-        return End("failures", failure_sentence(sweep))
+        return SweepEnd("failures", failure_sentence(sweep))
     if budget.time and sweep.active_s_at(now.timestamp()) >= seconds_of(budget.time):
-        return End("time", f"Its time of {words_of(seconds_of(budget.time))} is over.")
+        return SweepEnd("time", f"Its time of {words_of(seconds_of(budget.time))} is over.")
     if budget.gpu_hours is not None and (spent := slot_hours(sweep, now)) >= budget.gpu_hours:
-        return End("gpu-hours", f"Its trials have used {spent:.2f} of {budget.gpu_hours:g} GPU-hours.")
+        return SweepEnd("gpu-hours", f"Its trials have used {spent:.2f} of {budget.gpu_hours:g} GPU-hours.")
     return None
 
 

@@ -22,7 +22,7 @@ def follow(
     """Return the run when it has ended. Raises ApiError when ``timeout_s`` is over before."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     reader = LogReader(client, run_id) if with_logs else None
-    bar = Bar(screen) if screen.err.is_terminal and not with_logs else Lines(screen)
+    bar = StatusBar(screen) if screen.err.is_terminal and not with_logs else StatusLines(screen)
     with bar:
         while True:
             run = client.run(run_id)
@@ -41,14 +41,14 @@ def follow(
     return run
 
 
-class Lines:
+class StatusLines:
     """One line for each change of status and each tenth of the way."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._last: tuple[str, int] | None = None
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> StatusLines:
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -63,7 +63,7 @@ class Lines:
         self._screen.say(f"{run['status']}{step} {reason}".rstrip())
 
 
-class Bar(Lines):
+class StatusBar(StatusLines):
     """A bar that grows, under the status."""
 
     def __init__(self, screen: Screen) -> None:
@@ -73,7 +73,7 @@ class Bar(Lines):
         )
         self._task = self._progress.add_task("…", total=None)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> StatusBar:
         self._progress.start()
         return self
 

@@ -19,7 +19,7 @@ HITS = 500
 BUDGET_MS = 1000
 
 
-class Line(NamedTuple):
+class PrintedLine(NamedTuple):
     text: str  # with the rank in front, where several are read
     document: answers.LogLine
 
@@ -33,7 +33,7 @@ class LogReader:
         self._rank = rank
         self._after: str | None = None
 
-    def new_lines(self) -> Iterator[Line]:
+    def new_lines(self) -> Iterator[PrintedLine]:
         """Yield the lines behind the last one that was read."""
         while True:
             page = self._client.logs(self._run_id, rank=self._rank, after=self._after, limit=PAGE)
@@ -61,7 +61,7 @@ def logs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         time.sleep(POLL_S)
 
 
-def found(client: Client, arguments: argparse.Namespace) -> Iterator[Line]:
+def found(client: Client, arguments: argparse.Namespace) -> Iterator[PrintedLine]:
     """Yield the lines that fit, oldest first, as the server finds them."""
     after: str | None = ""
     while after is not None:
@@ -87,12 +87,12 @@ def _without_place(line: answers.LogLine) -> answers.LogLine:
     )
 
 
-def _line(document: answers.LogLine, rank: int | None) -> Line:
+def _line(document: answers.LogLine, rank: int | None) -> PrintedLine:
     head = f"[{document['rank']}] " if rank is None else ""
-    return Line(f"{head}{document['text']}", document)
+    return PrintedLine(f"{head}{document['text']}", document)
 
 
-def _print(line: Line, arguments: argparse.Namespace, screen: Screen) -> None:
+def _print(line: PrintedLine, arguments: argparse.Namespace, screen: Screen) -> None:
     if arguments.json:
         print(json.dumps(line.document), flush=arguments.follow)
     else:

@@ -31,7 +31,7 @@ def sync_folder(client: Client, arguments: argparse.Namespace, screen: Screen) -
     if not found:
         screen.complain(f"There is nothing to send below {folder}: no local run has begun there.")
         return FAILED
-    sender = Sender(client, screen, arguments)
+    sender = SyncSender(client, screen, arguments)
     while True:
         try:
             sender.send(found)
@@ -46,7 +46,7 @@ def sync_folder(client: Client, arguments: argparse.Namespace, screen: Screen) -
     return FAILED if sender.has_refused else 0
 
 
-class Sender:
+class SyncSender:
     """Sends local runs and keeps what came of each."""
 
     def __init__(self, client: Client, screen: Screen, arguments: argparse.Namespace) -> None:
@@ -69,7 +69,7 @@ class Sender:
             if run.id in self._refused or (before and before.run["status"] not in LIVE):
                 continue
             try:
-                with Bar(self._screen, run) as bar:
+                with SyncBar(self._screen, run) as bar:
                     sent = sync.send(
                         self._client,
                         run,
@@ -115,7 +115,7 @@ class Sender:
         self._screen.complain(sentence)
 
 
-class Bar:
+class SyncBar:
     """A bar while a run is sent, on a terminal."""
 
     def __init__(self, screen: Screen, run: sync.LocalRun) -> None:

@@ -16,13 +16,13 @@ MAX_CHANNELS = 8
 MAX_CHUNKS = 100  # before the samples; a recorder writes a few
 
 
-class Head(NamedTuple):
+class SoundHeader(NamedTuple):
     sample_rate: int
     channels: int
     duration_s: float
 
 
-def head_of(data: bytes) -> Head:
+def head_of(data: bytes) -> SoundHeader:
     """Return what the file says of itself. Raises ValueError where no browser would play it."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise ValueError("these bytes are no WAV")
@@ -40,7 +40,7 @@ def head_of(data: bytes) -> Head:
             frames = min(size, len(data) - at) // frame_bytes  # a stream's writer did not know the size
             if not frames:
                 raise ValueError("this WAV has no samples")
-            return Head(rate, channels, frames / rate)
+            return SoundHeader(rate, channels, frames / rate)
         at += size + size % 2
     raise ValueError("this WAV ends before its samples")
 

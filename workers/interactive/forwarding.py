@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind
-from workers.interactive.link import Link
+from workers.interactive.link import SessionLink
 from workers.machine.processes import descendants_of
 from workers.machine.sockets import socket_inodes
 
@@ -31,7 +31,7 @@ MAX_CONNECTIONS = 64
 CHANNEL = struct.Struct(">I")
 
 
-class Connection:
+class ForwardedConnection:
     """One connection to the port, under the number that the person's side has given it."""
 
     def __init__(self, number: int) -> None:
@@ -43,13 +43,13 @@ class Forwarding:
     """``count_in`` is called with the bytes that were passed on, ``count_out`` with those that came back."""
 
     def __init__(
-        self, link: Link, port: int, count_in: Callable[[int], Awaitable[None]], count_out: Callable[[int], None]
+        self, link: SessionLink, port: int, count_in: Callable[[int], Awaitable[None]], count_out: Callable[[int], None]
     ) -> None:
         self._link = link
         self._port = port
         self._count_in = count_in
         self._count_out = count_out
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ForwardedConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def problem(self) -> str:
@@ -64,7 +64,7 @@ class Forwarding:
             if len(self._connections) >= MAX_CONNECTIONS or self.problem():
                 await self._link.send(FrameKind.CLOSE, CHANNEL.pack(number))
                 return
-            connection = self._connections[number] = Connection(number)
+            connection = self._connections[number] = ForwardedConnection(number)
             task = asyncio.create_task(self._serve(connection))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -75,7 +75,7 @@ class Forwarding:
         elif kind == FrameKind.CLOSE and connection is not None:
             connection.incoming.put_nowait(None)
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: ForwardedConnection) -> None:
         try:
             reader, writer = await asyncio.open_connection(LOOPBACK, self._port)
         except OSError as error:
@@ -92,7 +92,7 @@ class Forwarding:
             await self._count_in(len(connection.incoming.get_nowait() or b""))
         await self._link.send(FrameKind.CLOSE, CHANNEL.pack(connection.number))
 
-    async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
+    async def _read(self, connection: ForwardedConnection, reader: asyncio.StreamReader) -> None:
         try:
             while data := await reader.read(FRAME_BYTES):
                 await self._link.room()
@@ -101,7 +101,7 @@ class Forwarding:
         except OSError as error:
             log.debug("forward.broken", port=self._port, error=str(error))
 
-    async def _write(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
+    async def _write(self, connection: ForwardedConnection, writer: asyncio.StreamWriter) -> None:
         try:
             while (data := await connection.incoming.get()) is not None:
                 writer.write(data)

@@ -31,7 +31,7 @@ class SessionGone(Exception):
     """The server has put an end to the session, or cannot be reached any more."""
 
 
-class Link:
+class SessionLink:
     """Both directions of one session."""
 
     def __init__(self, config: NodeConfig, session: str) -> None:

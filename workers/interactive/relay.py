@@ -33,7 +33,7 @@ from trainyard.contract.sessions.documents import (
 from trainyard.contract.sessions.frames import Frame
 from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import CHANNEL, Forwarding
-from workers.interactive.link import Link, SessionGone
+from workers.interactive.link import SessionGone, SessionLink
 from workers.interactive.request import SESSION, RelayRequest
 from workers.machine.processes import (
     Exit,
@@ -68,7 +68,7 @@ def main() -> int:
     config = load_config(Path(request.home))
     assert config is not None, "a node that has an attempt has joined"
     try:
-        asyncio.run(Relay(request.order, Link(config, request.order.session), child).run())
+        asyncio.run(Relay(request.order, SessionLink(config, request.order.session), child).run())
     finally:
         kill_all(request.order.session)
     return 0
@@ -90,7 +90,7 @@ def kill_all(session: str) -> None:
 
 
 class Relay:
-    def __init__(self, order: SessionOrder, link: Link, child: Child | None) -> None:
+    def __init__(self, order: SessionOrder, link: SessionLink, child: Child | None) -> None:
         self._order = order
         self._link = link
         self._child = child

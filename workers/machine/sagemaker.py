@@ -22,7 +22,7 @@ MAX_FAILURE = 1_000  # characters that SageMaker shows
 NO_TOKEN = "-"  # in the place of a token of another machine
 
 
-class CannotStart(Exception):
+class NotInAJob(Exception):
     """The message is a sentence."""
 
 
@@ -50,8 +50,8 @@ def main(argv: list[str] | None = None) -> int:
             print(__doc__, file=sys.stderr)
             return 2
         if problems := problems_of(words[1], words[2], str(folder), *words[3:]):
-            raise CannotStart(f"{'; '.join(problems)}.")
-    except CannotStart as error:
+            raise NotInAJob(f"{'; '.join(problems)}.")
+    except NotInAJob as error:
         print(error, file=sys.stderr)
         write_failure(root, str(error))
         return 1
@@ -63,7 +63,7 @@ def become_node(words: Sequence[str], root: Path, folder: Path) -> None:
     machine = machine_in(root)
     tokens = tokens_of(os.environ)
     if machine >= len(tokens):
-        raise CannotStart(f"There are join tokens for {len(tokens)} machines, and this is number {machine}, from 0.")
+        raise NotInAJob(f"There are join tokens for {len(tokens)} machines, and this is number {machine}, from 0.")
     os.environ["TRAINYARD_JOIN"] = " ".join([*[NO_TOKEN] * machine, tokens[machine]])
     os.environ["TRAINYARD_CHECKPOINTS"] = str(folder / "checkpoints")
     command = [sys.executable, "-P", "-m", "workers.node", *words]
@@ -76,10 +76,10 @@ def machine_in(root: Path) -> int:
     try:
         config = decode(path.read_bytes(), ResourceConfig)
     except (OSError, BadDocument) as error:
-        raise CannotStart(f"Which machine this is stands in {path}, which cannot be read: {error}.") from error
+        raise NotInAJob(f"Which machine this is stands in {path}, which cannot be read: {error}.") from error
     hosts = sorted(config.hosts)
     if config.current_host not in hosts:
-        raise CannotStart(f"{path} names the machines {', '.join(hosts)}, and not {config.current_host!r}, this one.")
+        raise NotInAJob(f"{path} names the machines {', '.join(hosts)}, and not {config.current_host!r}, this one.")
     return hosts.index(config.current_host)
 
 
@@ -89,7 +89,7 @@ def tokens_of(environment: Mapping[str, str]) -> list[str]:
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError as error:
-        raise CannotStart("The image has no boto3: install trainyard[node,sagemaker] in it.") from error
+        raise NotInAJob("The image has no boto3: install trainyard[node,sagemaker] in it.") from error
     name = environment.get("TRAINYARD_JOIN_SECRET", "")
     try:
         client = boto3.client(
@@ -99,11 +99,11 @@ def tokens_of(environment: Mapping[str, str]) -> list[str]:
         )
         text = client.get_secret_value(SecretId=name)["SecretString"]
     except (BotoCoreError, ClientError, OSError, KeyError) as error:
-        raise CannotStart(f"The join tokens cannot be read from secret {name}: {error}") from error
+        raise NotInAJob(f"The join tokens cannot be read from secret {name}: {error}") from error
     try:
         return decode(text, JoinSecret, is_secret=True).tokens
     except BadDocument as error:
-        raise CannotStart(f"Secret {name} does not hold join tokens.") from error
+        raise NotInAJob(f"Secret {name} does not hold join tokens.") from error
 
 
 def write_failure(root: Path, sentence: str) -> None:

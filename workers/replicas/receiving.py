@@ -25,9 +25,9 @@ from workers.replicas.wire import (
     END,
     MANIFEST,
     NAME,
-    Answer,
     BadLine,
-    Part,
+    PartAnswer,
+    StatePart,
     answer_scope,
     part_scope,
     read_line,
@@ -108,7 +108,7 @@ class Receiver:
         known = self._find(attempt)
         if known is None:
             raise BadLine("no such attempt here")
-        part = unseal(known.key, part_scope(nonce, number), text, Part)
+        part = unseal(known.key, part_scope(nonce, number), text, StatePart)
         problem = _problem_of(part, known) or self._promise(part.bytes)
         self._answer(connection, known, answer_scope(nonce, number, BEGIN), problem)
         if problem:
@@ -125,7 +125,7 @@ class Receiver:
             raise BadLine(problem)
 
     def _answer(self, connection: socket.socket, known: KnownAttempt, scope: str, problem: str) -> None:
-        connection.sendall(f"{seal(known.key, scope, Answer(problem[:MAX_PROBLEM]))}\n".encode())
+        connection.sendall(f"{seal(known.key, scope, PartAnswer(problem[:MAX_PROBLEM]))}\n".encode())
 
     def _promise(self, num_bytes: int) -> str:
         """Keep room for a part that is about to come; return why there is none."""
@@ -137,7 +137,7 @@ class Receiver:
             self._promised += num_bytes
         return ""
 
-    def _store(self, connection: socket.socket, part: Part, known: KnownAttempt) -> None:
+    def _store(self, connection: socket.socket, part: StatePart, known: KnownAttempt) -> None:
         side = self._folder.run(part.run).peer
         state = _make(_make(side, known.group) / f"step-{part.step}.fence-{part.fence}", known.group)
         temporary = state / f".{part.name}.{secrets.token_hex(4)}"
@@ -154,7 +154,7 @@ class BadPart(Exception):
     """The part that came is not the announced one."""
 
 
-def _problem_of(part: Part, known: KnownAttempt) -> str:
+def _problem_of(part: StatePart, known: KnownAttempt) -> str:
     if (part.run, part.fence) != (known.run, known.fence):
         return f"it is of run {part.run}, fence {part.fence}"
     if not NAME.fullmatch(part.name):
@@ -173,7 +173,7 @@ def _make(folder: Path, group: int) -> Path:
     return folder
 
 
-def _receive(connection: socket.socket, part: Part, path: Path, group: int) -> None:
+def _receive(connection: socket.socket, part: StatePart, path: Path, group: int) -> None:
     digest, left = hashlib.sha256(), part.bytes
     buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, part.bytes))))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)

@@ -9,7 +9,17 @@ from contextlib import suppress
 
 from trainyard.contract.base import BadMessage
 from trainyard.contract.seals import seal, unseal
-from workers.replicas.wire import BEGIN, CHUNK_BYTES, END, Answer, BadLine, Part, answer_scope, part_scope, read_line
+from workers.replicas.wire import (
+    BEGIN,
+    CHUNK_BYTES,
+    END,
+    BadLine,
+    PartAnswer,
+    StatePart,
+    answer_scope,
+    part_scope,
+    read_line,
+)
 
 CONNECT_S = 5.0
 SEND_S = 10.0  # for a chunk, and for the answer
@@ -34,7 +44,7 @@ class PeerConnection:
         self._not_before = 0.0
         self._problem = ""
 
-    def send(self, part: Part, pieces: Sequence[memoryview]) -> None:
+    def send(self, part: StatePart, pieces: Sequence[memoryview]) -> None:
         """Return once the part lies whole in the other node's memory. Raises PeerFailed."""
         if time.monotonic() < self._not_before:
             raise PeerFailed(self._problem)
@@ -55,7 +65,7 @@ class PeerConnection:
                 self._connection.close()
             self._connection = None
 
-    def _send(self, part: Part, pieces: Sequence[memoryview]) -> str:
+    def _send(self, part: StatePart, pieces: Sequence[memoryview]) -> str:
         connection = self._connection or self._connect()
         self._number += 1
         text = seal(self._key, part_scope(self._nonce, self._number), part)
@@ -69,7 +79,7 @@ class PeerConnection:
 
     def _answer(self, connection: socket.socket, moment: str) -> str:
         scope = answer_scope(self._nonce, self._number, moment)
-        return unseal(self._key, scope, read_line(connection), Answer).problem
+        return unseal(self._key, scope, read_line(connection), PartAnswer).problem
 
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(self._target, timeout=CONNECT_S)

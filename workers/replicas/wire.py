@@ -1,9 +1,9 @@
 """Protocol by which a rank sends its part of a state to another node of the run.
 
 The receiver begins with a nonce of 32 hex digits. Each message is one line, which names the attempt and holds a sealed
-``Part``. A sealed answer says whether there is room; then come the part's bytes, and a second answer. Seals have the
-attempt's own key, which control gives to its nodes alone, and are bound to the nonce and to the number of the message:
-none counts twice. What is sent is plain bytes with their SHA-256; nothing is decoded but JSON.
+``StatePart``. A sealed answer says whether there is room; then come the part's bytes, and a second answer. Seals have
+the attempt's own key, which control gives to its nodes alone, and are bound to the nonce and to the number of the
+message: none counts twice. What is sent is plain bytes with their SHA-256; nothing is decoded but JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK_BYTES = 1 << 20
 BEGIN, END = "begin", "end"  # of a part's bytes: there is an answer before, and one behind
 
 
-class Part(WireStruct, kw_only=True):
+class StatePart(WireStruct, kw_only=True):
     """Announcement of what follows: a part of the state behind ``step``, or its manifest, with which it counts."""
 
     run: str
@@ -31,7 +31,7 @@ class Part(WireStruct, kw_only=True):
     sha256: str
 
 
-class Answer(WireStruct):
+class PartAnswer(WireStruct):
     """Reason why the part was not taken; empty where it lies whole in the receiver's memory."""
 
     problem: str = ""

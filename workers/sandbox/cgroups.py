@@ -25,7 +25,7 @@ MARKS = ("trusted.delegate", "user.delegate")  # systemd's, on a group that it h
 PROC = Path("/proc/self")
 
 
-class Limits(NamedTuple):
+class CgroupLimits(NamedTuple):
     """Of all ranks of an attempt on this node. 0: no limit."""
 
     memory_bytes: int = 0
@@ -56,7 +56,7 @@ def find_group(environ: Mapping[str, str], proc: Path = PROC) -> tuple[str, str]
     return "", problem or "this machine mounts no control groups of version 2"
 
 
-def make(parent: Path, attempt: str, limits: Limits) -> Path:
+def make(parent: Path, attempt: str, limits: CgroupLimits) -> Path:
     """Make the attempt's group with its limits. Raises OSError."""
     group = parent / f"{PREFIX}{attempt}"
     group.mkdir(exist_ok=True)
@@ -94,7 +94,7 @@ def memory_to_share(parent: Path) -> int:
     return total - max(int(total * RESERVE), LEAST_RESERVE_BYTES)
 
 
-def _settings(limits: Limits) -> dict[str, str]:
+def _settings(limits: CgroupLimits) -> dict[str, str]:
     cores = f"{max(1_000, int(limits.cpus * PERIOD_US))}" if limits.cpus else "max"
     return {
         "memory.max": str(limits.memory_bytes or "max"),

@@ -39,7 +39,7 @@ UP_AND_RUNNING = 0x1 | 0x8 | 0x40  # of a loopback
 REAP_EVERY_S = 5.0
 
 
-class Holder:
+class NamespaceHolder:
     """``pid`` is the holder's, 0 without one."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ def enter_alone(sandbox: Sandbox) -> None:
     if not sandbox.is_filtered:
         enter(sandbox)
         return
-    holder = Holder()
+    holder = NamespaceHolder()
     with holder.for_children():
         pid = os.fork()
     if pid == 0:

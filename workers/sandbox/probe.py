@@ -19,7 +19,7 @@ from trainyard.contract.base import encode
 from trainyard.contract.machines import SandboxLevel
 from workers.sandbox import loopback, seccomp
 from workers.sandbox.kernel import CLONE_NEWUSER, unshare
-from workers.sandbox.namespaces import Holder
+from workers.sandbox.namespaces import NamespaceHolder
 from workers.sandbox.node import Isolation, Probe, project_users
 from workers.sandbox.process import ROOT, Mechanism, Sandbox, enter
 
@@ -72,7 +72,7 @@ class Prober:
     def _enter_namespaces(self, sandbox: Sandbox, secret: Path, own: Path) -> str:
         if problem := seccomp.problem():
             return problem
-        holder = Holder()
+        holder = NamespaceHolder()
         try:
             with holder.for_children():
                 full = msgspec.structs.replace(sandbox, holder=holder.pid, is_filtered=True)

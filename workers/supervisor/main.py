@@ -30,7 +30,7 @@ from workers.supervisor.reports import Reporting
 from workers.supervisor.sessions import Sessions
 from workers.supervisor.starting import Starting
 from workers.supervisor.watching import Watching
-from workers.transport.control_socket import Answer, Request, listen, serve_one, socket_path
+from workers.transport.control_socket import Request, SupervisorAnswer, listen, serve_one, socket_path
 from workers.transport.node_config import load_config
 from workers.transport.valkey import connect
 
@@ -200,18 +200,18 @@ class Supervisor:
         if self._part.take_exit(pid, status):
             self._reporting.publish()
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: Request) -> SupervisorAnswer:
         """Serve the node worker: what it knows earlier than our own next look at the down document."""
         phase, starting = self._reporting.phase, self._starting
         if request.fence not in (None, self._order.fence):
-            return Answer(error="another fence")
+            return SupervisorAnswer(error="another fence")
         if request.do == "go" and request.go is not None and starting.go is None and phase == Phase.READY:
             starting.go = request.go
         elif request.do == "attach" and request.session is not None:
-            return Answer(phase=phase, error=self._sessions.begin(request.session, phase, starting.ranks))
+            return SupervisorAnswer(phase=phase, error=self._sessions.begin(request.session, phase, starting.ranks))
         elif request.do == "stop":
             self._end(request.cause, request.grace_s)
-        return Answer(phase=self._reporting.phase, pid=os.getpid())
+        return SupervisorAnswer(phase=self._reporting.phase, pid=os.getpid())
 
     def _end(self, cause: str, grace_s: float | None = None) -> None:
         """Begin to end the ranks; the first cause is the reason. A shorter grace counts at any time."""

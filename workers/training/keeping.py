@@ -14,7 +14,7 @@ from workers.training.changing import change_for
 from workers.training.checkpoints import retention
 from workers.training.checkpoints.pieces import piece_of, share_writing
 from workers.training.checkpoints.restoring import Found, Refused, choose
-from workers.training.checkpoints.saving import Facts, Saver, off_record, record_of
+from workers.training.checkpoints.saving import AttemptFacts, Saver, off_record, record_of
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
 from workers.training.files import sync
@@ -165,7 +165,7 @@ class DiskCheckpoints:
         trouble = why_not_shared(folder, self._store.fence, writers)
         regions = {name: piece_of(name, parameter).region for name, parameter in self._parameters.items()}
         self._written = share_writing(gather_all(regions if rank in writers else {}))[rank]
-        facts = Facts(
+        facts = AttemptFacts(
             run=self._store.run,
             fence=self._store.fence,
             folder=folder,
@@ -192,7 +192,7 @@ class DiskCheckpoints:
         if rank == 0:
             self._tidy(facts)
 
-    def _tidy(self, facts: Facts) -> None:
+    def _tidy(self, facts: AttemptFacts) -> None:
         sync(facts.folder.parent)  # the folder may be new, and what is in it is on the disk only when its name is
         retention.sweep(facts.folder, Mark(facts.fence, 0))
         for mark in retention.retired(facts.folder):

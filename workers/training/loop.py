@@ -17,7 +17,7 @@ from workers.progress.marker import VALIDATION
 from workers.training.build import Training
 from workers.training.changing import change_for
 from workers.training.clip import clip
-from workers.training.measuring.measures import Measured
+from workers.training.measuring.measures import StepMeasures
 from workers.training.measuring.memory import memory_bytes
 from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
 from workers.training.measuring.progress import Progress
@@ -57,7 +57,7 @@ class StepResult:
     learning_rate: float
     step_time_s: float
     data_time_s: float
-    measured: Measured
+    measured: StepMeasures
 
 
 @dataclass(frozen=True, slots=True)

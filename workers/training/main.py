@@ -24,7 +24,7 @@ from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
 from workers.training.data.together import load_together
 from workers.training.group import process_group
-from workers.training.group.place import Place, choose_device, num_threads, read_place
+from workers.training.group.place import RankPlace, choose_device, num_threads, read_place
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import Stopped, run_loop
 from workers.training.measuring.phases import CHECKPOINT
@@ -57,7 +57,7 @@ def main(spec: Spec) -> None:
         signal.raise_signal(signal.SIGTERM)  # it ends by what ended it: this is no success
 
 
-def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
+def train(spec: RecipeSpec, place: RankPlace, metrics: Metrics) -> Stopped | None:
     """Do what ``main`` says, with the place as a value and the points going to ``metrics``.
 
     Returns where it ended when it was asked to stop. Then its checkpoint is all that it leaves.
@@ -98,7 +98,7 @@ def train(spec: RecipeSpec, place: Place, metrics: Metrics) -> Stopped | None:
     return stopped
 
 
-def write_stop_report(stopped: Stopped, place: Place) -> None:
+def write_stop_report(stopped: Stopped, place: RankPlace) -> None:
     """Leave for the supervisor what rank 0 has saved."""
     path = os.environ.get("TRAINYARD_STOPPED")
     if path and place.rank == 0:

@@ -35,7 +35,7 @@ class Request(WireStruct, kw_only=True):
     session: SessionOrder | None = None
 
 
-class Answer(WireStruct, kw_only=True):
+class SupervisorAnswer(WireStruct, kw_only=True):
     phase: str = ""
     pid: int = 0
     error: str = ""
@@ -64,7 +64,7 @@ def listen(path: Path) -> socket.socket:
     return server
 
 
-def serve_one(server: socket.socket, handle: Callable[[Request], Answer]) -> None:
+def serve_one(server: socket.socket, handle: Callable[[Request], SupervisorAnswer]) -> None:
     """Serve one waiting client. A client that stalls or sends no request is dropped: nothing here may block ranks."""
     with contextlib.suppress(OSError, ValueError):
         client, _ = server.accept()
@@ -78,14 +78,14 @@ def serve_one(server: socket.socket, handle: Callable[[Request], Answer]) -> Non
             client.sendall(encode(handle(request)).encode() + b"\n")
 
 
-def send_request(path: Path, request: Request, *, timeout_s: float = 2.0) -> Answer | None:
+def send_request(path: Path, request: Request, *, timeout_s: float = 2.0) -> SupervisorAnswer | None:
     """Return the supervisor's answer; None when it does not answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(timeout_s)
         try:
             client.connect(str(path))
             client.sendall(encode(request).encode() + b"\n")
-            return decode(_line(client), Answer)
+            return decode(_line(client), SupervisorAnswer)
         except (OSError, ValueError):
             return None
 

@@ -31,7 +31,7 @@ ARRIVAL = "sign-in-arrival"  # in the session: what a provider gave
 
 
 @dataclass(frozen=True)
-class Waiting:
+class SecondFactorPending:
     """Somebody who gave a first factor, and not yet the second."""
 
     user_id: int
@@ -44,7 +44,9 @@ class Waiting:
 def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enough: bool = False) -> HttpResponse:
     """Sign the person in, or ask for their second factor first. ``is_enough``: a provider has asked for one."""
     if factors.has_any(user) and not is_enough:
-        request.session[WAITING] = asdict(Waiting(user.pk, method, after, time.time(), user.get_session_auth_hash()))
+        request.session[WAITING] = asdict(
+            SecondFactorPending(user.pk, method, after, time.time(), user.get_session_auth_hash())
+        )
         by = {"actor": user.username, "actor_number": user.pk, "object": f"user {user.username}"}
         describe(action="sign-in.first-factor", is_wanted=True, **by)
         return redirect("second-factor-step")
@@ -83,12 +85,12 @@ def _arrival(request: HttpRequest, method: str) -> Arrival | None:
     return arrival if arrival is not None and arrival.provider == method else None
 
 
-def waiting(request: HttpRequest) -> tuple[User, Waiting] | None:
+def waiting(request: HttpRequest) -> tuple[User, SecondFactorPending] | None:
     """Return who is to give a second factor in this browser, None where nobody is (any more)."""
     found: dict[str, Any] | None = request.session.get(WAITING)
     if found is None:
         return None
-    one = Waiting(**found)
+    one = SecondFactorPending(**found)
     user = User.objects.filter(pk=one.user_id, is_active=True).first()
     if (
         user is None

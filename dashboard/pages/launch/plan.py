@@ -168,7 +168,7 @@ class Box(NamedTuple):
     num_hidden: int
 
 
-class Axis(NamedTuple):
+class AxisRow(NamedTuple):
     """An axis whose degree is above 1. ``marks`` are those of its first and last coordinate."""
 
     name: str
@@ -182,7 +182,7 @@ class Drawing(NamedTuple):
     num_nodes: int
     num_ranks: int
     num_hidden: int
-    axes: list[Axis]
+    axes: list[AxisRow]
     chosen: str  # the name of the axis that colours the ranks
     density: str  # as a class of the drawing: small squares that show their mark alone, in rows of 4 or of 8
 
@@ -220,8 +220,8 @@ def _rank(number: int, node: str, mesh: Mesh | None, chosen: str) -> Rank:
     return Rank(number, f"{chosen[0]}{at}", at % NUM_COLOURS + 1, words)
 
 
-def _axis(spec: RecipeSpec, axis: str, degree: int) -> Axis:
+def _axis(spec: RecipeSpec, axis: str, degree: int) -> AxisRow:
     sentence = of_axis(axis).sentence(spec, degree)
     if axis == "data":  # which is said by the strategy that changes how copies agree, where there is one
         sentence = "".join(way.clause(spec, degree) for way in used(spec, spec.mesh())) or sentence
-    return Axis(axis, degree, f"{axis[0]}0 to {axis[0]}{degree - 1}", sentence)
+    return AxisRow(axis, degree, f"{axis[0]}0 to {axis[0]}{degree - 1}", sentence)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Source(NamedTuple):
+class FormSource(NamedTuple):
     """Where the form was filled from; ``key`` is what the URL says behind ``?from=``."""
 
     key: str
@@ -38,23 +38,23 @@ class Source(NamedTuple):
     sweep: JsonObject | None = None
 
 
-def find(user: Someone, key: str) -> Source:
+def find(user: Someone, key: str) -> FormSource:
     """Raises NotFound for what does not exist or may not be seen."""
     kind, _, name = key.partition(":")
     if kind == "job":
         job = get_job(user, name)
-        return Source(key, f"job {job}", job.spec, job=job)
+        return FormSource(key, f"job {job}", job.spec, job=job)
     if kind == "run":
         run = get_run(user, name)
         if run.is_local:
             raise NotFound(f"Run {run.name} was logged outside of Trainyard: there is no code here to start from.")
-        return Source(key, f"run {run.name}", unresolved(run.spec), run=run)
+        return FormSource(key, f"run {run.name}", unresolved(run.spec), run=run)
     if kind == "sweep":
         sweep = get_sweep(user, name)
-        return Source(key, f"sweep {sweep.name}", {**sweep.base_spec, "name": sweep.name}, sweep=sweep.spec)
+        return FormSource(key, f"sweep {sweep.name}", {**sweep.base_spec, "name": sweep.name}, sweep=sweep.spec)
     if kind == "dataset":
         dataset = get_dataset(user, name)
-        return Source(key, f"dataset {dataset.name}", _with_dataset(dataset))
+        return FormSource(key, f"dataset {dataset.name}", _with_dataset(dataset))
     if kind == "checkpoint":
         run_id, _, step = name.partition("@")
         start = find(user, f"run:{run_id}")
@@ -65,12 +65,12 @@ def find(user: Someone, key: str) -> Source:
         )
         return start._replace(key=key, label=f"step {step} of {start.label}", document=document)
     if kind == "measure":
-        return Source(key, "a benchmark", _benchmark(name))
+        return FormSource(key, "a benchmark", _benchmark(name))
     if kind == "example" and name in examples():
-        return Source(key, f"example {name}", examples()[name])
+        return FormSource(key, f"example {name}", examples()[name])
     if kind == "example" and name in sweep_examples():
         shipped = sweep_examples()[name]
-        return Source(key, f"example {name}", {**shipped["base"], "name": name}, sweep=shipped)
+        return FormSource(key, f"example {name}", {**shipped["base"], "name": name}, sweep=shipped)
     raise NotFound(f"There is nothing called {key!r} to start from.")
 
 

@@ -99,7 +99,7 @@ class Control(NamedTuple):
         return json.dumps(self.defaults) if self.defaults else ""
 
 
-class Section(NamedTuple):
+class FormSection(NamedTuple):
     key: str
     title: str
     help: str
@@ -176,7 +176,7 @@ def document_of(typed: Typed) -> JsonObject:
     return merge({}, values)
 
 
-def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, list[Option]]) -> list[Section]:
+def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, list[Option]]) -> list[FormSection]:
     """The form, in the order of the spec. ``choices`` offers values for fields that the spec takes as text."""
     by_path = problems_by_path(problems)
     made = []
@@ -187,7 +187,7 @@ def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, li
         advanced = [one for one in free if one.info.advanced]
         kinds = {task for one in free for task in one.info.tasks}
         made.append(
-            Section(
+            FormSection(
                 key=key,
                 title=title,
                 help=help_,

@@ -16,7 +16,7 @@ from django.utils import timezone
 from dashboard.pages.launch import sources as launch_sources
 from dashboard.pages.launch import sweep_form
 from dashboard.pages.launch.plan import Plan, plan
-from dashboard.pages.launch.sources import OWN, Source
+from dashboard.pages.launch.sources import OWN, FormSource
 from dashboard.pages.launch.spec_form import (
     TASKS,
     Option,
@@ -114,20 +114,20 @@ def upload_code(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"sha256": stored.sha256, "label": _label(stored), "files": stored.files[:500]})
 
 
-def _source(request: HttpRequest) -> Source:
+def _source(request: HttpRequest) -> FormSource:
     key = request.POST.get("from") or request.GET.get("from", "")
     first = launch_sources.FIRST_SWEEP if request.GET.get("sweep") else launch_sources.FIRST
     return launch_sources.find(request.user, key or f"example:{first}")
 
 
-def _sweep_of(request: HttpRequest, source: Source) -> SweepTyped:
+def _sweep_of(request: HttpRequest, source: FormSource) -> SweepTyped:
     """The sweep that the source is, or an empty one, in view where the address asks for it."""
     if source.sweep is not None:
         return sweep_form.typed_of(source.sweep)
     return sweep_form.nothing(is_open=bool(request.GET.get("sweep")))
 
 
-def _at_home(source: Source, places: Choices) -> Typed:
+def _at_home(source: FormSource, places: Choices) -> Typed:
     """What the source says; of what is shipped, in a project and on a cluster that this person has."""
     typed = typed_of(source.document)
     if source.job is None and source.run is None:
@@ -138,7 +138,7 @@ def _at_home(source: Source, places: Choices) -> Typed:
     return typed
 
 
-def _submit(request: HttpRequest, source: Source, document: JsonObject) -> Run:
+def _submit(request: HttpRequest, source: FormSource, document: JsonObject) -> Run:
     user = person(request)
     if source.job is not None and source.job.spec["task"].get("recipe") == document["task"].get("recipe"):
         # It stays a run of that job, without those of its tags that were taken away.
@@ -163,7 +163,7 @@ def _with_code(request: HttpRequest, typed: Typed) -> JsonObject:
 
 def _show(
     request: HttpRequest,
-    source: Source,
+    source: FormSource,
     typed: Typed,
     sweep: SweepTyped,
     problems: list[Problem],

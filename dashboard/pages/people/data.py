@@ -15,7 +15,7 @@ from dashboard.pages.shared.frame import page, person, problems_of, show
 from runs import actions
 from runs.models import Project, StoredData
 from runs.privacy.quota import in_words
-from runs.privacy.storage import REMOVABLE, WORDS, Kind, days_kept
+from runs.privacy.storage import REMOVABLE, WORDS, DataKind, days_kept
 from runs.rights.access import Permission, get_project, is_administrator, permissions_in
 from runs.rights.access.operations import HIDDEN_ADMINISTRATOR, thing
 from runs.rights.secrets.storage_keys import newest_number
@@ -30,7 +30,7 @@ ENCRYPTION_WORDS = {
 }
 
 
-class Place(NamedTuple):
+class DataPlace(NamedTuple):
     """A line of the proof: what of a kind lies where."""
 
     kind: str
@@ -145,7 +145,7 @@ def _show(
 ) -> HttpResponse:
     rows = list(StoredData.objects.filter(project=project))
     places = [
-        Place(WORDS[Kind(row.kind)], row.place, row.region, in_words(row.bytes), row.number,
+        DataPlace(WORDS[DataKind(row.kind)], row.place, row.region, in_words(row.bytes), row.number,
               not project.may_lie_in(row.region))
         for row in rows
     ]  # fmt: skip
@@ -168,7 +168,7 @@ def _show(
     return show(request, "people/data.html", {**around, **context}, status=status)
 
 
-def _kept(project: Project, kind: Kind, typed: dict[str, str] | None, problems: dict[str, str]) -> KeptKind:
+def _kept(project: Project, kind: DataKind, typed: dict[str, str] | None, problems: dict[str, str]) -> KeptKind:
     days = days_kept(project, kind)
     shown = typed[kind] if typed is not None else str(days or "")
     return KeptKind(str(kind), WORDS[kind], shown, problems.get(kind, ""))

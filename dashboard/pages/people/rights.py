@@ -17,7 +17,7 @@ from runs.rights.access import MEANINGS, NotFound, Permission, describe_roles, g
 from runs.rights.access.operations import SIGNED_IN, thing
 
 
-class Line(NamedTuple):
+class PermissionLine(NamedTuple):
     """A permission in the table."""
 
     permission: Permission
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 @page(get=SIGNED_IN)
 def who_may_what(request: HttpRequest) -> HttpResponse:
-    lines = [Line(one, [caller in holders(one) for caller in COLUMNS]) for one in Permission]
+    lines = [PermissionLine(one, [caller in holders(one) for caller in COLUMNS]) for one in Permission]
     mine = [(project, describe_roles(person(request), project)) for project in visible_projects(request.user)]
     context = {"columns": [one.capitalize() for one in COLUMNS], "lines": lines, "mine": mine}
     context["meanings"] = [(role.label, MEANINGS[role]) for role in Role]

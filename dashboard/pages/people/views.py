@@ -209,7 +209,7 @@ def _member(project: Project, user_id: int) -> User:
 # The members of a project as its page lists them: there may be hundreds, and those with the same role look alike.
 
 
-class Kind(NamedTuple):
+class MemberKind(NamedTuple):
     """What the rows of several members have in common."""
 
     role: Role
@@ -234,7 +234,7 @@ def member_rows(
         return may_manage and permissions_of(role, custom.permissions if custom else None) <= held
 
     @cache
-    def stencil(kind: Kind) -> Stencil:
+    def stencil(kind: MemberKind) -> Stencil:
         same = {**kind._asdict(), "roles": roles, "custom_roles": custom_roles, "project": project}
         return Stencil("people/_member.html", VALUES, may_see_data=me.is_superuser and not kind.is_service, **same)
 
@@ -247,7 +247,7 @@ def member_rows(
     members = Membership.objects.filter(project=project).order_by("user__username").values_list(*COLUMNS)
     for role, custom_key, key, username, first_name, last_name, email, service_of in members:
         custom, whole_name = custom_by_key.get(custom_key), f"{first_name} {last_name}".strip()
-        kind = Kind(
+        kind = MemberKind(
             role=Role(role),
             custom_role=custom,
             may_change=may_change(Role(role), custom),

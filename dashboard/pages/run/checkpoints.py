@@ -32,7 +32,7 @@ class Use(NamedTuple):
     attempt: int | None
 
 
-class Kept(NamedTuple):
+class KeptCheckpoint(NamedTuple):
     doc: answers.Checkpoint
     colour: str
     why: str
@@ -68,7 +68,7 @@ def _bytes(documents: list[answers.Checkpoint]) -> int:
     return sum(one["bytes"] or 0 for one in documents)
 
 
-def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[Kept]:
+def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[KeptCheckpoint]:
     found = documents(user, run, rows)
     others = {use["run"] for doc in found for use in doc["restored_by"]} - {run.pk}
     names = dict(visible_runs(user).filter(pk__in=others).values_list("pk", "name"))
@@ -78,7 +78,7 @@ def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[Kept]:
         may_launch = doc["valid"] and doc["step"] not in newest and run.steps is not None
         newest |= {doc["step"]} if doc["valid"] else set()
         made.append(
-            Kept(
+            KeptCheckpoint(
                 doc,
                 COLOURS[doc["state"]],
                 doc["why"] or (LATE if doc["state"] == "late" else ""),

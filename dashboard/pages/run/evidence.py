@@ -58,7 +58,7 @@ CAUSE_WORDS = {
 CAUSED = (Status.FAILED, Status.RECOVERING)
 
 
-class Trouble(NamedTuple):
+class TroubleView(NamedTuple):
     colour: str
     headline: str
     sentence: str
@@ -92,7 +92,7 @@ def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
     return found
 
 
-def trouble(run: Run) -> Trouble | None:
+def trouble(run: Run) -> TroubleView | None:
     if run.status == Status.RUNNING:
         return _hang(run)
     if run.status not in HEADLINES:
@@ -111,7 +111,7 @@ def trouble(run: Run) -> Trouble | None:
         found |= {f"process {producer[:8]}": text for producer, text in errors.items()} if len(errors) > 1 else {}
     facts = [(name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", [], {})]
     cause = _newest_cause(run) if run.status in CAUSED else None
-    return Trouble(
+    return TroubleView(
         colour,
         headline,
         run.reason_sentence,
@@ -128,13 +128,13 @@ def _newest_cause(run: Run) -> Cause | None:
     return attempt.known_cause if attempt else None
 
 
-def _hang(run: Run) -> Trouble | None:
+def _hang(run: Run) -> TroubleView | None:
     """What keeps the ranks of a run that counts as running."""
     attempt = run.live_attempt()
     hang = attempt.known_hang if attempt is not None else None
     if hang is None:
         return None
-    return Trouble("red", "This run makes no step", hang.sentence, stacks_text(hang.stacks)[:MAX_CHARS], [])
+    return TroubleView("red", "This run makes no step", hang.sentence, stacks_text(hang.stacks)[:MAX_CHARS], [])
 
 
 def _traceback(found: JsonObject) -> str:

@@ -22,7 +22,7 @@ class Cell(NamedTuple):
     shade: int  # 0 to NUM_SHADES - 1, of the fastest in the table
 
 
-class Line(NamedTuple):
+class ResultLine(NamedTuple):
     name: str
     cells: list[Cell | None]
 
@@ -30,9 +30,9 @@ class Line(NamedTuple):
 class NetworkResults(NamedTuple):
     world_size: int
     sizes: list[str]
-    operations: list[Line]
+    operations: list[ResultLine]
     names: list[str]
-    pairs: list[Line]
+    pairs: list[ResultLine]
     slowest: str  # a sentence about the slowest pair
     num_hidden: int  # nodes that the matrix has no room for
     compute: list[tuple[str, str]]  # what a rank does alone, while its neighbours do the same
@@ -51,7 +51,7 @@ def network_results(run: Run) -> NetworkResults | None:
     return NetworkResults(
         world_size=found.world_size,
         sizes=[size(one) for one in sizes],
-        operations=[Line(name, _cells(points, sizes, fastest)) for name, points in operations.items()],
+        operations=[ResultLine(name, _cells(points, sizes, fastest)) for name, points in operations.items()],
         names=names[:MAX_SIDE],
         pairs=_matrix(names[:MAX_SIDE], links),
         slowest=_slowest(links),
@@ -83,13 +83,13 @@ def _cell(latency_s: float, bytes_per_s: float, fastest: float) -> Cell:
     return Cell(seconds(latency_s), speed(bytes_per_s), min(NUM_SHADES - 1, int(share * NUM_SHADES)))
 
 
-def _matrix(names: list[str], links: list[LinkFacts]) -> list[Line]:
+def _matrix(names: list[str], links: list[LinkFacts]) -> list[ResultLine]:
     fastest = max((link.bytes_per_s for link in links), default=0.0)
     cells = {}
     for link in links:
         cell = _cell(link.latency_s, link.bytes_per_s, fastest)
         cells[link.first, link.second] = cells[link.second, link.first] = cell
-    return [Line(one, [cells.get((one, other)) for other in names]) for one in names]
+    return [ResultLine(one, [cells.get((one, other)) for other in names]) for one in names]
 
 
 def _slowest(links: list[LinkFacts]) -> str:

@@ -246,23 +246,23 @@ def _kind(line: str) -> str:
 # The files that a run left in its output folder, for its Files tab.
 
 
-class OutputFile(NamedTuple):
+class OutputFileRow(NamedTuple):
     path: str
     size: int
     at: datetime
     url: str
 
 
-def is_trace(file: OutputFile) -> bool:
+def is_trace(file: OutputFileRow) -> bool:
     """Whether a rank traced some of its steps into it."""
     return file.path.startswith("traces/") and file.path.endswith(".json.gz")
 
 
-def listed(run: Run) -> list[OutputFile]:
+def listed(run: Run) -> list[OutputFileRow]:
     found = sorted(outputs.listing(run.pk), key=lambda one: PurePosixPath(one["path"]))
     url = f"/api/v1/runs/{run.pk}/files"
     return [
-        OutputFile(
+        OutputFileRow(
             one["path"], one["size_bytes"], datetime.fromisoformat(one["modified_at"]), f"{url}/{quote(one['path'])}"
         )
         for one in found[:MAX_FILES]

@@ -16,7 +16,7 @@ from runs.rights.access import Forbidden, NotFound, Permission, get_run
 from runs.rights.access.operations import thing
 
 
-class Verb(NamedTuple):
+class RunVerb(NamedTuple):
     action: Callable[..., Run | None]
     sentence: str  # {name} is the run's
     undo: str = ""  # the verb that takes it back
@@ -24,22 +24,22 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "stop": Verb(actions.stop_run, "Stopping {name}."),
-    "pause": Verb(actions.pause_run, "Pausing {name}."),
-    "resume": Verb(actions.resume_run, "Resumed {name}: it waits to be placed."),
-    "restart": Verb(actions.restart_run, "Restarted {name}: it waits to be placed."),
-    "again": Verb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
-    "archive": Verb(actions.archive_run, "Archived {name}.", undo="unarchive"),
-    "unarchive": Verb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
-    "give-up": Verb(actions.give_up_run, "Gave up on {name}."),
-    "upload-leftovers": Verb(
+    "stop": RunVerb(actions.stop_run, "Stopping {name}."),
+    "pause": RunVerb(actions.pause_run, "Pausing {name}."),
+    "resume": RunVerb(actions.resume_run, "Resumed {name}: it waits to be placed."),
+    "restart": RunVerb(actions.restart_run, "Restarted {name}: it waits to be placed."),
+    "again": RunVerb(actions.clone_run, "Launched {name} again, as a new run.", leads_to="result"),
+    "archive": RunVerb(actions.archive_run, "Archived {name}.", undo="unarchive"),
+    "unarchive": RunVerb(actions.unarchive_run, "Brought {name} back.", undo="archive"),
+    "give-up": RunVerb(actions.give_up_run, "Gave up on {name}."),
+    "upload-leftovers": RunVerb(
         partial(actions.decide_leftovers, word="upload"), "The files of {name} that were left on nodes are sent."
     ),
-    "discard-leftovers": Verb(
+    "discard-leftovers": RunVerb(
         partial(actions.decide_leftovers, word="discard"),
         "The files of {name} that were left on nodes are deleted there.",
     ),
-    "delete": Verb(actions.delete_run, "Deleted {name}.", leads_to="runs"),
+    "delete": RunVerb(actions.delete_run, "Deleted {name}.", leads_to="runs"),
 }
 
 
@@ -88,7 +88,7 @@ def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
     return answer(request, f"Saved the tags and notes of {run.name}.")
 
 
-def find(verb: str) -> Verb:
+def find(verb: str) -> RunVerb:
     if verb not in VERBS:
         raise Http404(f"runs have no verb {verb!r}")
     return VERBS[verb]

@@ -52,7 +52,7 @@ OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 NEWEST_FIRST = "-created_at"
 
 
-class Line(NamedTuple):
+class RunLine(NamedTuple):
     """A row of the table."""
 
     row: Row
@@ -117,10 +117,10 @@ def export(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _line(row: Row, runs_url: str, *, may_act: bool) -> Line:
+def _line(row: Row, runs_url: str, *, may_act: bool) -> RunLine:
     run = row.run
     tags = [(tag, f"{runs_url}?{urlencode({'tag': tag})}") for tag in run.tags[:MAX_TAGS]]
-    return Line(row, run_url(run.pk), tags, max(0, len(run.tags) - MAX_TAGS), row_actions(run) if may_act else "")
+    return RunLine(row, run_url(run.pk), tags, max(0, len(run.tags) - MAX_TAGS), row_actions(run) if may_act else "")
 
 
 def _asked(request: HttpRequest) -> dict[str, str]:

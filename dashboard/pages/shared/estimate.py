@@ -44,7 +44,7 @@ class Slice(NamedTuple):
     width: str
 
 
-class Bar(NamedTuple):
+class EstimateBar(NamedTuple):
     label: str
     total: str
     range: str  # in which the total lies: "255 to 345 MiB"
@@ -79,8 +79,8 @@ class Suggestion(NamedTuple):
 
 
 class EstimateView(NamedTuple):
-    time: Bar
-    memory: list[Bar]
+    time: EstimateBar
+    memory: list[EstimateBar]
     num_more: int
     facts: list[tuple[str, str]]
     warnings: Sequence[str]
@@ -103,7 +103,7 @@ def view(spec: RecipeSpec, estimate: Estimate, step_s: float | None = None) -> E
     return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
 
 
-def overflow(bars: Sequence[Bar]) -> str:
+def overflow(bars: Sequence[EstimateBar]) -> str:
     """A sentence about the rank that lacks most memory; empty where all have what they need. ``bars`` are of memory."""
     fullest = bars[0] if bars else None
     if fullest is None or not fullest.tone:
@@ -115,15 +115,15 @@ def overflow(bars: Sequence[Bar]) -> str:
     )
 
 
-def time_bar(estimate: Estimate) -> Bar:
+def time_bar(estimate: Estimate) -> EstimateBar:
     values = [(getattr(estimate.step_time, name), *words) for name, words in TIME_PARTS.items()]
     time = estimate.step_time
-    return Bar(
+    return EstimateBar(
         "One step", seconds(time.total), between(time.low, time.high, seconds), slices_of(values, time.total, seconds)
     )
 
 
-def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[Bar]:
+def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[EstimateBar]:
     """One bar for each kind of rank, the fullest first."""
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for rank, (memory, limit) in enumerate(zip(estimate.memory, estimate.memory_limits, strict=True)):
@@ -136,9 +136,9 @@ def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[Bar]:
     return sorted(bars, key=lambda bar: -bar.share)
 
 
-def _memory_bar(label: str, memory: Memory, limit: float) -> Bar:
+def _memory_bar(label: str, memory: Memory, limit: float) -> EstimateBar:
     values = [(getattr(memory, name), *words) for name, words in MEMORY_PARTS.items()]
-    found = Bar(
+    found = EstimateBar(
         label, size(memory.total), between(memory.low, memory.high, size), slices_of(values, memory.total, size)
     )
     if limit <= 0:

@@ -25,7 +25,7 @@ from runs.models import User
 from runs.presenting import server_state
 from runs.presenting.audit_rows import can_read_audit
 from runs.rights.access import Forbidden, NotFound, ProofNeeded, admit
-from runs.rights.access.operations import Kind, Rule
+from runs.rights.access.operations import Rule, RuleKind
 from trainyard.spec import SpecError
 
 log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ def page(**rules: Rule) -> Callable[[View], View]:
     """Declare what the view asks of whoever calls it by each method, such as ``post=thing(Permission.RUNS_STOP)``: no
     other method is taken. Answer its refusals."""
     by_method = {method.upper(): rule for method, rule in rules.items()}
-    is_public = any(rule.kind == Kind.PUBLIC or rule.by_view for rule in by_method.values())
+    is_public = any(rule.kind == RuleKind.PUBLIC or rule.by_view for rule in by_method.values())
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -176,7 +176,7 @@ def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
 # The rail's entries. A page that is built adds its line here.
 
 
-class Entry(NamedTuple):
+class NavEntry(NamedTuple):
     label: str
     icon: str
     url_name: str
@@ -185,17 +185,17 @@ class Entry(NamedTuple):
 
 
 ENTRIES = (
-    Entry("Home", "home", "home", "g h"),
-    Entry("Runs", "runs", "runs", "g r"),
-    Entry("Jobs", "jobs", "jobs", "g j"),
-    Entry("Sweeps", "sweeps", "sweeps", "g s"),
-    Entry("Data", "data", "datasets", "g d"),
-    Entry("Clusters", "clusters", "clusters", "g c"),
-    Entry("People", "people", "people", "g p", on_phone=False),
+    NavEntry("Home", "home", "home", "g h"),
+    NavEntry("Runs", "runs", "runs", "g r"),
+    NavEntry("Jobs", "jobs", "jobs", "g j"),
+    NavEntry("Sweeps", "sweeps", "sweeps", "g s"),
+    NavEntry("Data", "data", "datasets", "g d"),
+    NavEntry("Clusters", "clusters", "clusters", "g c"),
+    NavEntry("People", "people", "people", "g p", on_phone=False),
 )
 
 
-class Link(NamedTuple):
+class NavLink(NamedTuple):
     label: str
     icon: str
     url: str
@@ -204,7 +204,7 @@ class Link(NamedTuple):
     is_current: bool
 
 
-def entries(path: str) -> list[Link]:
+def entries(path: str) -> list[NavLink]:
     """The links of the frame, with the one that leads to ``path`` marked."""
     links = []
     for entry in ENTRIES:
@@ -213,5 +213,5 @@ def entries(path: str) -> list[Link]:
         except NoReverseMatch:
             continue  # that page is not built into this site
         is_current = path == url or (url != "/" and path.startswith(url))
-        links.append(Link(entry.label, entry.icon, url, entry.keys, entry.on_phone, is_current))
+        links.append(NavLink(entry.label, entry.icon, url, entry.keys, entry.on_phone, is_current))
     return links

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dashboard.pages.shared.estimate import Bar, slices_of
+from dashboard.pages.shared.estimate import EstimateBar, slices_of
 from dashboard.pages.shared.numbers import duration, percent
 from runs.records.time_use.split import TimeUse
 
@@ -25,7 +25,7 @@ LEAST_SHARE = 0.0005  # of all the time: what is less is not drawn
 class TimeView(NamedTuple):
     """The bar, and the productive share of the time in words."""
 
-    bar: Bar
+    bar: EstimateBar
     goodput: str
 
 
@@ -35,5 +35,5 @@ def time_view(time: TimeUse, label: str) -> TimeView | None:
         return None
     seconds, least_s = time.by_name(), LEAST_SHARE * time.total_s
     values = [(seconds[name] if seconds[name] >= least_s else 0.0, *words) for name, words in PARTS.items()]
-    bar = Bar(label, duration(time.total_s), "", slices_of(values, time.total_s, duration))
+    bar = EstimateBar(label, duration(time.total_s), "", slices_of(values, time.total_s, duration))
     return TimeView(bar, percent(time.goodput))

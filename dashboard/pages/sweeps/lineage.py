@@ -17,7 +17,7 @@ RIGHT_HALF = 0.5  # a bar that starts here has its words before its end
 LEAST = 0.004  # of the width, for a trial that has just begun
 
 
-class Link(NamedTuple):
+class LineageLink(NamedTuple):
     """The line from the bar of the parent down to a trial's own."""
 
     top: int
@@ -38,10 +38,10 @@ class Lane(NamedTuple):
     anchor: str
     y: int
     bar_y: int
-    link: Link | None
+    link: LineageLink | None
 
 
-class Stage(NamedTuple):
+class LineageStage(NamedTuple):
     """A trial of those that led to the best one, and the steps that the best one has of it."""
 
     number: int
@@ -54,7 +54,7 @@ class Drawing(NamedTuple):
     lanes: list[Lane]
     height: int
     num_all: int
-    stages: list[Stage]
+    stages: list[LineageStage]
 
 
 def drawing(branches: Sequence[Branch], labels: Mapping[str, str], last_step: int) -> Drawing:
@@ -91,7 +91,7 @@ def _lane(one: Branch, places: Mapping[int, int], labels: Mapping[str, str], wid
     y, start = places[one.number] * ROW, one.start / width
     end = max(start, (one.end if one.end is not None else one.start) / width)
     above = places.get(one.parent) if one.parent is not None else None
-    link = Link(above * ROW + BAR, y + BAR, one.is_on_best_line) if above is not None else None
+    link = LineageLink(above * ROW + BAR, y + BAR, one.is_on_best_line) if above is not None else None
     is_late = start >= RIGHT_HALF
     return Lane(
         number=one.number,
@@ -118,11 +118,11 @@ def _words(one: Branch, labels: Mapping[str, str]) -> str:
     return ", ".join([*parts, *(f"{label} {text}" for label, text in _changes(one, labels))])
 
 
-def _stages(branches: Sequence[Branch], labels: Mapping[str, str]) -> list[Stage]:
+def _stages(branches: Sequence[Branch], labels: Mapping[str, str]) -> list[LineageStage]:
     line = [one for one in branches if one.is_on_best_line]  # a successor has a higher number than its parent
     ends = [*(one.start for one in line[1:]), line[-1].end] if line else []
     return [
-        Stage(
+        LineageStage(
             number=one.number,
             url=run_url(one.run) if one.run else "",
             steps=_steps(one.start, end),

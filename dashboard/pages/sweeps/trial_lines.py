@@ -23,7 +23,7 @@ from trainyard.spec.sweeps import Objective
 LIVE = ("RUNNING",)
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     """A column of the table that can be sorted. ``state`` is what ``aria-sort`` says."""
 
     label: str
@@ -32,7 +32,7 @@ class Head(NamedTuple):
     state: str
 
 
-class Line(NamedTuple):
+class TrialLine(NamedTuple):
     trial: TrialRow
     row: Row | None  # of its run, once it has one
     step: int | None
@@ -87,9 +87,9 @@ def _rows_of(user: Someone, trials: Sequence[TrialRow]) -> dict[str, Row]:
 
 def _line(
     trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_values: int, *, may_act: bool, is_population: bool
-) -> Line:
+) -> TrialLine:
     values = [number(one) for one in trial.values[:num_values]]
-    return Line(
+    return TrialLine(
         trial=trial,
         row=row,
         step=row.step if row and row.step is not None else trial.steps,
@@ -108,16 +108,16 @@ def _shown(parameters: Mapping[str, object], path: str) -> str:
     return setting(parameters[path]) if path in parameters else "–"
 
 
-def _head(label: str, path: str, asked: Asked, *, first: str = "") -> Head:
+def _head(label: str, path: str, asked: Asked, *, first: str = "") -> ColumnHead:
     """A click sorts by the column, a second one the other way round."""
     now = asked.sort
     state = "ascending" if now == path else "descending" if now == f"-{path}" else "none"
     first = first or path
     wanted = first if state == "none" else f"-{path}" if state == "ascending" else path
-    return Head(label, path, asked.url(sort=wanted), state)
+    return ColumnHead(label, path, asked.url(sort=wanted), state)
 
 
-def _value_head(at: int, objective: Objective, asked: Asked) -> Head:
+def _value_head(at: int, objective: Objective, asked: Asked) -> ColumnHead:
     """The first click puts the best trial first."""
     path = f"{VALUE}:{at}"
     return _head(objective.metric, path, asked, first=f"-{path}" if objective.direction == MAXIMIZE else path)

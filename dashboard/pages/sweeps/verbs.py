@@ -28,15 +28,15 @@ ADD = {"dialog": "sweeps/_add.html", "form": "sweeps/_add_form.html"}
 WIDEN = {"dialog": "sweeps/_widen.html", "form": "sweeps/_widen_form.html"}
 
 
-class Verb(NamedTuple):
+class SweepVerb(NamedTuple):
     action: Callable[..., object]
     sentence: str  # {name} is the sweep's
 
 
 VERBS = {
-    "stop": Verb(actions.stop_sweep, "Stopping {name}."),
-    "pause": Verb(actions.pause_sweep, "Paused {name}: the trials that run go on."),
-    "resume": Verb(actions.resume_sweep, "Resumed {name}."),
+    "stop": SweepVerb(actions.stop_sweep, "Stopping {name}."),
+    "pause": SweepVerb(actions.pause_sweep, "Paused {name}: the trials that run go on."),
+    "resume": SweepVerb(actions.resume_sweep, "Resumed {name}."),
 }
 
 

@@ -40,7 +40,7 @@ LIMIT = 50
 NEWEST_FIRST = "-created_at"
 
 
-class Line(NamedTuple):
+class SweepLine(NamedTuple):
     """A sweep in the list, or at the head of its page."""
 
     sweep: SweepSummary
@@ -141,10 +141,10 @@ def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
     return _json(found._asdict())
 
 
-def line_of(summary: SweepSummary) -> Line:
+def line_of(summary: SweepSummary) -> SweepLine:
     counts = [(state.lower(), num) for state in TrialState if (num := summary.counts.get(state, 0))]
     num_ended = sum(summary.counts.get(state, 0) for state in TRIAL_FINAL)
-    return Line(summary, sweep_badge(summary.status), num_ended, counts)
+    return SweepLine(summary, sweep_badge(summary.status), num_ended, counts)
 
 
 def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from runs.models import Cluster, Project, User
 from runs.privacy import retention, storage
 from runs.privacy.retention import Removal
-from runs.privacy.storage import REMOVABLE, Kind, days_kept
+from runs.privacy.storage import REMOVABLE, DataKind, days_kept
 from runs.rights.access import Permission, require, require_administrator
 
 MOST_DAYS = 36_500
@@ -79,7 +79,7 @@ def measure_storage(*, actor: User, project: Project) -> None:
     storage.measure(project, timezone.now())
 
 
-def _checked(days: Mapping[str, int | None]) -> dict[Kind, int | None]:
+def _checked(days: Mapping[str, int | None]) -> dict[DataKind, int | None]:
     known = [str(kind) for kind in REMOVABLE]
     problems = {}
     for kind, number in days.items():
@@ -89,4 +89,4 @@ def _checked(days: Mapping[str, int | None]) -> dict[Kind, int | None]:
             problems[kind] = f"A number of days is 1 to {MOST_DAYS:,}, or nothing for ever, not {number}."
     if problems:
         raise ValidationError(problems)
-    return {Kind(kind): number for kind, number in days.items()}
+    return {DataKind(kind): number for kind, number in days.items()}

@@ -22,7 +22,7 @@ ALIGNED = 8
 EXACT = 2**53  # up to here a float64 holds every integer
 
 
-class Head(TypedDict, total=False):
+class SeriesHead(TypedDict, total=False):
     """What stands before the series: the cursor (of each run), and when time began where it is relative."""
 
     cursor: int
@@ -42,7 +42,7 @@ class Described(TypedDict, total=False):
     superseded: bool
 
 
-class Place(TypedDict):
+class ColumnPlace(TypedDict):
     """Where a column lies."""
 
     dtype: str
@@ -50,7 +50,7 @@ class Place(TypedDict):
     length: int
 
 
-def as_json(head: Head, curves: Sequence[Curve], *, is_many: bool) -> bytes:
+def as_json(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     """Return the answer as JSON. ``head`` is what stands before the series.
 
     pydantic writes a float in the fewest digits that read back as the same, as json.dumps does, in an eighth of the
@@ -66,7 +66,7 @@ def as_json(head: Head, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     return b"".join((to_json(head)[:-1], b',"series":[', b",".join(parts), b"]}"))
 
 
-def as_columns(head: Head, curves: Sequence[Curve], *, is_many: bool) -> bytes:
+def as_columns(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> bytes:
     """Return the answer as magic, version, JSON header and columns; one that several series share is there once."""
     layout = _Layout()
     series = [
@@ -93,16 +93,20 @@ class _Layout:
 
     def __init__(self) -> None:
         self.columns: list[NDArray[Any]] = []
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, ColumnPlace] = {}
         self._seen: list[NDArray[Any]] = []  # held, so that no other column gets the id of one that is gone
         self._size = 0
 
-    def place(self, column: NDArray[Any]) -> Place:
+    def place(self, column: NDArray[Any]) -> ColumnPlace:
         known = self._places.get(id(column))
         if known is not None:
             return known
         wire = _wire(column)
-        place: Place = {"dtype": "<i8" if wire.dtype.kind == "i" else "<f8", "offset": self._size, "length": wire.size}
+        place: ColumnPlace = {
+            "dtype": "<i8" if wire.dtype.kind == "i" else "<f8",
+            "offset": self._size,
+            "length": wire.size,
+        }
         self._size += wire.nbytes
         self.columns.append(wire)
         self._seen.append(column)

@@ -14,7 +14,7 @@ from django.utils.http import parse_etags
 from ninja.errors import HttpError
 
 import trainyard
-from runs.api.metrics.columns import CONTENT_TYPE, VERSION, Head, as_columns, as_json
+from runs.api.metrics.columns import CONTENT_TYPE, VERSION, SeriesHead, as_columns, as_json
 from runs.models import Run
 from runs.records.metrics.progress import cursors_of
 from runs.records.points.read import TooManyPoints, curves
@@ -29,7 +29,7 @@ Bound = float | int | None
 
 
 @dataclass(frozen=True)
-class Question:
+class CurveQuestion:
     """Which points of a run are asked for, and how finely."""
 
     names: list[str]
@@ -47,7 +47,7 @@ class Question:
 
 
 def answer(
-    request: HttpRequest, runs: Sequence[Run], asked: Question, *, form: Form | None, is_many: bool = False
+    request: HttpRequest, runs: Sequence[Run], asked: CurveQuestion, *, form: Form | None, is_many: bool = False
 ) -> HttpResponse:
     """Answer with the points. Raises HttpError 422 where they would be too many."""
     form = form or ("columns" if request.accepts(CONTENT_TYPE) and not request.accepts("text/html") else "json")
@@ -73,7 +73,7 @@ def answer(
             f"These are up to {error.num_points:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}: "
             "ask for fewer runs or names, or for fewer points of each.",
         ) from error
-    head: Head = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
+    head: SeriesHead = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
     if origins:
         head |= {"origins": origins} if is_many else {"origin": origins[ids[0]]}
     write = as_columns if form == "columns" else as_json
@@ -89,7 +89,7 @@ def origin_of(run: Run) -> float:
     return (run.started_at or run.created_at).timestamp()
 
 
-def _tag(asked: Question, form: Form, cursors: dict[str, int], origins: dict[str, float]) -> str:
+def _tag(asked: CurveQuestion, form: Form, cursors: dict[str, int], origins: dict[str, float]) -> str:
     """Everything that the answer depends on. Weak: after a compaction a mean may differ in its last bit."""
     depends_on = [trainyard.__version__, VERSION, form, asdict(asked), cursors, origins]
     return f'W/"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}"'

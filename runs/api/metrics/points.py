@@ -98,14 +98,14 @@ def _read(request: HttpRequest) -> PointsIn:
         raise ValidationError([one._asdict() for one in _reasons(error)]) from error
 
 
-class Reason(NamedTuple):
+class FieldProblem(NamedTuple):
     """What is wrong with one field, as the framework has it."""
 
     loc: tuple[str, ...]
     msg: str
 
 
-def _reasons(error: Invalid) -> list[Reason]:
+def _reasons(error: Invalid) -> list[FieldProblem]:
     """Return what is wrong by field, each with the value that is."""
     reasons: dict[tuple[int | str, ...], str] = {}
     values: dict[tuple[int | str, ...], str] = {}
@@ -118,7 +118,7 @@ def _reasons(error: Invalid) -> list[Reason]:
         is_last = one["type"] not in ("missing", "json_invalid") and not isinstance(one["input"], dict | list)
         values[path] = f"; it is {_shown(one['input'])}" if is_last else ""
     return [
-        Reason(("body", *(str(part)[:MAX_SHOWN] for part in path)), f"{words}{values[path]}")
+        FieldProblem(("body", *(str(part)[:MAX_SHOWN] for part in path)), f"{words}{values[path]}")
         for path, words in reasons.items()
     ]
 

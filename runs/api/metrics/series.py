@@ -9,7 +9,7 @@ from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
 from runs.api.metrics.columns import CONTENT_TYPE
-from runs.api.metrics.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, Question, answer
+from runs.api.metrics.curves import MAX_NAMES, MAX_POINTS, MAX_RUNS, CurveQuestion, answer
 from runs.api.metrics.labels import labels_in
 from runs.records.points import read
 from runs.rights.access import Permission, get_run, get_runs
@@ -100,8 +100,8 @@ class DataQuery(Schema):
     attempts: Literal["newest", "all"] = Field(default="newest", description="all: what a restart trained again, too")
     format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
 
-    def question(self) -> Question:
-        return Question(
+    def question(self) -> CurveQuestion:
+        return CurveQuestion(
             names=self.name,
             labels=labels_in(self.labels),
             x=self.x,

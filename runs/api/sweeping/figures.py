@@ -30,7 +30,7 @@ Counts = dict[str, int]  # of the trials that have a value, by state
 router = Resource(tags=["sweeps"])
 
 
-class Kept(NamedTuple):
+class KeptFigures(NamedTuple):
     """``is_current``: no trial has got a value since. Without ``found`` it is being computed for the first time."""
 
     found: Importance | None
@@ -71,7 +71,7 @@ def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:
     return Answer(200 if kept.found else 202, out)
 
 
-def importance_of(sweep: Sweep) -> Kept:
+def importance_of(sweep: Sweep) -> KeptFigures:
     """Return how much each field matters. What computes it reads the trials first, and then no database."""
 
     def prepare() -> Callable[[], Importance]:
@@ -88,7 +88,7 @@ _found: OrderedDict[str, tuple[Counts, Importance]] = OrderedDict()
 _underway: dict[str, Future[Importance]] = {}
 
 
-def _kept(sweep: Sweep, prepare: Prepare) -> Kept:
+def _kept(sweep: Sweep, prepare: Prepare) -> KeptFigures:
     """Return the newest figures there are. Where more trials have a value, ``prepare`` reads the database, and what it
     returns computes new ones in a thread."""
     with_value = sweep.trials.filter(state__in=(TrialState.COMPLETE, TrialState.PRUNED)).order_by("state")
@@ -96,13 +96,13 @@ def _kept(sweep: Sweep, prepare: Prepare) -> Kept:
     with _lock:
         before, future = _found.get(key), _underway.get(key)
     if before is not None and before[0] == nums:
-        return Kept(before[1], is_current=True)
+        return KeptFigures(before[1], is_current=True)
     if future is None:
         future = _begin(key, nums, prepare())
     try:
-        return Kept(future.result(timeout=PATIENCE_S if before is None else 0), is_current=before is None)
+        return KeptFigures(future.result(timeout=PATIENCE_S if before is None else 0), is_current=before is None)
     except TimeoutError:
-        return Kept(before[1] if before is not None else None, is_current=False)
+        return KeptFigures(before[1] if before is not None else None, is_current=False)
 
 
 def _begin(key: str, nums: Counts, compute: Callable[[], Importance]) -> Future[Importance]:

@@ -82,7 +82,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
         script=body.script,
         host=body.host,
         project=body.project,
-        processes={producer: actions.Process(**one.model_dump()) for producer, one in body.processes.items()},
+        processes={producer: actions.SpoolProcess(**one.model_dump()) for producer, one in body.processes.items()},
         is_live=body.is_live,
     )
     return LocalOut(run=RunOut.model_validate(single_document(run)), watermarks=watermarks(run))

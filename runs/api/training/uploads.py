@@ -15,7 +15,7 @@ from runs.api.machines.node_bodies import answer_with, described, read_sealed_bo
 from runs.models import Node, Placement, Run
 from runs.records.files import outputs, uploads
 from runs.records.files.room import NoRoom
-from runs.records.files.uploads import NoTarget, NotBegun, Sender
+from runs.records.files.uploads import NoTarget, NotBegun, UploadingNode
 from runs.rights.access import NotFound
 from runs.rights.access.operations import NODE, operation
 from runs.rights.secrets.key_stores import KeyProblem
@@ -118,10 +118,10 @@ def refusals() -> Iterator[None]:
         raise HttpError(422, str(error)) from error
 
 
-def sender_of(placement: Placement) -> Sender:
+def sender_of(placement: Placement) -> UploadingNode:
     number = Placement.objects.filter(attempt=placement.attempt_id).count()
     keyring = keyring_for(placement.attempt.run)
-    return Sender(placement.attempt.run_id, placement.node_id, placement.node_rank, number, keyring)
+    return UploadingNode(placement.attempt.run_id, placement.node_id, placement.node_rank, number, keyring)
 
 
 def keyring_for(run: Run) -> Keyring:

@@ -31,7 +31,7 @@ KUEUE = ("kueue.x-k8s.io", ("v1beta2", "v1beta1"))
 T = TypeVar("T")
 
 
-class Refusal(Exception):
+class KubernetesRefusal(Exception):
     """The API server does not carry a request out. ``status`` is that of HTTP; the message is its own."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -63,7 +63,7 @@ class Api:
         """Return None where there is none."""
         try:
             return self._read(self._get(self._batch(f"jobs/{name}")), Job)
-        except Refusal as error:
+        except KubernetesRefusal as error:
             if error.status == 404:
                 return None
             raise
@@ -82,7 +82,7 @@ class Api:
             path = f"/apis/{group}/{version}/namespaces/{self._namespace}/workloads"
             try:
                 found = self._get(path, labelSelector=f"kueue.x-k8s.io/job-uid={job_uid}")
-            except Refusal as error:
+            except KubernetesRefusal as error:
                 if error.status == 404:
                     continue
                 raise
@@ -93,7 +93,7 @@ class Api:
         """Return the last lines that the pod printed; nothing where they are not to be had."""
         try:
             text = self._get(self._core(f"pods/{pod}/log"), tailLines=str(num_lines), limitBytes="4000")
-        except Refusal:
+        except KubernetesRefusal:
             return ""
         return text.decode(errors="replace")
 
@@ -105,7 +105,7 @@ class Api:
         """Create a Secret or a Service (``kind`` in the plural); one that is there already is taken for ours."""
         try:
             self._call("POST", self._core(kind), document)
-        except Refusal as error:
+        except KubernetesRefusal as error:
             if error.status != 409:
                 raise
 
@@ -117,7 +117,7 @@ class Api:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
         try:
             self._call("DELETE", self._batch(f"jobs/{name}"), options)
-        except Refusal as error:
+        except KubernetesRefusal as error:
             if error.status != 404:
                 raise
 
@@ -168,7 +168,7 @@ class Api:
             raise SystemAway(f"Kubernetes does not answer: {_short(error)}.") from error
         if not 200 <= answer.status < 300:
             problem = _problem_in(text)
-            raise Refusal(answer.status, problem.reason, problem.message or str(answer.reason or ""))
+            raise KubernetesRefusal(answer.status, problem.reason, problem.message or str(answer.reason or ""))
         return text
 
     def _read(self, text: bytes, kind: type[T]) -> T:
@@ -250,5 +250,5 @@ def attempt(call: Callable[[], T], doing: str) -> T:
     """Do the call. A refusal becomes SystemAway: ``doing`` is tried again."""
     try:
         return call()
-    except Refusal as error:
+    except KubernetesRefusal as error:
         raise SystemAway(f"Kubernetes did not {doing}: {str(error).rstrip('.')}.") from error

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
-from runs.engines.kubernetes.api import Api, Refusal
+from runs.engines.kubernetes.api import Api, KubernetesRefusal
 from runs.engines.kubernetes.documents import Pod
 from runs.engines.kubernetes.jobs import job_of as seen_job_of
 from runs.engines.kubernetes.manifests import ATTEMPT, job_of, name_of
@@ -29,7 +29,7 @@ def examine(settings: KubernetesSettings, origin: Origin, api: Api, probe: Probe
     """Yield what is found, one step after the other."""
     try:
         version = api.version()
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, KubernetesRefusal) as error:
         yield Finding("API server", False, str(error), ACCESS_ADVICE)
         return
     yield Finding("API server", True, f"Kubernetes {version} answers.")
@@ -47,7 +47,7 @@ def _rights(api: Api, settings: KubernetesSettings) -> Finding:
     wanted = RIGHTS + (FOR_KUEUE if settings.queue else ())
     try:
         missing = [right for right in wanted if not api.may(right.verb, right.group, right.resource).status.allowed]
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, KubernetesRefusal) as error:
         return Finding("rights", None, f"Which rights we have is not to be found out: {error}")
     needed = [right for right in missing if right.is_needed]
     if needed:
@@ -68,7 +68,7 @@ def _trial(api: Api, settings: KubernetesSettings, origin: Origin) -> Finding:
     request = MachineRequest(_word(), "doctor", settings.machines, settings.slots, [])
     try:
         api.create_job(job_of(settings, request, origin), is_trial=True)
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, KubernetesRefusal) as error:
         advice = "Change what it names where the cluster is edited; the pod template is in .spec.template.spec."
         return Finding("manifest", False, f"The API server does not take a job as ours are: {error}", advice)
     return Finding("manifest", True, "The API server takes a job as ours are, with the pod template.")
@@ -86,7 +86,7 @@ def _probe(api: Api, settings: KubernetesSettings, origin: Origin, probe: Probe)
             texts = {pod.metadata.name: api.log_tail(pod.metadata.name, 20) for pod in pods if not problem}
         finally:
             api.delete_job(name_of(request.attempt))
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, KubernetesRefusal) as error:
         yield Finding("pods", False, f"A short job of {machines} did not run: {error}")
         return
     if problem:

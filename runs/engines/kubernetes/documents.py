@@ -44,7 +44,7 @@ class Condition(Document, frozen=True):
         return self.status == "True"
 
 
-class Waiting(Document, frozen=True):
+class ContainerWaiting(Document, frozen=True):
     reason: str = ""
     message: str = ""
 
@@ -60,7 +60,7 @@ class Terminated(Document, frozen=True):
 
 
 class ContainerState(Document, frozen=True):
-    waiting: Waiting | None = None
+    waiting: ContainerWaiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 

@@ -12,7 +12,7 @@ from django.conf import settings as django_settings
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe
-from runs.engines.kubernetes.api import Api, Refusal, attempt
+from runs.engines.kubernetes.api import Api, KubernetesRefusal, attempt
 from runs.engines.kubernetes.doctor import ACCESS_ADVICE, examine
 from runs.engines.kubernetes.documents import Job, Pod
 from runs.engines.kubernetes.jobs import (
@@ -100,11 +100,11 @@ class KubernetesSystem:
                 self._api.create("secrets", secret_of(self._settings, request, self._origin, uid))
                 self._api.create("services", service_of(self._settings, request, self._origin, uid))
                 self._api.patch_job(name, release_of(self._settings))
-            except Refusal as error:
+            except KubernetesRefusal as error:
                 if not error.is_passing:
                     self.cancel(name)
                 raise
-        except Refusal as error:
+        except KubernetesRefusal as error:
             words = str(error).rstrip(".")
             if error.is_passing:
                 raise SystemAway(f"Kubernetes took no job on cluster {self._origin.cluster}: {words}.") from error
@@ -119,7 +119,7 @@ class KubernetesSystem:
         """Make the job, or go on with the one that an earlier submission has made. Raises Refusal."""
         try:
             return self._api.create_job(job_document_of(self._settings, request, self._origin))
-        except Refusal as error:
+        except KubernetesRefusal as error:
             if error.status != 409:
                 raise
             job = self._api.job(name)
@@ -137,7 +137,7 @@ class KubernetesSystem:
             return found
         try:
             return self._waiting(found, job, pods, now)
-        except Refusal as error:  # the words alone need these rights
+        except KubernetesRefusal as error:  # the words alone need these rights
             return replace(found, reason=error.reason, sentence=f"why is not to be read: {str(error).rstrip('.')}.")
 
     def _waiting(self, found: SystemJob, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:

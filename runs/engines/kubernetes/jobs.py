@@ -10,7 +10,7 @@ from datetime import datetime
 from runs.causes.allocations import EndKind
 from runs.engines.kubernetes.documents import Job, Pod
 from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, RELEASED, name_of
-from runs.engines.kubernetes.reasons import End, end_of, end_of_pods
+from runs.engines.kubernetes.reasons import PodEnd, end_of, end_of_pods
 from runs.engines.machine_system import JobState, SystemJob
 from trainyard.contract.base import JsonObject
 
@@ -77,9 +77,9 @@ def end_to_record(job: Job, pods: Sequence[Pod]) -> JsonObject | None:
     return {"metadata": {"annotations": {ENDING: f"{end.kind} {end.sentence}"}}}
 
 
-def _recorded_end(job: Job) -> End | None:
+def _recorded_end(job: Job) -> PodEnd | None:
     kind, _, sentence = (job.metadata.annotations or {}).get(ENDING, "").partition(" ")
-    return End(EndKind(kind), sentence) if kind in EndKind.__members__.values() else None
+    return PodEnd(EndKind(kind), sentence) if kind in EndKind.__members__.values() else None
 
 
 def orphans(jobs: Sequence[Job], pods: dict[str, list[Pod]], now: datetime) -> Iterator[SystemJob]:

@@ -60,7 +60,7 @@ class Words(NamedTuple):
     sentence: str
 
 
-class End(NamedTuple):
+class PodEnd(NamedTuple):
     kind: EndKind
     sentence: str
     exit_code: int | None = None
@@ -119,36 +119,38 @@ def is_evicted_by_kueue(workloads: Sequence[Workload]) -> Condition | None:
     return None
 
 
-def end_of(job: str, pods: Sequence[Pod], condition: Condition | None) -> End:
+def end_of(job: str, pods: Sequence[Pod], condition: Condition | None) -> PodEnd:
     """Return why a job failed. ``condition`` is the job's own word, if it is still there."""
     if condition is not None and condition.reason == "DeadlineExceeded":
-        return End(EndKind.TIME_LIMIT, f"Kubernetes ended job {job} at its time limit; the run goes on in another job.")
+        return PodEnd(
+            EndKind.TIME_LIMIT, f"Kubernetes ended job {job} at its time limit; the run goes on in another job."
+        )
     if (end := end_of_pods(pods)) is not None:
         return end
     if condition is not None and condition.reason == "PodFailurePolicy":  # its only rule is about machines
         words = f"Kubernetes took a machine of job {job}: {_quoted(condition.message)}"
-        return End(EndKind.PREEMPTED, f"{words} ({condition.reason}).")
+        return PodEnd(EndKind.PREEMPTED, f"{words} ({condition.reason}).")
     words = f": {_quoted(condition.message)} ({condition.reason})" if condition is not None else ""
-    return End(EndKind.ENDED, f"Kubernetes job {job} failed{words}.")
+    return PodEnd(EndKind.ENDED, f"Kubernetes job {job} failed{words}.")
 
 
-def end_of_pods(pods: Sequence[Pod]) -> End | None:
+def end_of_pods(pods: Sequence[Pod]) -> PodEnd | None:
     """Return the end that explains the others."""
     ends = [end for pod in pods if (end := end_of_pod(pod)) is not None]
     return min(ends, key=lambda end: ORDER.index(end.kind), default=None)
 
 
-def end_of_pod(pod: Pod) -> End | None:
+def end_of_pod(pod: Pod) -> PodEnd | None:
     """Return why the pod ended, or is ending; None for one that goes on or ended well."""
     name, where = pod.metadata.name, f" on machine {pod.spec.node_name}" if pod.spec.node_name else ""
     target = pod.condition("DisruptionTarget")
     if target is not None and target.is_true and target.reason in DISRUPTIONS:
         kind, words = DISRUPTIONS[target.reason]
-        return End(kind, _ended(f"Kubernetes {words}: pod {name}{where}", target.reason, ""))
+        return PodEnd(kind, _ended(f"Kubernetes {words}: pod {name}{where}", target.reason, ""))
     reason = pod.status.reason
     if reason in STATUS_REASONS or reason.startswith("OutOf"):
         kind, words = STATUS_REASONS.get(reason, STATUS_REASONS["UnexpectedAdmissionError"])
-        return End(kind, _ended(f"Kubernetes {words}: pod {name}{where}", reason, pod.status.message))
+        return PodEnd(kind, _ended(f"Kubernetes {words}: pod {name}{where}", reason, pod.status.message))
     for container in pod.containers:
         ended = container.state.terminated
         if ended is None or ended.exit_code == 0:
@@ -157,11 +159,11 @@ def end_of_pod(pod: Pod) -> End | None:
             words = (
                 f"Pod {name}{where} used more memory than it may and was killed (OOMKilled); raise the cluster's memory"
             )
-            return End(EndKind.OUT_OF_MEMORY, f"{words}.", ended.exit_code)
+            return PodEnd(EndKind.OUT_OF_MEMORY, f"{words}.", ended.exit_code)
         words = f"Container {container.name} of pod {name}{where} ended with exit code {ended.exit_code}"
-        return End(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
+        return PodEnd(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
     if pod.status.phase == "Failed":
-        return End(EndKind.ENDED, _ended(f"Pod {name}{where} failed", reason, pod.status.message))
+        return PodEnd(EndKind.ENDED, _ended(f"Pod {name}{where} failed", reason, pod.status.message))
     return None
 
 

@@ -9,10 +9,10 @@ from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding, Probe, not_run, probe_answers
 from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
 from runs.engines.node_command import node_variables, node_words
-from runs.engines.ray.programs import START_LIMIT_S, Place, Program, program_of
+from runs.engines.ray.programs import START_LIMIT_S, RayAddress, RayProgram, program_of
 from runs.engines.ray.reasons import demand_words, room, system_job
 from runs.engines.ray.settings import RaySettings
-from runs.engines.ray.trainyard_ray.documents import Answer, Call, Request
+from runs.engines.ray.trainyard_ray.documents import Call, RayAnswer, RayRequest
 from runs.models import Cluster
 from trainyard.contract.base import BadDocument, JsonObject, decode
 
@@ -28,16 +28,16 @@ class RayEngine(AllocatingEngine):
         return RaySystem(settings, origin_of(cluster), program_of(place_of(cluster, settings)))
 
 
-def place_of(cluster: Cluster, settings: RaySettings) -> Place:
+def place_of(cluster: Cluster, settings: RaySettings) -> RayAddress:
     """Return how the cluster's Ray is reached. Raises SystemAway."""
     try:
-        return Place(settings.address, settings.ray_python, secret_of(cluster, "token"))
+        return RayAddress(settings.address, settings.ray_python, secret_of(cluster, "token"))
     except SecretUnreadable as error:
         raise SystemAway(str(error)) from error
 
 
 class RaySystem:
-    def __init__(self, settings: RaySettings, origin: Origin, program: Program) -> None:
+    def __init__(self, settings: RaySettings, origin: Origin, program: RayProgram) -> None:
         self._settings = settings
         self._cluster, self._server = origin.cluster, origin.server
         self._prefix = f"trainyard-{origin.mark}-"
@@ -59,7 +59,7 @@ class RaySystem:
 
     def submit(self, request: MachineRequest) -> str:
         job = f"{self._prefix}{request.attempt}"
-        answer: Answer = self._program.call(Call("submit", job, request=self._request(job, request)))
+        answer: RayAnswer = self._program.call(Call("submit", job, request=self._request(job, request)))
         if answer.problem:
             raise SystemRefused(
                 f"Ray refused the job: {answer.problem.rstrip('.')}. `trainyard doctor --cluster {self._cluster}` "
@@ -70,7 +70,7 @@ class RaySystem:
     def cancel(self, job: str) -> None:
         self._program.call(Call("cancel", job))
 
-    def _request(self, job: str, request: MachineRequest) -> Request:
+    def _request(self, job: str, request: MachineRequest) -> RayRequest:
         settings, folder = self._settings, self._settings.folder
         cores = request.slots * settings.cpus_per_slot
         words = node_words(
@@ -80,7 +80,7 @@ class RaySystem:
             home=f"{folder}/machines",
             slots=request.slots,
         )
-        return Request(
+        return RayRequest(
             job=job,
             num_machines=request.num_machines,
             demand=settings.demand(request.slots),
@@ -109,7 +109,7 @@ CONNECT_ADVICE = (
 )
 
 
-def examine(settings: RaySettings, program: Program, probe: Probe) -> Iterator[Finding]:
+def examine(settings: RaySettings, program: RayProgram, probe: Probe) -> Iterator[Finding]:
     """Yield what is found, one step after the other."""
     try:
         answer = program.call(Call("survey", prefix="trainyard-"), patience_s=START_LIMIT_S)
@@ -129,9 +129,9 @@ def examine(settings: RaySettings, program: Program, probe: Probe) -> Iterator[F
     yield from _try(settings, program, max(1, min(2, settings.machines, now or most)), probe)
 
 
-def _try(settings: RaySettings, program: Program, number: int, probe: Probe) -> Iterator[Finding]:
+def _try(settings: RaySettings, program: RayProgram, number: int, probe: Probe) -> Iterator[Finding]:
     """Have ``number`` machines try what a node does."""
-    request = Request(
+    request = RayRequest(
         job="",
         num_machines=number,
         demand=settings.demand(1),
@@ -143,7 +143,7 @@ def _try(settings: RaySettings, program: Program, number: int, probe: Probe) -> 
     try:
         answer = program.call(Call("try", request=request, limit_s=TRY_LIMIT_S))
     except SystemAway as error:
-        answer = Answer(problem=str(error))
+        answer = RayAnswer(problem=str(error))
     if answer.problem:
         yield not_run(number, answer.problem, "Where all machines are taken, try again later.")
         return

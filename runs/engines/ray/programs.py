@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runs.engines.machine_system import SystemAway
-from runs.engines.ray.trainyard_ray.documents import Answer, Call
+from runs.engines.ray.trainyard_ray.documents import Call, RayAnswer
 from trainyard.contract.base import BadDocument, decode, encode
 
 FOLDER = Path(__file__).parent
@@ -28,7 +28,7 @@ ANSWER_S = 2.0  # beyond the limit that the call itself has
 MAX_ANSWER = 32 << 20
 
 
-class Place(NamedTuple):
+class RayAddress(NamedTuple):
     """A Ray cluster, and how it is reached."""
 
     address: str
@@ -36,10 +36,10 @@ class Place(NamedTuple):
     token: str
 
 
-class Program:
+class RayProgram:
     """One child. Its calls come one after the other."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: RayAddress) -> None:
         self.version = ""  # of Ray
         self._place = place
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class Program:
         self._is_ready = False
         self._read = b""
 
-    def call(self, call: Call, *, patience_s: float = START_S) -> Answer:
+    def call(self, call: Call, *, patience_s: float = START_S) -> RayAnswer:
         """``patience_s``: how long to wait for a program that is starting. Raises SystemAway."""
         with self._lock:
             self._make_ready(patience_s)
@@ -95,7 +95,7 @@ class Program:
             raise SystemAway(f"Ray cannot be asked: {words[0]}: {error.strerror or error}.") from error
         self._started_at = time.monotonic()
 
-    def _exchange(self, call: Call) -> Answer:
+    def _exchange(self, call: Call) -> RayAnswer:
         assert self._process is not None and self._process.stdin is not None
         try:
             self._process.stdin.write(encode(asdict(call)).encode() + b"\n")
@@ -109,7 +109,7 @@ class Program:
             raise SystemAway(f"Ray at {self._place.address} did not answer within {call.limit_s + ANSWER_S:g} s.")
         return answer
 
-    def _answer(self, limit_s: float) -> Answer | None:
+    def _answer(self, limit_s: float) -> RayAnswer | None:
         """Return the next answer; None where none comes in time. Raises SystemAway where none can come any more."""
         assert self._process is not None and self._process.stdout is not None
         output, deadline = self._process.stdout.fileno(), time.monotonic() + limit_s
@@ -123,7 +123,7 @@ class Program:
                 raise self._away("its program ended")
         line, _, self._read = self._read.partition(b"\n")
         try:
-            return decode(line, Answer)
+            return decode(line, RayAnswer)
         except BadDocument as error:
             self.end()
             raise self._away(f"its answer cannot be read: {error}") from error
@@ -152,11 +152,11 @@ def environment(token: str) -> dict[str, str]:
     return {**made, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else made
 
 
-_programs: dict[Place, Program] = {}
+_programs: dict[RayAddress, RayProgram] = {}
 _programs_lock = threading.Lock()
 
 
-def program_of(place: Place) -> Program:
+def program_of(place: RayAddress) -> RayProgram:
     """Return the one of this process for the place."""
     with _programs_lock:
-        return _programs.setdefault(place, Program(place))
+        return _programs.setdefault(place, RayProgram(place))

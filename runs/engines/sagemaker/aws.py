@@ -29,7 +29,7 @@ PASSING = frozenset(
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Refusal(Exception):
+class AWSRefusal(Exception):
     """AWS does not carry a request out. ``code`` is its own word, and so is the message."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
@@ -87,7 +87,7 @@ class Aws:
         """Return None where there is none."""
         try:
             return _read(self._call("sagemaker", "describe_training_job", TrainingJobName=name), TrainingJob)
-        except Refusal as error:
+        except AWSRefusal as error:
             if error.is_missing:
                 return None
             raise
@@ -99,7 +99,7 @@ class Aws:
         """One that has ended, or is not there, is no error."""
         try:
             self._call("sagemaker", "stop_training_job", TrainingJobName=name)
-        except Refusal as error:
+        except AWSRefusal as error:
             if not error.is_missing and error.code != "ValidationException":
                 raise
 
@@ -121,7 +121,7 @@ class Aws:
         """Keep the secret. One that is there already holds the same: join tokens are made from the attempt."""
         try:
             self._call("secretsmanager", "create_secret", Name=name, SecretString=text, Tags=tags)
-        except Refusal as error:
+        except AWSRefusal as error:
             if error.code != "ResourceExistsException":
                 raise
 
@@ -129,7 +129,7 @@ class Aws:
         """Delete it for good. One that is gone is no error."""
         try:
             self._call("secretsmanager", "delete_secret", SecretId=name, ForceDeleteWithoutRecovery=True)
-        except Refusal as error:
+        except AWSRefusal as error:
             if not error.is_missing:
                 raise
 
@@ -151,9 +151,9 @@ class Aws:
         except ClientError as error:
             about = error.response.get("Error", {})
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
-            raise Refusal(about.get("Code", ""), about.get("Message", ""), status) from error
+            raise AWSRefusal(about.get("Code", ""), about.get("Message", ""), status) from error
         except ParamValidationError as error:
-            raise Refusal("ValidationException", str(error)) from error
+            raise AWSRefusal("ValidationException", str(error)) from error
         except (BotoCoreError, OSError) as error:
             raise SystemAway(f"AWS cannot be asked: {_short(error)}.") from error
         finally:

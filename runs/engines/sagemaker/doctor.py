@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from runs.engines.findings import Finding, Probe, machines, not_run, trusted_words
 from runs.engines.machine_system import Origin, SystemAway
-from runs.engines.sagemaker.aws import Aws, Refusal
+from runs.engines.sagemaker.aws import Aws, AWSRefusal
 from runs.engines.sagemaker.documents import TrainingJob
 from runs.engines.sagemaker.reasons import OVER, end_of, why_job_waits
 from runs.engines.sagemaker.request import NAME, prefix_of, secrets_of, trial_job_of
@@ -26,7 +26,7 @@ def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[F
     """Yield what is found, one step after the other."""
     try:
         caller = aws.caller()
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, AWSRefusal) as error:
         advice = "Enter an access key and its secret, or give this server a role or a profile."
         yield Finding("credentials", False, _words(error), advice)
         return
@@ -44,7 +44,7 @@ def examine(settings: SageMakerSettings, origin: Origin, aws: Aws) -> Iterator[F
 def _jobs(origin: Origin, aws: Aws) -> Finding:
     try:
         number = len(aws.open_jobs(prefix_of(origin.mark)))
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, AWSRefusal) as error:
         return Finding("SageMaker", False, _words(error), RIGHTS_ADVICE)
     return Finding("SageMaker", True, f"SageMaker answers and lets us list training jobs ({number} of ours are open).")
 
@@ -52,7 +52,7 @@ def _jobs(origin: Origin, aws: Aws) -> Finding:
 def _secrets(origin: Origin, aws: Aws) -> Finding:
     try:
         aws.secret_names(secrets_of(origin.mark))
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, AWSRefusal) as error:
         return Finding("secrets", False, _words(error), RIGHTS_ADVICE)
     return Finding("secrets", True, "Secrets Manager answers and lets us list secrets; join tokens go there.")
 
@@ -67,7 +67,7 @@ def _role(settings: SageMakerSettings, aws: Aws, account: str) -> Finding:
         return Finding("role", False, words, "Change the role where the cluster is edited.")
     try:
         role = aws.role(name)
-    except Refusal as error:
+    except AWSRefusal as error:
         if error.is_missing:
             return Finding("role", False, f"There is no role {name}.", "Change the role where the cluster is edited.")
         return Finding("role", None, f"Role {name} cannot be looked at: {_words(error)}")
@@ -88,7 +88,7 @@ def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, probe:
     try:
         aws.create_job(trial_job_of(settings, name, number, words, origin))
         job = _wait(aws, name)
-    except (SystemAway, Refusal) as error:
+    except (SystemAway, AWSRefusal) as error:
         yield not_run(number, _words(error), RIGHTS_ADVICE)
         return
     if job is None or job.training_job_status not in OVER:
@@ -117,5 +117,5 @@ def _wait(aws: Aws, name: str) -> TrainingJob | None:
 
 
 def _words(error: Exception) -> str:
-    code = f" ({error.code})" if isinstance(error, Refusal) else ""
+    code = f" ({error.code})" if isinstance(error, AWSRefusal) else ""
     return f"{str(error).rstrip('.')}{code}."

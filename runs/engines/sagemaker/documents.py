@@ -20,7 +20,7 @@ class Resources(Document, frozen=True):
     instance_count: int = 1
 
 
-class Limits(Document, frozen=True):
+class StoppingCondition(Document, frozen=True):
     max_runtime_in_seconds: int | None = None
 
 
@@ -33,7 +33,7 @@ class TrainingJob(Document, frozen=True):
     last_modified_time: datetime | None = None
     secondary_status_transitions: tuple[Transition, ...] = ()
     resource_config: Resources = Resources()
-    stopping_condition: Limits = Limits()
+    stopping_condition: StoppingCondition = StoppingCondition()
 
     @property
     def message(self) -> str:

@@ -9,7 +9,7 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding, Probe, probe_of
 from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
-from runs.engines.sagemaker.aws import Aws, Refusal
+from runs.engines.sagemaker.aws import Aws, AWSRefusal
 from runs.engines.sagemaker.doctor import examine, examine_billed
 from runs.engines.sagemaker.documents import TrainingJob
 from runs.engines.sagemaker.reasons import ended, is_taken_back, job_of, not_made, taken_back
@@ -93,7 +93,7 @@ class SageMakerSystem:
         try:
             self._aws.create_secret(secret, secret_text_of(request), tags_of(self._settings, request, self._origin))
             self._create(job)
-        except Refusal as error:
+        except AWSRefusal as error:
             where = f"cluster {self._origin.cluster}"
             if error.is_passing:
                 raise SystemAway(f"SageMaker took no job on {where}: {error} ({error.code}).") from error
@@ -112,7 +112,7 @@ class SageMakerSystem:
         """Make the job. One of this name is the same: an earlier submission has made it."""
         try:
             self._aws.create_job(document)
-        except Refusal as error:
+        except AWSRefusal as error:
             if error.code != "ResourceInUse":
                 raise
 
@@ -133,5 +133,5 @@ class SageMakerSystem:
         """Do the call. A refusal becomes SystemAway: it is tried again."""
         try:
             return call()
-        except Refusal as error:
+        except AWSRefusal as error:
             raise SystemAway(f"AWS did not {doing}: {error} ({error.code}).") from error

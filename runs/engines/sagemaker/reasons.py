@@ -34,7 +34,7 @@ class Words(NamedTuple):
     sentence: str
 
 
-class End(NamedTuple):
+class JobEnd(NamedTuple):
     """``kind`` None: its programs ended well."""
 
     kind: EndKind | None
@@ -53,30 +53,32 @@ def is_taken_back(job: TrainingJob) -> bool:
     return job.training_job_status == "InProgress" and any(job.had(status) for status in TAKEN_BACK)
 
 
-def taken_back(job: TrainingJob) -> End:
+def taken_back(job: TrainingJob) -> JobEnd:
     words = f"AWS took the spot machines of SageMaker job {job.training_job_name} back; the run goes on in another job"
-    return End(EndKind.PREEMPTED, f"{words} (Interrupted).")
+    return JobEnd(EndKind.PREEMPTED, f"{words} (Interrupted).")
 
 
-def end_of(job: TrainingJob) -> End:
+def end_of(job: TrainingJob) -> JobEnd:
     """Return why a job is over, by its own words."""
     name, status = job.training_job_name, job.secondary_status
     if job.training_job_status == "Completed":
-        return End(None, f"SageMaker job {name} ended.", 0)
+        return JobEnd(None, f"SageMaker job {name} ended.", 0)
     if any(job.had(word) for word in TAKEN_BACK):
         return taken_back(job)
     if job.had("MaxRuntimeExceeded"):
         words = f"SageMaker ended job {name} at its time limit; the run goes on in another job (MaxRuntimeExceeded)."
-        return End(EndKind.TIME_LIMIT, words)
+        return JobEnd(EndKind.TIME_LIMIT, words)
     if job.had("MaxWaitTimeExceeded"):
         words = f"SageMaker job {name} got no spot machines in the time that it may wait; the run asks again"
-        return End(EndKind.PREEMPTED, f"{words} (MaxWaitTimeExceeded).")
+        return JobEnd(EndKind.PREEMPTED, f"{words} (MaxWaitTimeExceeded).")
     if job.training_job_status == "Stopped":
-        return End(EndKind.CANCELLED, f"SageMaker job {name} was stopped with AWS' own tools ({status or 'Stopped'}).")
+        return JobEnd(
+            EndKind.CANCELLED, f"SageMaker job {name} was stopped with AWS' own tools ({status or 'Stopped'})."
+        )
     return _failed(job)
 
 
-def _failed(job: TrainingJob) -> End:
+def _failed(job: TrainingJob) -> JobEnd:
     name, why = job.training_job_name, job.failure_reason
     found = EXIT_CODE.search(why)
     exit_code = int(found[1]) if found else None
@@ -84,14 +86,14 @@ def _failed(job: TrainingJob) -> End:
         words = _sentence(
             f"AWS has no machines of this type now for SageMaker job {name}", _behind(why), "CapacityError"
         )
-        return End(EndKind.NODE_FAILED, words)
+        return JobEnd(EndKind.NODE_FAILED, words)
     if why.startswith(MACHINE_PROBLEMS):
         words = f"A machine of SageMaker job {name} failed, or AWS did"
-        return End(EndKind.NODE_FAILED, _sentence(words, _behind(why), why.partition(":")[0]))
+        return JobEnd(EndKind.NODE_FAILED, _sentence(words, _behind(why), why.partition(":")[0]))
     if exit_code == 137 or "out of memory" in why.lower() or "outofmemory" in why.lower():
         words = f"A machine of SageMaker job {name} had too little memory: choose a larger instance type"
-        return End(EndKind.OUT_OF_MEMORY, _sentence(words, _behind(why), "exit code 137"), exit_code)
-    return End(EndKind.ENDED, _sentence(f"SageMaker job {name} failed", why, ""), exit_code)
+        return JobEnd(EndKind.OUT_OF_MEMORY, _sentence(words, _behind(why), "exit code 137"), exit_code)
+    return JobEnd(EndKind.ENDED, _sentence(f"SageMaker job {name} failed", why, ""), exit_code)
 
 
 def _behind(why: str) -> str:
@@ -132,7 +134,7 @@ def job_of(job: TrainingJob, attempt: str, *, has_secret: bool = False) -> Syste
     )
 
 
-def ended(name: str, attempt: str, end: End, *, has_secret: bool = False) -> SystemJob:
+def ended(name: str, attempt: str, end: JobEnd, *, has_secret: bool = False) -> SystemJob:
     return SystemJob(
         name,
         attempt,

@@ -18,7 +18,7 @@ from runs.ingest.validation import rules
 from runs.records.checkpoints.read import CheckpointReport
 from runs.records.media.store import Item
 from runs.records.metrics.progress import ReportedFact
-from runs.records.points.store import Lines
+from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows
 from trainyard.contract.records import (
     MAX_SEQUENCE,
@@ -48,7 +48,7 @@ class Record:
     """What one frame holds, checked, as the store takes it."""
 
     points: list[Rows] = field(default_factory=list)
-    lines: Lines | None = None
+    lines: StreamLines | None = None
     begin: Begin | None = None
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code

@@ -10,7 +10,7 @@ from runs.records.media.kinds import KINDS
 from runs.records.media.store import Item
 from runs.records.metrics.bulk import storable
 from runs.records.metrics.progress import ReportedFact
-from runs.records.points.store import Lines
+from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows, SeriesGroup
 from trainyard.contract import records
 from trainyard.contract.base import JsonObject, decode
@@ -65,8 +65,8 @@ def rows(group: records.Group) -> Rows:
     return Rows(head, steps, times, values)
 
 
-def lines(record: records.Logs) -> Lines:
-    return Lines(record.rank, record.stream, record.lines)
+def lines(record: records.Logs) -> StreamLines:
+    return StreamLines(record.rank, record.stream, record.lines)
 
 
 def checkpoint(record: records.Checkpoint) -> CheckpointReport:

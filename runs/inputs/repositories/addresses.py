@@ -10,12 +10,12 @@ from django.conf import settings
 
 from runs.inputs.repositories.problems import RepositoryProblem
 from trainyard.formats.addresses import address_problem
-from trainyard.spec.values.code import Place
+from trainyard.spec.values.code import RepositoryAddress
 
 PORTS = {"https": 443, "http": 80, "ssh": 22}
 
 
-def allowed_address(url: str, place: Place) -> str:
+def allowed_address(url: str, place: RepositoryAddress) -> str:
     """Return the address to connect to, which was looked at: a name may lead elsewhere the next time. Empty for a
     path of the server. Raises RepositoryProblem."""
     if place.scheme == "file":

@@ -45,13 +45,13 @@ SETTINGS = {
 }
 
 
-class Limits(NamedTuple):
+class CommandLimits(NamedTuple):
     time_s: float = TIME_LIMIT_S
     folder: Path | None = None  # that may not grow…
     num_bytes: int = 0  # …above this
 
 
-NO_FOLDER = Limits()
+NO_FOLDER = CommandLimits()
 
 
 def run_git(
@@ -61,7 +61,7 @@ def run_git(
     variables: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
     data: bytes = b"",
-    limits: Limits = NO_FOLDER,
+    limits: CommandLimits = NO_FOLDER,
 ) -> bytes:
     """Return what ``git words`` prints. Raises GitFailed where it says no, and RepositoryProblem where it takes more
     time or room than it may, or is not there."""
@@ -126,7 +126,7 @@ def _environment(variables: Mapping[str, str], settings: Mapping[str, str]) -> d
     return found
 
 
-def _wait(process: subprocess.Popen[bytes], limits: Limits) -> None:
+def _wait(process: subprocess.Popen[bytes], limits: CommandLimits) -> None:
     until, pause = time.monotonic() + limits.time_s, 0.002
     while process.poll() is None:
         if time.monotonic() > until:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from runs.inputs.repositories.command import Limits, run_git
+from runs.inputs.repositories.command import CommandLimits, run_git
 from runs.inputs.repositories.mirrors import mirror_folder
 from runs.inputs.repositories.problems import GitFailed, RepositoryProblem
 from runs.models import Project, RunCode
 
 MAX_CHARACTERS = 300_000
-LIMITS = Limits(time_s=10.0)
+LIMITS = CommandLimits(time_s=10.0)
 
 
 class Difference(NamedTuple):

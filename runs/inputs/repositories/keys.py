@@ -19,7 +19,7 @@ from runs.inputs.repositories.problems import RepositoryProblem
 from runs.models import GitKey, Project
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.sealed import git_key_place, open_text, seal_text
-from trainyard.spec.values.code import Place, place_of
+from trainyard.spec.values.code import RepositoryAddress, place_of
 
 CONNECT_S = 15
 
@@ -45,7 +45,7 @@ def _open_secret(key: GitKey) -> str:
         raise RepositoryProblem("git", f"the Git key for {key.place} does not open. {error}") from error
 
 
-def key_for(project: Project, place: Place) -> GitKey | None:
+def key_for(project: Project, place: RepositoryAddress) -> GitKey | None:
     """Return the project's key for the repository: that of the longest place that it lies under."""
     kind = {"ssh": GitKey.Kind.SSH, "https": GitKey.Kind.TOKEN, "http": GitKey.Kind.TOKEN}.get(place.scheme)
     wanted = f"{_server_of(place)}/{place.path.strip('/')}".removesuffix(".git")
@@ -53,7 +53,7 @@ def key_for(project: Project, place: Place) -> GitKey | None:
     return max(fitting, key=lambda one: len(one.place), default=None)
 
 
-def _server_of(place: Place) -> str:
+def _server_of(place: RepositoryAddress) -> str:
     """Return host and port as the places of keys have them. Another port may be another program, which must not get the
     token that is for the first; and over plain HTTP everybody on the way reads it. So both are named in the place. (SSH
     gives no key away.)"""
@@ -102,7 +102,7 @@ def passage(url: str, address: str, key: GitKey | None) -> Iterator[Passage]:
             _record_use(key, folder / "known_hosts")
 
 
-def _ssh_command(folder: Path, place: Place, address: str, key: GitKey) -> str:
+def _ssh_command(folder: Path, place: RepositoryAddress, address: str, key: GitKey) -> str:
     """Git has a shell read this. All in it is ours, and the words of others (host, address) were looked at; they are
     quoted all the same."""
     identity, known = folder / "identity", folder / "known_hosts"

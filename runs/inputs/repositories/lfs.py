@@ -24,7 +24,7 @@ from runs.models import Project
 from trainyard.contract.base import BadDocument, WireStruct, decode
 from trainyard.formats.names import visible
 from trainyard.rest.http_clients import direct_client
-from trainyard.spec.values.code import Place, place_of
+from trainyard.spec.values.code import RepositoryAddress, place_of
 
 POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-\d-[^\n]*\n)*oid sha256:([0-9a-f]{64})\nsize (\d{1,18})\n?"
@@ -109,7 +109,7 @@ def _checked(content: bytes, pointer: Pointer, url: str) -> bytes:
 class _Fetching:
     """One repository behind HTTP, and a limit of time for all of its files."""
 
-    def __init__(self, project: Project, url: str, place: Place) -> None:
+    def __init__(self, project: Project, url: str, place: RepositoryAddress) -> None:
         self._url = url
         self._place = place
         self._key = key_for(project, place)
@@ -198,12 +198,12 @@ class _Fetching:
                 raise RepositoryProblem("lfs", words)
         return bytes(content)
 
-    def _allowed(self, address: str) -> Place:
+    def _allowed(self, address: str) -> RepositoryAddress:
         try:
             parts = urlsplit(address)
-            place = Place(parts.scheme, parts.hostname or "", parts.port, "", parts.path)
+            place = RepositoryAddress(parts.scheme, parts.hostname or "", parts.port, "", parts.path)
         except ValueError:
-            place = Place("", "", None, "", "")
+            place = RepositoryAddress("", "", None, "", "")
         if place.scheme not in ("https", "http") or not place.host:
             raise RepositoryProblem(
                 "lfs", f"{self._place.host} sends to {visible(address)[:200]} for a file of Git LFS"

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from runs.inputs.repositories.addresses import allowed_address
-from runs.inputs.repositories.command import Limits, run_git
+from runs.inputs.repositories.command import CommandLimits, run_git
 from runs.inputs.repositories.keys import Passage, key_for, passage
 from runs.inputs.repositories.problems import GitFailed, RepositoryProblem, is_not_given, no_revision, problem_of
 from runs.models import Project
@@ -129,7 +129,7 @@ class Mirror:
 
     def _run_fetch(self, options: list[str], wanted: list[str], way: Passage) -> None:
         words = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", *options]
-        limits = Limits(folder=self.folder, num_bytes=settings.GIT_LIMIT_BYTES)
+        limits = CommandLimits(folder=self.folder, num_bytes=settings.GIT_LIMIT_BYTES)
         run_git(
             [*words, "--", self._remote, *wanted],
             repository=self.folder,

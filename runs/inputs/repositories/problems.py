@@ -7,7 +7,7 @@ from typing import Literal
 
 from trainyard.formats.names import visible
 from trainyard.formats.words import listed
-from trainyard.spec.values.code import Place
+from trainyard.spec.values.code import RepositoryAddress
 
 Field = Literal["git", "revision", "path", "submodules", "lfs", "patch"]
 MAX_WORDS = 300
@@ -60,7 +60,7 @@ def is_not_given(error: GitFailed) -> bool:
     return bool(_NOT_GIVEN.search(error.stderr))
 
 
-def problem_of(error: GitFailed, url: str, place: Place, *, has_key: bool) -> RepositoryProblem:
+def problem_of(error: GitFailed, url: str, place: RepositoryAddress, *, has_key: bool) -> RepositoryProblem:
     """Return what Git's words mean for a person."""
     text = error.stderr
     where = place.host or url

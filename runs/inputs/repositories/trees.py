@@ -16,7 +16,7 @@ from runs.inputs.repositories.lfs import fetch, read_pointer
 from runs.inputs.repositories.mirrors import Mirror
 from runs.inputs.repositories.problems import GitFailed, RepositoryProblem
 from runs.models import Project
-from trainyard.bundle import BundleError, Content, check_name, check_size, pack_contents
+from trainyard.bundle import BundleError, BundleFile, check_name, check_size, pack_contents
 from trainyard.formats.names import visible
 from trainyard.formats.words import listed
 from trainyard.spec.values.code import GitCode
@@ -25,7 +25,7 @@ MAX_SUBMODULES, MAX_DEPTH = 50, 5
 LINK, SUBMODULE, EXECUTABLE = "120000", "160000", "100755"
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     mode: str
     number: str  # of the object
     size: int
@@ -50,7 +50,7 @@ class TreeReader:
         self._empty: list[str] = []
         self._pointers: list[str] = []
         self._sizes: dict[str, int] = {}
-        self.contents: list[Content] = []
+        self.contents: list[BundleFile] = []
 
     def pack(self, mirror: Mirror, commit: str) -> Packed:
         tree = _patched(mirror.folder, commit, self._code.patch) if self._code.patch else f"{commit}^{{tree}}"
@@ -89,7 +89,7 @@ class TreeReader:
                 files.append(found._replace(path=link.path))
             elif place in folders:
                 to = posixpath.relpath(place, posixpath.dirname(link.path) or ".")
-                self.contents.append(Content(f"{prefix}{link.path}", False, b"", to))
+                self.contents.append(BundleFile(f"{prefix}{link.path}", False, b"", to))
             else:
                 self._left_out.append(f"{prefix}{link.path}")
         for one, content in zip(files, _blobs(mirror.folder, [one.number for one in files]), strict=True):
@@ -109,7 +109,7 @@ class TreeReader:
             raise RepositoryProblem("path", str(error)) from None
         if not self._code.lfs and read_pointer(content) is not None:
             self._pointers.append(name)
-        self.contents.append(Content(name, is_executable, content))
+        self.contents.append(BundleFile(name, is_executable, content))
 
     def _fill_pointers(self, url: str, first: int) -> None:
         """Put files of Git LFS in the place of their pointers, among the contents of one repository, from ``first``."""
@@ -128,7 +128,7 @@ class TreeReader:
             raise RepositoryProblem("path", str(error)) from None
 
     def _read_submodules(
-        self, mirror: Mirror, commit: str, above: str, prefix: str, entries: list[Entry], depth: int
+        self, mirror: Mirror, commit: str, above: str, prefix: str, entries: list[TreeEntry], depth: int
     ) -> None:
         urls = _submodule_urls(mirror, commit)
         for one in entries:
@@ -173,14 +173,14 @@ def _folder_of(mirror: Mirror, tree: str, commit: str, code: GitCode) -> str:
     return number.decode().strip()
 
 
-def _entries(repository: Path, tree: str) -> list[Entry]:
+def _entries(repository: Path, tree: str) -> list[TreeEntry]:
     listing = run_git(["ls-tree", "-r", "-z", "-l", "--full-tree", tree], repository=repository)
     found = []
     for line in listing.split(b"\0"):
         if line:
             facts, _, path = line.partition(b"\t")
             mode, _, number, size = facts.decode().split()
-            found.append(Entry(mode, number, int(size) if size.isdecimal() else 0, path.decode(errors="replace")))
+            found.append(TreeEntry(mode, number, int(size) if size.isdecimal() else 0, path.decode(errors="replace")))
     return found
 
 

@@ -13,7 +13,7 @@ from runs.life import stopping
 from runs.life.resizing.rounds import goes_on, ranks_do_sentence
 from runs.models import Attempt, Cluster, Run
 from runs.models.runs import StaleStatus
-from runs.placing.preempting import Concession, Holder, make_room
+from runs.placing.preempting import Concession, SlotHolder, make_room
 from runs.placing.queue import requests_of, waiting_runs
 from runs.values.status import Status, TransitionError, Wanted
 from trainyard.spec.sections.restarts import RestartRules
@@ -86,10 +86,10 @@ def _keeps_its_state(run: Run) -> bool:
     return run.saves_at_stop or ("script" in run.spec.get("task", {}) and RestartRules.of(run.spec).max > 0)
 
 
-def _holders(attempts: list[Attempt]) -> list[Holder]:
+def _holders(attempts: list[Attempt]) -> list[SlotHolder]:
     requests = {one.run: one for one in requests_of(Run.objects.filter(pk__in=[one.run_id for one in attempts]))}
     return [
-        Holder(
+        SlotHolder(
             requests[attempt.run_id],
             tuple(
                 (one.node_id, tuple(slot.index for slot in one.held_slots.all())) for one in attempt.placements.all()

@@ -81,7 +81,7 @@ class Slow(NamedTuple):
     last_step: int
 
 
-class Measured(NamedTuple):
+class RankMeasurements(NamedTuple):
     """Measurements of the ranks: ``steps`` rise by one column each, ``phases`` have a row for each of ``ranks``."""
 
     ranks: Sequence[int]
@@ -94,7 +94,7 @@ class Measured(NamedTuple):
         return found
 
 
-def scores(measured: Measured, over: int) -> list[Score]:
+def scores(measured: RankMeasurements, over: int) -> list[Score]:
     """Return the scores of the last ``over`` steps, by rank; nothing where there are fewer, or one rank."""
     own = measured.own
     if len(measured.ranks) < 2 or own.shape[1] < over or over < 1:
@@ -114,7 +114,7 @@ def scores(measured: Measured, over: int) -> list[Score]:
 
 
 def slow_ranks(
-    measured: Measured, *, factor: float, over: int, known: Mapping[int, int] | None = None, waits: bool = True
+    measured: RankMeasurements, *, factor: float, over: int, known: Mapping[int, int] | None = None, waits: bool = True
 ) -> list[Slow]:
     """Return the ranks whose own work took ``factor`` times as long as the others' in the last ``over`` steps.
 
@@ -157,7 +157,9 @@ def _stands_out(score: Score, all_scores: Sequence[Score], *, is_known: bool, wa
     return float(np.median(others)) - score.wait >= (LEAST_WAIT / 2 if is_known else LEAST_WAIT)
 
 
-def _described(measured: Measured, at: int, others: Sequence[int], over: int, factor: float, since: int | None) -> Slow:
+def _described(
+    measured: RankMeasurements, at: int, others: Sequence[int], over: int, factor: float, since: int | None
+) -> Slow:
     """Name the phase in which the rank loses its time."""
     excess, times = {}, {}
     for name in OWN:
@@ -181,7 +183,7 @@ def _described(measured: Measured, at: int, others: Sequence[int], over: int, fa
     )
 
 
-def _since(measured: Measured, at: int, factor: float) -> int:
+def _since(measured: RankMeasurements, at: int, factor: float) -> int:
     """Return the step since when the rank is slow: of the steps up to the last those in which most are slow."""
     is_slow = _ratios(measured.own)[at] >= 1 + (factor - 1) / 2
     from_end = np.cumsum(np.where(is_slow, 1.0, -QUICK_WEIGHT)[::-1])

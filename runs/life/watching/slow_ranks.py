@@ -10,7 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from django.db import transaction
 
-from runs.life.watching.scores import OWN, WAITING, WARM_UP, Measured, Score, Slow, scores, series_of, slow_ranks
+from runs.life.watching.scores import (
+    OWN,
+    WAITING,
+    WARM_UP,
+    RankMeasurements,
+    Score,
+    Slow,
+    scores,
+    series_of,
+    slow_ranks,
+)
 from runs.life.watching.words import over_sentence, slow_sentences
 from runs.models import Attempt, Placement
 from runs.records.metrics.models import Series, Telemetry
@@ -31,7 +41,7 @@ NAMES = tuple(series_of(phase) for phase in (*OWN, WAITING))
 class Look(NamedTuple):
     """Recent measurements of an attempt's ranks, and the columns of the window that is judged."""
 
-    measured: Measured
+    measured: RankMeasurements
     over: int
 
 
@@ -52,17 +62,17 @@ def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Lo
         return None
     phases = dict(zip((*OWN, WAITING), grid.values, strict=True))
     steps = grid.first_step + grid.width * np.arange(grid.num_columns, dtype=np.int64)
-    measured = _complete(Measured(grid.ranks, steps, phases))
+    measured = _complete(RankMeasurements(grid.ranks, steps, phases))
     return Look(measured, max(1, over // grid.width))
 
 
-def _complete(measured: Measured) -> Measured:
+def _complete(measured: RankMeasurements) -> RankMeasurements:
     """Leave out the newest steps, of which not all ranks' points have arrived yet."""
     num_seen = np.isfinite(measured.own).sum(axis=0)
     whole = np.flatnonzero(num_seen == num_seen.max()) if num_seen.size else num_seen
     end = int(whole[-1]) + 1 if whole.size else 0
     phases = {name: values[:, :end] for name, values in measured.phases.items()}
-    return Measured(measured.ranks, measured.steps[:end], phases)
+    return RankMeasurements(measured.ranks, measured.steps[:end], phases)
 
 
 def _first_step(attempt: Attempt) -> int | None:

@@ -81,7 +81,7 @@ class StoredData(models.Model):
     """How much of one kind of a project's data lies at one place, as it was measured last."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="stored_data")
-    kind = models.CharField(max_length=20)  # one of runs.privacy.storage.Kind
+    kind = models.CharField(max_length=20)  # one of runs.privacy.storage.DataKind
     place = models.CharField(max_length=300)
     region = models.CharField(max_length=60, blank=True)  # empty: not known
     bytes = models.PositiveBigIntegerField(default=0)

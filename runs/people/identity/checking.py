@@ -14,7 +14,7 @@ from django.utils import timezone
 from runs.actions.people.ways_in import end_rows
 from runs.models import BrowserSession, ProviderSession
 from runs.people.identity.groups import reconcile_roles
-from runs.people.identity.provider_calls import Answer, Verdict, ask, lock_tokens, open_tokens
+from runs.people.identity.provider_calls import ProviderAnswer, TokenVerdict, ask, lock_tokens, open_tokens
 from runs.people.identity.providers import Provider
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving.clock import Clock
@@ -81,29 +81,29 @@ def _claim_due(now: datetime) -> Iterator[ProviderSession]:
             yield row
 
 
-def _asked(row: ProviderSession) -> Answer:
+def _asked(row: ProviderSession) -> ProviderAnswer:
     """Ask for one session. No database in here: it runs in a thread of the pool."""
     provider = settings.SIGN_IN.provider(row.provider)
     if provider is None:
-        return Answer(Verdict.MUST_GO, "The provider is not in the settings any more.")
+        return ProviderAnswer(TokenVerdict.MUST_GO, "The provider is not in the settings any more.")
     if provider.protocol == "saml":
-        return Answer(Verdict.UNKNOWN, "SAML has no way to ask.")
+        return ProviderAnswer(TokenVerdict.UNKNOWN, "SAML has no way to ask.")
     try:
         tokens = open_tokens(row.provider, row.subject, row.locked)
     except KeyProblem as error:
-        return Answer(Verdict.UNKNOWN, str(error))
+        return ProviderAnswer(TokenVerdict.UNKNOWN, str(error))
     if tokens is None:
-        return Answer(Verdict.MUST_GO, "The server's key is another one now.")
+        return ProviderAnswer(TokenVerdict.MUST_GO, "The server's key is another one now.")
     return ask(provider, row.subject, tokens)
 
 
-def _apply(row: ProviderSession, answer: Answer, now: datetime) -> None:
+def _apply(row: ProviderSession, answer: ProviderAnswer, now: datetime) -> None:
     provider = settings.SIGN_IN.provider(row.provider)
-    if answer.verdict == Verdict.UNKNOWN and provider is not None:
+    if answer.verdict == TokenVerdict.UNKNOWN and provider is not None:
         if now - row.confirmed_at < timedelta(hours=provider.unconfirmed_hours):
             return
-        answer = Answer(Verdict.MUST_GO, "The provider was out of reach for too long.")
-    if answer.verdict == Verdict.MAY_STAY:
+        answer = ProviderAnswer(TokenVerdict.MUST_GO, "The provider was out of reach for too long.")
+    if answer.verdict == TokenVerdict.MAY_STAY:
         changes: dict[str, object] = {"confirmed_at": now}
         if answer.tokens is not None:
             try:

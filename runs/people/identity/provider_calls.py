@@ -29,15 +29,15 @@ class ProviderTokens(WireStruct):
     expires_at: float = 0.0  # of the access token, Unix time; 0: it did not say
 
 
-class Verdict(Enum):
+class TokenVerdict(Enum):
     MAY_STAY = "may stay"
     MUST_GO = "must go"
     UNKNOWN = "unknown"  # the provider is out of reach, or refuses this site as a whole
 
 
 @dataclass(frozen=True)
-class Answer:
-    verdict: Verdict
+class ProviderAnswer:
+    verdict: TokenVerdict
     reason: str = ""
     tokens: ProviderTokens | None = None  # new ones
 
@@ -58,7 +58,7 @@ class TokenAnswer(WireStruct):
     expires_in: float | None = None
 
 
-class Refusal(WireStruct):
+class TokenError(WireStruct):
     """An error of the token endpoint (RFC 6749, 5.2)."""
 
     error: str = ""
@@ -67,7 +67,7 @@ class Refusal(WireStruct):
 _places: dict[str, tuple[float, Places]] = {}
 
 
-def ask(provider: Provider, subject: str, tokens: ProviderTokens) -> Answer:
+def ask(provider: Provider, subject: str, tokens: ProviderTokens) -> ProviderAnswer:
     """Return whether the person may stay signed in: by their refresh token, without one by the user info."""
     try:
         with outside_client(timeout=TIMEOUT_S, follow_redirects=False) as client:
@@ -77,7 +77,7 @@ def ask(provider: Provider, subject: str, tokens: ProviderTokens) -> Answer:
             return _look_up(places, subject, tokens, client)
     except (httpx.HTTPError, httpx.InvalidURL, BadDocument, OSError) as error:
         log.warning("provider.away", provider=provider.id, error=why_not(error))
-        return Answer(Verdict.UNKNOWN, "The provider does not answer.")
+        return ProviderAnswer(TokenVerdict.UNKNOWN, "The provider does not answer.")
 
 
 def places_of(provider: Provider, client: httpx.Client) -> Places:
@@ -92,7 +92,7 @@ def places_of(provider: Provider, client: httpx.Client) -> Places:
     return places
 
 
-def _refresh(provider: Provider, places: Places, tokens: ProviderTokens, client: httpx.Client) -> Answer:
+def _refresh(provider: Provider, places: Places, tokens: ProviderTokens, client: httpx.Client) -> ProviderAnswer:
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
     secret = provider.secret()
     methods = places.token_endpoint_auth_methods_supported
@@ -103,28 +103,28 @@ def _refresh(provider: Provider, places: Places, tokens: ProviderTokens, client:
         answer = client.post(places.token_endpoint, data=form, auth=(provider.client_id, secret))
     if answer.status_code == 200:
         found = decode(answer.content[:MAX_ANSWER_BYTES], TokenAnswer, is_secret=True)
-        return Answer(Verdict.MAY_STAY, tokens=tokens_of(found, tokens.refresh))
+        return ProviderAnswer(TokenVerdict.MAY_STAY, tokens=tokens_of(found, tokens.refresh))
     error = _error_in(answer)
     if error == "invalid_grant":  # the person is gone, their session ended there, or the token is too old
-        return Answer(Verdict.MUST_GO, "The provider ended the session.")
+        return ProviderAnswer(TokenVerdict.MUST_GO, "The provider ended the session.")
     log.warning("provider.refused", provider=provider.id, status=answer.status_code, error=error)
-    return Answer(Verdict.UNKNOWN, f"The provider answered {answer.status_code} {error}.")
+    return ProviderAnswer(TokenVerdict.UNKNOWN, f"The provider answered {answer.status_code} {error}.")
 
 
-def _look_up(places: Places, subject: str, tokens: ProviderTokens, client: httpx.Client) -> Answer:
+def _look_up(places: Places, subject: str, tokens: ProviderTokens, client: httpx.Client) -> ProviderAnswer:
     if tokens.expires_at and time.time() > tokens.expires_at:
-        return Answer(Verdict.MUST_GO, "The provider gave no way to renew the session.")
+        return ProviderAnswer(TokenVerdict.MUST_GO, "The provider gave no way to renew the session.")
     if not places.userinfo_endpoint:
-        return Answer(Verdict.UNKNOWN, "The provider has no user info.")
+        return ProviderAnswer(TokenVerdict.UNKNOWN, "The provider has no user info.")
     answer = client.get(places.userinfo_endpoint, headers={"Authorization": f"Bearer {tokens.access}"})
     if answer.status_code in (401, 403):
-        return Answer(Verdict.MUST_GO, "The provider does not know the person any more.")
+        return ProviderAnswer(TokenVerdict.MUST_GO, "The provider does not know the person any more.")
     if answer.status_code != 200:
-        return Answer(Verdict.UNKNOWN, f"The provider answered {answer.status_code}.")
+        return ProviderAnswer(TokenVerdict.UNKNOWN, f"The provider answered {answer.status_code}.")
     found = decode(answer.content[:MAX_ANSWER_BYTES], Subject)
     if found.sub != subject:
-        return Answer(Verdict.MUST_GO, "The provider named somebody else.")
-    return Answer(Verdict.MAY_STAY)
+        return ProviderAnswer(TokenVerdict.MUST_GO, "The provider named somebody else.")
+    return ProviderAnswer(TokenVerdict.MAY_STAY)
 
 
 class Subject(WireStruct):
@@ -133,7 +133,7 @@ class Subject(WireStruct):
 
 def _error_in(answer: httpx.Response) -> str:
     try:
-        return decode(answer.content[:MAX_ANSWER_BYTES], Refusal).error[:60]
+        return decode(answer.content[:MAX_ANSWER_BYTES], TokenError).error[:60]
     except BadDocument:
         return ""
 

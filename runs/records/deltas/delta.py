@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from runs.records.metrics.codec import Columns, joined
 from runs.records.metrics.json_numbers import numbers
-from runs.records.points.store import Lines, Piece
+from runs.records.points.store import SeriesPiece, StreamLines
 
 MAX_POINTS = 20_000
 MAX_LINES = 2_000
@@ -73,12 +73,12 @@ class Delta:
         return [{**part, "from": self.start, "cursor": cursor} for part, cursor in zip(parts, cursors, strict=True)]
 
 
-def delta(start: int, cursor: int, pieces: Iterable[tuple[int, Piece]], lines: Iterable[Lines]) -> Delta:
+def delta(start: int, cursor: int, pieces: Iterable[tuple[int, SeriesPiece]], lines: Iterable[StreamLines]) -> Delta:
     """Return the delta of pieces (attempt, piece) and lines, each series once; a refetch where they are too many."""
     pieces, lines = list(pieces), list(lines)
     if sum(piece.columns.size for _, piece in pieces) > MAX_POINTS or sum(len(p.lines) for p in lines) > MAX_LINES:
         return Delta(start, cursor, refetch=True, steps=_range([piece.columns for _, piece in pieces]))
-    groups: dict[tuple[int, str, str], list[Piece]] = {}
+    groups: dict[tuple[int, str, str], list[SeriesPiece]] = {}
     for attempt, piece in pieces:
         groups.setdefault((attempt, *piece.key), []).append(piece)
     series = [
@@ -99,7 +99,7 @@ def series_document(name: str, labels: dict[str, str], attempt: int, columns: Co
     }
 
 
-def line_documents(part: Lines) -> list[LineDocument]:
+def line_documents(part: StreamLines) -> list[LineDocument]:
     return [{"rank": part.rank, "stream": part.stream, "time": at, "text": text} for at, text in part.lines]
 
 

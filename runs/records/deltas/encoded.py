@@ -13,7 +13,7 @@ from runs.records.logs.changes import lines_since, num_lines_since
 from runs.records.metrics.models import Block, Segment, Series, Telemetry
 from runs.records.metrics.progress import snapshot
 from runs.records.points.read import decode_block, decoded
-from runs.records.points.store import Piece
+from runs.records.points.store import SeriesPiece
 from runs.serving.broadcast import Message
 
 MAX_CHARS = 500_000  # some 9,000 points; more than this is better read in buckets
@@ -106,7 +106,7 @@ def _change(run_id: str, cursor: int, now: int) -> Delta:
         parts += [(block.cursor, block.attempt, pk, columns) for pk, columns in decode_block(bytes(block.data))]
     names = Series.objects.in_bulk({series_id for _, _, series_id, _ in parts})
     pieces = [
-        (attempt, Piece("", 0, names[series_id].name, names[series_id].labels, columns))
+        (attempt, SeriesPiece("", 0, names[series_id].name, names[series_id].labels, columns))
         for _, attempt, series_id, columns in sorted(parts, key=itemgetter(0))
     ]
     return delta(cursor, now, pieces, lines_since(run_id, cursor))

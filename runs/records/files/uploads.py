@@ -47,7 +47,7 @@ class NoTarget(LookupError):
         super().__init__(f"{same_as!r}, which {path!r} is a link to, is not among the files.")
 
 
-class Sender(NamedTuple):
+class UploadingNode(NamedTuple):
     """Node of the attempt that sends."""
 
     run_id: str
@@ -57,7 +57,7 @@ class Sender(NamedTuple):
     keyring: Keyring = NO_KEYS  # of the run's project
 
 
-def begin(sender: Sender, path: str, size: int, key: str) -> UploadProgress:
+def begin(sender: UploadingNode, path: str, size: int, key: str) -> UploadProgress:
     """Make room for a file, or find what is here of it. Raises outputs.TooLarge, room.NoRoom, and ValueError for a path
     that is not plainly inside the folder."""
     path = place_of(sender, path)
@@ -78,7 +78,9 @@ def begin(sender: Sender, path: str, size: int, key: str) -> UploadProgress:
     return UploadProgress(path, offset, is_done=False)
 
 
-def write_part(sender: Sender, key: str, offset: int, read: Callable[[int], bytes], sha256: str) -> UploadProgress:
+def write_part(
+    sender: UploadingNode, key: str, offset: int, read: Callable[[int], bytes], sha256: str
+) -> UploadProgress:
     """Append one part of a file that the same node has begun. Raises WrongOffset, NotBegun, and ValueError for other
     content than ``sha256`` says, or more than was announced."""
     name = _name_of(sender, key)
@@ -105,7 +107,7 @@ def write_part(sender: Sender, key: str, offset: int, read: Callable[[int], byte
     return UploadProgress(wanted.path, offset, is_done=offset == wanted.size)
 
 
-def link(sender: Sender, path: str, same_as: str) -> str:
+def link(sender: UploadingNode, path: str, same_as: str) -> str:
     """Let ``path`` be the file that stands at ``same_as``, without another copy of it; return where it stands. Raises
     NoTarget, and ValueError for a path that is not plainly inside."""
     found = outputs.find(sender.run_id, place_of(sender, same_as))
@@ -122,7 +124,7 @@ def link(sender: Sender, path: str, same_as: str) -> str:
     return path
 
 
-def place_of(sender: Sender, path: str) -> str:
+def place_of(sender: UploadingNode, path: str) -> str:
     """Return where a node's file stands: under its own name, unless another node has a file of that name. Rank 0's node
     (node rank 0) has its names in any case; the later one of the others goes below ``node-N/``."""
     outputs.inside(sender.run_id, path)
@@ -146,7 +148,7 @@ def place_of(sender: Sender, path: str) -> str:
     return path
 
 
-def _move_away(sender: Sender, path: str) -> None:
+def _move_away(sender: UploadingNode, path: str) -> None:
     found = outputs.find(sender.run_id, path)
     target = outputs.inside(sender.run_id, place_of(sender, f"node-{sender.node_rank}/{path}"))
     if found is not None:
@@ -159,7 +161,7 @@ def _here(stored: int, wanted: room.Announced) -> int:
     return encrypted.bytes_here(stored, wanted.size) if wanted.is_encrypted else stored
 
 
-def _append_encrypted(sender: Sender, file: BinaryIO, data: bytes, size: int) -> None:
+def _append_encrypted(sender: UploadingNode, file: BinaryIO, data: bytes, size: int) -> None:
     """Raises WrongOffset, so that the node begins anew, where the key is gone that the file was begun with."""
     try:
         encrypted.append_part(file, data, run_id=sender.run_id, size=size, keyring=sender.keyring)
@@ -168,7 +170,7 @@ def _append_encrypted(sender: Sender, file: BinaryIO, data: bytes, size: int) ->
         raise WrongOffset(0) from error
 
 
-def _write_empty(sender: Sender, file: Path, wanted: room.Announced) -> None:
+def _write_empty(sender: UploadingNode, file: Path, wanted: room.Announced) -> None:
     with file.open("a+b") as opened:
         if wanted.is_encrypted:
             encrypted.append_part(opened, b"", run_id=sender.run_id, size=0, keyring=sender.keyring)
@@ -180,7 +182,7 @@ def _finish(run_id: str, wanted: room.Announced, name: str) -> None:
     room.announcement_path(name).unlink(missing_ok=True)
 
 
-def _name_of(sender: Sender, key: str) -> str:
+def _name_of(sender: UploadingNode, key: str) -> str:
     if not KEY.fullmatch(key):
         raise ValueError("the key is 16 to 64 digits 0-9 and a-f")
     return f"{sender.run_id}.{sender.node_id}.{key}"

@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from runs.records.logs.chunks import decode_columns, decode_texts
-from runs.records.logs.writing import Lines
+from runs.records.logs.writing import StreamLines
 from runs.records.metrics.models import LogChunk
 
 
@@ -25,14 +25,14 @@ def num_lines_since(run_id: str, cursor: int, *, at_most: int) -> int:
     return total
 
 
-def lines_since(run_id: str, cursor: int) -> list[Lines]:
+def lines_since(run_id: str, cursor: int) -> list[StreamLines]:
     """Return the lines that were committed after ``cursor``, those of a batch before those of the next."""
     rows = LogChunk.objects.filter(run_id=run_id, cursor__gt=cursor).select_related("stream")
     found = [part for chunk in rows.order_by("stream_id", "first_line") for part in _batches(chunk, cursor)]
     return [lines for _, lines in sorted(found, key=itemgetter(0))]
 
 
-def _batches(chunk: LogChunk, cursor: int) -> Iterator[tuple[int, Lines]]:
+def _batches(chunk: LogChunk, cursor: int) -> Iterator[tuple[int, StreamLines]]:
     columns = decode_columns(bytes(chunk.columns))
     start = int(np.searchsorted(columns.batches, cursor, "right"))
     texts = decode_texts(bytes(chunk.text))
@@ -40,5 +40,5 @@ def _batches(chunk: LogChunk, cursor: int) -> Iterator[tuple[int, Lines]]:
         batch = int(columns.batches[start])
         end = int(np.searchsorted(columns.batches, batch, "right"))
         timed = [(float(columns.times[number]), texts.text(number)) for number in range(start, end)]
-        yield batch, Lines(chunk.stream.rank, chunk.stream.name, timed)
+        yield batch, StreamLines(chunk.stream.rank, chunk.stream.name, timed)
         start = end

@@ -37,7 +37,7 @@ class BadCursor(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class LogPlace:
     """After line ``key`` of what was committed after ``low`` and up to ``high`` (None: up to now)."""
 
     low: int = 0
@@ -48,21 +48,21 @@ class Place:
         return base64.urlsafe_b64encode(json.dumps([self.low, self.high, self.key]).encode()).decode().rstrip("=")
 
 
-def place_of(cursor: str) -> Place:
+def place_of(cursor: str) -> LogPlace:
     """Return the place that a cursor names. Raises BadCursor."""
     try:
         low, high, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        place = Place(int(low), None if high is None else int(high))
+        place = LogPlace(int(low), None if high is None else int(high))
         if key is None:
             return place
         at, *numbers = key
         attempt, rank, stream, line = (int(number) for number in numbers)
-        return Place(place.low, place.high, Key(float(at), attempt, rank, stream, line))
+        return LogPlace(place.low, place.high, Key(float(at), attempt, rank, stream, line))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
 
 
-class Lines(TypedDict):
+class LogPage(TypedDict):
     items: list[LineDocument]
     next: str | None
     cursor: str
@@ -75,24 +75,24 @@ def read_logs(
     q: str | None = None,
     limit: int = 500,
     tail: bool = False,
-) -> Lines:
+) -> LogPage:
     """Return a page of lines: ``items``, ``next`` (None at the end of what there is) and ``cursor`` (never None:
     pass it as ``after`` to read on later). ``q`` keeps lines that contain it in any case; ``tail`` gives the last
     ``limit`` lines instead of the next ones. Raises BadCursor."""
-    place = place_of(after) if after else Place()
+    place = place_of(after) if after else LogPlace()
     filters = EVERYTHING if rank is None else Filters(ranks={rank})
     find = literal(q, is_case=False).lines if q else None
     with snapshot():
         now = cursor_of(run_id)
         high = now if place.high is None else place.high
-        at_end = Place(low=high).text()
+        at_end = LogPlace(low=high).text()
         span = Span(place.low, high, place.key)
         if tail:
             last = list(islice(backward(run_id, filters, Span(place.low, high), find), limit))[::-1]
             return {"items": [item for _, item in last], "next": None, "cursor": at_end}
         found = list(islice(forward(run_id, filters, span, find), limit + 1))
     if len(found) > limit:
-        cursor = Place(place.low, high, found[limit - 1][0]).text()
+        cursor = LogPlace(place.low, high, found[limit - 1][0]).text()
         return {"items": [item for _, item in found[:limit]], "next": cursor, "cursor": cursor}
     # The end of this snapshot; more may have been committed since it was taken.
     return {"items": [item for _, item in found], "next": at_end if high < now else None, "cursor": at_end}

@@ -24,7 +24,7 @@ Key = tuple[int, str]  # rank, and stdout, stderr or build
 
 
 @dataclass(frozen=True)
-class Lines:
+class StreamLines:
     """Consecutive lines (Unix seconds, text) of one rank and stream."""
 
     rank: int
@@ -32,7 +32,7 @@ class Lines:
     lines: list[tuple[float, str]]
 
 
-def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[Lines]) -> None:
+def write_lines(run_id: str, *, attempt: int, cursor: int, lines: Iterable[StreamLines]) -> None:
     """Append log lines to their streams. The caller holds the run's lock."""
     found: dict[Key, list[tuple[float, str]]] = {}
     for part in lines:

@@ -62,7 +62,7 @@ class HistogramsOverTime(TypedDict):
     thinned: bool
 
 
-class Place(NamedTuple):
+class MediaPlace(NamedTuple):
     """Place of an item."""
 
     pk: int
@@ -117,7 +117,7 @@ def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = F
     return found, is_thinned
 
 
-def _item(place: Place, time: float, kind: str, meta: JsonObject, size: int) -> MediaItem:
+def _item(place: MediaPlace, time: float, kind: str, meta: JsonObject, size: int) -> MediaItem:
     return {
         "id": place.pk,
         "step": place.step,
@@ -170,7 +170,7 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
     }
 
 
-def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> list[Place]:
+def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> list[MediaPlace]:
     """Return where the items stand, by step, rank and arrival."""
     rows = Media.objects.filter(run_id=run_id, name=name, labels_key=labels_key(labels))
     if kind:
@@ -180,12 +180,12 @@ def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> l
     for _, step, attempt, _ in known:
         firsts[attempt] = min(step, firsts.get(attempt, step))
     return [
-        Place(pk, step, attempt, rank, any(newer > attempt and first <= step for newer, first in firsts.items()))
+        MediaPlace(pk, step, attempt, rank, any(newer > attempt and first <= step for newer, first in firsts.items()))
         for pk, step, attempt, rank in known
     ]
 
 
-def _thinned(places: list[Place], at_most: int) -> tuple[list[Place], bool]:
+def _thinned(places: list[MediaPlace], at_most: int) -> tuple[list[MediaPlace], bool]:
     """Return the items of at most so many steps, evenly chosen, with the first and the last; whether any went."""
     steps = list(dict.fromkeys(place.step for place in places))
     if len(steps) <= at_most:

@@ -13,20 +13,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from runs.records.logs.writing import Lines, write_lines
+from runs.records.logs.writing import StreamLines, write_lines
 from runs.records.metrics import bulk
 from runs.records.metrics.codec import Columns, Floats, Steps
 from runs.records.metrics.json_numbers import word_of
 from runs.records.metrics.models import Block, Series
 from runs.records.points.blocks import encode_block
 from runs.records.points.segments import Stretch, write_segments
-from runs.records.points.tables import Key, Piece, PointMatrix, SeriesGroup
+from runs.records.points.tables import Key, PointMatrix, SeriesGroup, SeriesPiece
 
 NAMES_PER_QUERY = 500  # SQLite bounds the variables of a statement
 SUMMARY = (
     "count", "first_step", "firsts", "last_step", "last_time", "last", "last_text", "last_attempt", "min", "max",
 )  # fmt: skip
-__all__ = ["Lines", "Piece", "SeriesTable", "write_lines", "write_matrices", "write_points"]
+__all__ = ["SeriesPiece", "SeriesTable", "StreamLines", "write_lines", "write_matrices", "write_points"]
 
 DIRECT = 2048  # so many points of a series in one batch become a segment at once
 
@@ -71,7 +71,7 @@ def _write(run_id: str, attempt: int, cursor: int, kept: list[tuple[list[int], P
         write_segments(run_id, attempt, large)
 
 
-def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[Piece]) -> None:
+def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[SeriesPiece]) -> None:
     """Store points of single series."""
     matrices = [
         PointMatrix(

@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SeriesPiece:
     """The points of one series in one frame, or in several of one producer, merged (sequence: the first)."""
 
     producer: str
@@ -73,9 +73,9 @@ class PointMatrix:
     def num_points(self) -> int:
         return self.values.size
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[SeriesPiece]:
         return [
-            Piece(self.producer, self.sequence, name, self.head.labels, Columns(self.steps, self.times, values))
+            SeriesPiece(self.producer, self.sequence, name, self.head.labels, Columns(self.steps, self.times, values))
             for name, values in zip(self.head.names, self.values, strict=True)
         ]
 

@@ -16,7 +16,7 @@ from trainyard.contract.facts import TimeDocument
 REPORTED_WITHIN_S = 5.0  # an end that is known by then was reported as ends are: nobody waited for its detection
 
 
-class Outcome(StrEnum):
+class AttemptOutcome(StrEnum):
     """Outcome of an attempt."""
 
     LIVE = "live"
@@ -87,7 +87,7 @@ class AttemptSpan:
 
     start: float
     end: float  # of a live one: now
-    outcome: Outcome
+    outcome: AttemptOutcome
     running_at: float | None = None  # its ranks run
     first_step_at: float | None = None  # its first step began
     last_step_at: float | None = None  # its last step so far ended
@@ -101,7 +101,7 @@ class AttemptSpan:
 
 
 @dataclass
-class Piece:
+class TimePiece:
     """A stretch of an attempt that went to one part."""
 
     name: str
@@ -149,8 +149,8 @@ def _with_recovery(
     for number, attempt in enumerate(attempts):
         is_restart = is_after_failure
         attempt = replace(attempt, is_last=number == len(attempts) - 1)
-        if attempt.outcome != Outcome.CALLED_OFF:
-            is_after_failure = attempt.outcome in (Outcome.FAILED, Outcome.RESIZED)
+        if attempt.outcome != AttemptOutcome.CALLED_OFF:
+            is_after_failure = attempt.outcome in (AttemptOutcome.FAILED, AttemptOutcome.RESIZED)
         yield (
             attempt,
             is_restart,
@@ -186,7 +186,7 @@ def _add_attempt(sums: Sums, attempt: AttemptSpan, is_restart: bool, start: floa
         sums.by_name["checkpoint_s"] += stalled_s
 
 
-def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[Piece]:
+def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[TimePiece]:
     """Cut the attempt into its parts, without gaps, from its start to its end."""
     marks: list[tuple[str, float]] = []  # a part, and when it was over
     start_name = "restart_s" if is_restart else "starting_s"
@@ -195,23 +195,23 @@ def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[Piece]:
         last = attempt.last_step_at if attempt.last_step_at is not None else attempt.first_step_at
         repeated = attempt.repeated_until if attempt.repeated_until is not None else attempt.first_step_at
         marks = [(start_name, attempt.first_step_at), ("recomputed_s", repeated), ("productive_s", last)]
-        if attempt.outcome in (Outcome.ASKED, Outcome.RESIZED):
+        if attempt.outcome in (AttemptOutcome.ASKED, AttemptOutcome.RESIZED):
             tail = "checkpoint_s"
     elif attempt.running_at is not None and not attempt.counts_steps:
         marks = [(start_name, attempt.running_at)]
-        if attempt.outcome == Outcome.FAILED:
+        if attempt.outcome == AttemptOutcome.FAILED:
             marks.append(("productive_s", attempt.broke_at if attempt.broke_at is not None else attempt.end))
     else:
         tail = start_name
-        if attempt.outcome == Outcome.FAILED:
+        if attempt.outcome == AttemptOutcome.FAILED:
             marks = [(start_name, attempt.broke_at if attempt.broke_at is not None else attempt.end)]
-    if attempt.outcome == Outcome.FAILED:
+    if attempt.outcome == AttemptOutcome.FAILED:
         if attempt.first_step_at is not None and attempt.broke_at is not None:
             # The step that broke off is trained again, where somebody does.
             marks.append(("productive_s" if attempt.is_last else "recomputed_s", attempt.broke_at))
         tail = "detection_s"
     elif (
-        attempt.outcome == Outcome.FINISHED
+        attempt.outcome == AttemptOutcome.FINISHED
         and attempt.over_at is not None
         and attempt.end - attempt.over_at > REPORTED_WITHIN_S
     ):
@@ -222,6 +222,6 @@ def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[Piece]:
     pieces, at = [], attempt.start
     for name, until in [*marks, (tail, attempt.end)]:
         end = min(max(at, until), attempt.end)
-        pieces.append(Piece(name, at, end))
+        pieces.append(TimePiece(name, at, end))
         at = end
     return pieces

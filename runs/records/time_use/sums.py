@@ -17,7 +17,7 @@ from runs.causes import STOOD_STILL
 from runs.models import Attempt, Event, Run, RunTime
 from runs.records.metrics.models import Checkpoint, Series, Telemetry
 from runs.records.points import read
-from runs.records.time_use.split import NAMES, AttemptSpan, Outcome, StatusSpan, TimeUse, time_use
+from runs.records.time_use.split import NAMES, AttemptOutcome, AttemptSpan, StatusSpan, TimeUse, time_use
 from runs.values.status import LIVE, Phase, Status
 
 LOSS, STEP_TIME = "train/loss", "train/step_time_s"
@@ -172,32 +172,32 @@ class _Attempts:
             first_step_at=first_at,
             last_step_at=last_at,
             repeated_until=self._repeated_until(attempt, reached, last_step, last_at),
-            broke_at=_broke_at(attempt, last_at) if outcome == Outcome.FAILED else None,
-            over_at=_over_at(attempt) if outcome == Outcome.FINISHED else None,
+            broke_at=_broke_at(attempt, last_at) if outcome == AttemptOutcome.FAILED else None,
+            over_at=_over_at(attempt) if outcome == AttemptOutcome.FINISHED else None,
             stall_s=self._stalls.get((self._run.pk, attempt.fence), 0.0),
             counts_steps=self._run.steps is not None and self._run.counts_steps,
             is_silent=attempt.ended_at is None and attempt.contact_lost_at is not None,
         )
         return span, last_step
 
-    def _outcome(self, attempt: Attempt) -> Outcome:
+    def _outcome(self, attempt: Attempt) -> AttemptOutcome:
         if attempt.ended_at is None:
-            return Outcome.LIVE
+            return AttemptOutcome.LIVE
         end = self._ends.get(attempt.pk)
         to = end.data["to"] if end is not None else ""
         if to == Status.SUCCEEDED:
-            return Outcome.FINISHED
+            return AttemptOutcome.FINISHED
         if to in (Status.PAUSED, Status.CANCELLED) and end is not None and end.code != GIVEN_UP:
-            return Outcome.ASKED
+            return AttemptOutcome.ASKED
         if attempt.is_replaced and end is not None and end.code == PLACED_ANEW:
-            return Outcome.ASKED
+            return AttemptOutcome.ASKED
         if to == Status.RESIZING:
-            return Outcome.RESIZED
+            return AttemptOutcome.RESIZED
         if to == Status.QUEUED and end is not None and end.code == PREEMPTED:
-            return Outcome.ASKED
+            return AttemptOutcome.ASKED
         if attempt.go is None and to == Status.QUEUED:
-            return Outcome.CALLED_OFF
-        return Outcome.FAILED
+            return AttemptOutcome.CALLED_OFF
+        return AttemptOutcome.FAILED
 
     def _first_step_at(self, attempt: Attempt) -> float | None:
         first = self._firsts.get(attempt.fence)

@@ -16,7 +16,7 @@ from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
 from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import require_manager, require_use
-from runs.rights.access.operations import Asker, Kind, Rule, asked
+from runs.rights.access.operations import Asker, Rule, RuleKind, asked
 from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
@@ -195,13 +195,13 @@ def admit(request: HttpRequest, rule: Rule) -> None:
     request.rule = rule  # type: ignore[attr-defined]  # see asked()
     if rule.permission is None:
         return
-    if rule.kind in (Kind.LIST, Kind.ACCOUNT):
+    if rule.kind in (RuleKind.LIST, RuleKind.ACCOUNT):
         require_scope(request.user, rule.permission)
-    elif rule.kind == Kind.ADMINISTRATOR:
+    elif rule.kind == RuleKind.ADMINISTRATOR:
         if rule.hides and not is_administrator(request.user):
             raise NotFound
         require_administrator(request.user)
-    elif rule.kind == Kind.SITE:
+    elif rule.kind == RuleKind.SITE:
         MAKERS[rule.permission](request.user)
 
 

@@ -20,7 +20,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 Asker = Someone | HttpRequest  # a request asks for what its operation declares, a person for what the caller names
 
 
-class Kind(StrEnum):
+class RuleKind(StrEnum):
     PUBLIC = "public"  # for everybody, known or not
     SIGNED_IN = "signed in"  # for everybody who is known: about themselves, or only what they see
     NODE = "node"  # for a node that seals its request with its key
@@ -40,50 +40,50 @@ class Kind(StrEnum):
 
 
 class Rule(NamedTuple):
-    kind: Kind
+    kind: RuleKind
     permission: Permission | None = None
     hides: bool = False  # not there either for who sees the project and has no permission
     by_view: bool = False  # the view asks itself: people come in through it
 
 
-PUBLIC = Rule(Kind.PUBLIC)
-SIGNED_IN = Rule(Kind.SIGNED_IN)
+PUBLIC = Rule(RuleKind.PUBLIC)
+SIGNED_IN = Rule(RuleKind.SIGNED_IN)
 ARRIVING = SIGNED_IN._replace(by_view=True)  # and for whoever gave a first factor a moment ago
-NODE = Rule(Kind.NODE)
-SCIM = Rule(Kind.SCIM)
-ADMINISTRATOR = Rule(Kind.ADMINISTRATOR, Permission.PEOPLE_MANAGE)
+NODE = Rule(RuleKind.NODE)
+SCIM = Rule(RuleKind.SCIM)
+ADMINISTRATOR = Rule(RuleKind.ADMINISTRATOR, Permission.PEOPLE_MANAGE)
 HIDDEN_ADMINISTRATOR = ADMINISTRATOR._replace(hides=True)
-GROUP = Rule(Kind.GROUP, Permission.PEOPLE_MANAGE)
+GROUP = Rule(RuleKind.GROUP, Permission.PEOPLE_MANAGE)
 
 
 def thing(permission: Permission, *, hides: bool = False) -> Rule:
     """A thing of a project with which one may do this."""
-    return Rule(Kind.THING, permission, hides)
+    return Rule(RuleKind.THING, permission, hides)
 
 
 def machine(permission: Permission) -> Rule:
     """A cluster or a node."""
-    return Rule(Kind.MACHINE, permission)
+    return Rule(RuleKind.MACHINE, permission)
 
 
 def lists(permission: Permission) -> Rule:
-    return Rule(Kind.LIST, permission)
+    return Rule(RuleKind.LIST, permission)
 
 
 def site(permission: Permission) -> Rule:
-    return Rule(Kind.SITE, permission)
+    return Rule(RuleKind.SITE, permission)
 
 
 def own(permission: Permission) -> Rule:
-    return Rule(Kind.ACCOUNT, permission)
+    return Rule(RuleKind.ACCOUNT, permission)
 
 
 def auditors(permission: Permission) -> Rule:
-    return Rule(Kind.AUDIT, permission)
+    return Rule(RuleKind.AUDIT, permission)
 
 
 def auditors_of_all(permission: Permission) -> Rule:
-    return Rule(Kind.AUDITORS_OF_ALL, permission)
+    return Rule(RuleKind.AUDITORS_OF_ALL, permission)
 
 
 def operation(rule: Rule) -> Callable[[Handler], Handler]:

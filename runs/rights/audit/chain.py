@@ -66,11 +66,11 @@ def send(row: AuditEntry) -> None:
 
 
 @cache
-def _sender(place: SyslogPlace | None) -> Sender | None:
-    return None if place is None else Sender(place)
+def _sender(place: SyslogPlace | None) -> AuditSender | None:
+    return None if place is None else AuditSender(place)
 
 
-class Sender:
+class AuditSender:
     def __init__(self, place: SyslogPlace) -> None:
         self._place = place
         self._waiting: queue.Queue[bytes] = queue.Queue(MAX_WAITING)
@@ -142,7 +142,7 @@ class Fault(NamedTuple):
     sentence: str
 
 
-class Verdict(NamedTuple):
+class ChainVerdict(NamedTuple):
     first: int  # the first row that is there
     last: int
     num_rows: int
@@ -231,7 +231,7 @@ def _seal_of(head: AuditHead) -> str:
     return salted_hmac("runs.audit.chain", text, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()
 
 
-def verify() -> Verdict:
+def verify() -> ChainVerdict:
     """Check every row up to the head as it is now. Rows that are added meanwhile are the next check's."""
     verdict = _verify()
     for _ in range(TRIES):
@@ -241,7 +241,7 @@ def verify() -> Verdict:
     return verdict
 
 
-def accept(actor: str) -> Verdict:
+def accept(actor: str) -> ChainVerdict:
     """Take the chain as it is now for the newest, though an anchor or a seal says otherwise: after a restore, or under
     a new SECRET_KEY. That is a row itself. A chain with another fault stays as it is."""
     with transaction.atomic():
@@ -258,7 +258,7 @@ def accept(actor: str) -> Verdict:
     return verdict
 
 
-def _verify() -> Verdict:
+def _verify() -> ChainVerdict:
     known, fault = None, None
     try:
         known = anchor.read()  # before the head: rows are added meanwhile
@@ -277,18 +277,18 @@ def _fault_of_anchor(known: anchor.Anchor, last: int) -> Fault:
     return Fault(known.sequence, f"{words} {ACCEPTING}")
 
 
-def _verify_rows(*, trusts_head: bool = False) -> Verdict:
+def _verify_rows(*, trusts_head: bool = False) -> ChainVerdict:
     """Check what the database has. ``trusts_head``: whatever its seal."""
     head = AuditHead.objects.filter(pk=1).first()
     if head is None:
         left = AuditEntry.objects.order_by("sequence").first()
         fault = None if left is None else Fault(0, "The head of the chain is missing, and rows are there.")
-        return Verdict(1, 0, 0, "", fault)
+        return ChainVerdict(1, 0, 0, "", fault)
     first = head.cut_sequence + 1
     number, last_hash, fault = _walk(rows_from(first, head.sequence), first, head.cut_hash)
     if fault is None:
         fault = _fault_of_head(head, first + number - 1, last_hash, trusts_head)
-    return Verdict(first, head.sequence, number, last_hash, fault)
+    return ChainVerdict(first, head.sequence, number, last_hash, fault)
 
 
 def rows_from(first: int, last: int) -> Iterator[AuditEntry]:

@@ -46,7 +46,7 @@ class PartialSuccess(WireStruct, rename="camel"):
     error_message: str = ""
 
 
-class Answer(WireStruct, rename="camel"):
+class CollectorAnswer(WireStruct, rename="camel"):
     """Answer of a collector (ExportLogsServiceResponse)."""
 
     partial_success: PartialSuccess | None = None
@@ -106,7 +106,7 @@ def _post(collector: Collector, client: httpx.Client, rows: JsonObject) -> None:
     if answer.status_code != 200:
         raise NotTaken(f"The collector answered {answer.status_code}.")
     try:
-        partial = decode(answer.content[:MAX_ANSWER_BYTES] or b"{}", Answer).partial_success
+        partial = decode(answer.content[:MAX_ANSWER_BYTES] or b"{}", CollectorAnswer).partial_success
     except BadDocument:
         return  # a collector may answer in protobuf
     if partial is not None and int(partial.rejected_log_records):  # OTLP: what is rejected is not to be sent again

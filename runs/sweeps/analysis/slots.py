@@ -20,7 +20,7 @@ class Occupation(NamedTuple):
     end: float
 
 
-class Bar(NamedTuple):
+class TrialBar(NamedTuple):
     """A trial in one lane of the timeline."""
 
     number: int
@@ -33,7 +33,7 @@ class Timeline(NamedTuple):
     """``lanes`` are named after their node, one for each slot that was held at once."""
 
     lanes: list[str]
-    bars: list[Bar]
+    bars: list[TrialBar]
 
 
 class Saved(NamedTuple):
@@ -67,7 +67,7 @@ def timeline(occupations: Iterable[Occupation]) -> Timeline:
             placed.append((one.node, at, one))
     names = [(node, at) for node in sorted(free_from) for at in range(len(free_from[node]))]
     lane_of = {name: lane for lane, name in enumerate(names)}
-    bars = [Bar(one.number, lane_of[node, at], one.start, one.end) for node, at, one in placed]
+    bars = [TrialBar(one.number, lane_of[node, at], one.start, one.end) for node, at, one in placed]
     return Timeline([f"{node} · {at + 1}" for node, at in names], bars)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from runs.sweeps.populations.members import CHANGEABLE_PATHS, Member, Successor, Verdict
+from runs.sweeps.populations.members import CHANGEABLE_PATHS, Member, MemberVerdict, Successor
 from trainyard.contract.base import JsonObject
 from trainyard.spec.sweeps import Dimension, active, ordered
 from trainyard.spec.sweeps.models import Sampler
@@ -91,7 +91,7 @@ C1, C2 = 0.2, 0.4  # of the bound's width, as in the authors' own code
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ScoreModel:
     """A Gaussian process over (hyperparameters, score before) and time, its kernel's parameters, and what it saw."""
 
     places: Array  # (n, d)
@@ -179,7 +179,7 @@ def intervals(
         yield time, units, before, gain
 
 
-def fitted_model(seen: Sequence[tuple[float, list[float], float, float]]) -> Model:
+def fitted_model(seen: Sequence[tuple[float, list[float], float, float]]) -> ScoreModel:
     """Return the process whose kernel makes what was seen most likely."""
     befores = [one[2] for one in seen]
     places = np.array([[*units, _standard(before, befores)] for _, units, before, _ in seen])
@@ -187,12 +187,12 @@ def fitted_model(seen: Sequence[tuple[float, list[float], float, float]]) -> Mod
     raw = np.array([one[3] for one in seen])
     gains = (raw - raw.mean()) / (raw.std() or 1.0)
     models = [
-        Model(places, times, gains, length, forgetting, noise)
+        ScoreModel(places, times, gains, length, forgetting, noise)
         for length in LENGTHS
         for forgetting in FORGETTINGS
         for noise in NOISES
     ]
-    return max(models, key=Model.likelihood)
+    return max(models, key=ScoreModel.likelihood)
 
 
 def _standard(value: float, values: Sequence[float]) -> float:
@@ -201,9 +201,9 @@ def _standard(value: float, values: Sequence[float]) -> float:
     return float(np.clip((value - float(np.mean(values))) / deviation, -3.0, 3.0)) / 6.0
 
 
-def _with_expected(model: Model, place: Array, time: float) -> Model:
+def _with_expected(model: ScoreModel, place: Array, time: float) -> ScoreModel:
     mean, _ = model.predict(place[None, :], time)
-    return Model(
+    return ScoreModel(
         np.vstack([model.places, place]),
         np.append(model.times, time),
         np.append(model.gains, mean[0]),
@@ -231,13 +231,13 @@ class Population:
         return np.random.default_rng([self.seed, member.number, step])
 
 
-def verdicts(population: Population, room: int) -> list[Verdict]:
+def verdicts(population: Population, room: int) -> list[MemberVerdict]:
     """Return what is decided now, at most ``room`` successors among it. The same members and seed give the same.
 
     A member that cannot be judged yet has no verdict: too few others have been as far, or no checkpoint of a good one
     is there yet.
     """
-    found: list[Verdict] = []
+    found: list[MemberVerdict] = []
     made: list[Successor] = []
     for member in sorted(population.members, key=lambda one: one.number):
         verdict = _verdict(population, member, made)
@@ -251,7 +251,7 @@ def verdicts(population: Population, room: int) -> list[Verdict]:
     return found
 
 
-def _verdict(population: Population, member: Member, made: Sequence[Successor]) -> Verdict | None:
+def _verdict(population: Population, member: Member, made: Sequence[Successor]) -> MemberVerdict | None:
     if member.has_failed:
         return _replaced(population, member, made)
     step = newest_boundary(member, population.last_step)
@@ -262,12 +262,12 @@ def _verdict(population: Population, member: Member, made: Sequence[Successor]) 
         return None
     best, worst = quantiles(peers, population.settings.quantile)
     if member not in worst:
-        return Verdict(member.number, step)
+        return MemberVerdict(member.number, step)
     successor = _successor(population, best, made, step=step, rng=population.rng(member, step))
-    return None if successor is None else Verdict(member.number, step, successor)
+    return None if successor is None else MemberVerdict(member.number, step, successor)
 
 
-def _replaced(population: Population, member: Member, made: Sequence[Successor]) -> Verdict:
+def _replaced(population: Population, member: Member, made: Sequence[Successor]) -> MemberVerdict:
     """One that has failed for good is replaced by one of the best of the last boundary that anybody has reached."""
     others = [one for one in population.members if one.number != member.number and not one.has_failed]
     steps = sorted({step for one in others for step in one.scores if step < population.last_step}, reverse=True)
@@ -275,9 +275,9 @@ def _replaced(population: Population, member: Member, made: Sequence[Successor])
         best, _ = quantiles(at_boundary(others, step), population.settings.quantile)
         rng = population.rng(member, step)
         if successor := _successor(population, best, made, step=step, rng=rng):
-            return Verdict(member.number, step, successor)
+            return MemberVerdict(member.number, step, successor)
     parameters = anew(population.space, population.rng(member, 0))
-    return Verdict(member.number, member.judged, Successor(None, None, parameters))
+    return MemberVerdict(member.number, member.judged, Successor(None, None, parameters))
 
 
 def newest_boundary(member: Member, last_step: int) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.spec.sweeps.population import CHANGEABLE_PATHS
 
-__all__ = ["CHANGEABLE_PATHS", "Member", "Successor", "Verdict", "boundary_scores"]
+__all__ = ["CHANGEABLE_PATHS", "Member", "MemberVerdict", "Successor", "boundary_scores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Successor:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class MemberVerdict:
     """Decision about trial ``number``, judged at ``step``: it goes on, or its successor takes its place."""
 
     number: int

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from runs.sweeps.search.plain import random
-from runs.sweeps.search.trials import PastTrial, Question, Suggestion
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
 from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
@@ -27,7 +27,7 @@ STATE = "cma"  # with the sweep
 SIGMA = 1 / 6
 
 
-class State(WireStruct):
+class CMAState(WireStruct):
     """The optimizer after ``generation`` generations. ``space`` is a digest of the space in whose units it is."""
 
     space: str
@@ -39,7 +39,7 @@ class State(WireStruct):
     covariance: list[float]  # the upper triangle, by rows
 
 
-def covariance(question: Question) -> Suggestion:
+def covariance(question: SamplerQuestion) -> Suggestion:
     space = question.spec.space
     if len(space) == 1:
         return random(question)  # the method is for two dimensions and more
@@ -52,7 +52,7 @@ def covariance(question: Question) -> Suggestion:
     return Suggestion(parameters, {GENERATION: generation}, {STATE: to_builtins(changed)} if changed else None)
 
 
-def _advanced(question: Question, paths: Sequence[str]) -> tuple[CMA, int, State | None]:
+def _advanced(question: SamplerQuestion, paths: Sequence[str]) -> tuple[CMA, int, CMAState | None]:
     """Return the optimizer after all generations that are complete, the number of the next, and its state where it
     differs from the one that was kept. Where the space was widened since, all trials are replayed in its units."""
     from cmaes import CMA  # control alone needs it, and only for such a sweep
@@ -80,25 +80,25 @@ def _advanced(question: Question, paths: Sequence[str]) -> tuple[CMA, int, State
     return optimizer, generation, _state_of(optimizer, digest) if generation > first else None
 
 
-def _digest(question: Question, paths: Sequence[str]) -> str:
+def _digest(question: SamplerQuestion, paths: Sequence[str]) -> str:
     dimensions = [path + question.spec.space[path].model_dump_json() for path in paths]
     return hashlib.sha256("\n".join(dimensions).encode()).hexdigest()[:16]
 
 
-def _kept(question: Question, digest: str) -> State | None:
+def _kept(question: SamplerQuestion, digest: str) -> CMAState | None:
     if STATE not in question.study_state:
         return None
     try:
-        kept = convert(question.study_state[STATE], State)
+        kept = convert(question.study_state[STATE], CMAState)
     except BadDocument:  # of another version
         return None
     return kept if kept.space == digest else None
 
 
-def _state_of(optimizer: CMA, digest: str) -> State:
+def _state_of(optimizer: CMA, digest: str) -> CMAState:
     # The library makes the matrix symmetric like this before each use.
     matrix = (optimizer._C + optimizer._C.T) / 2
-    return State(
+    return CMAState(
         space=digest,
         generation=optimizer.generation,
         sigma=float(optimizer._sigma),
@@ -109,7 +109,7 @@ def _state_of(optimizer: CMA, digest: str) -> State:
     )
 
 
-def _restore(optimizer: CMA, kept: State) -> None:
+def _restore(optimizer: CMA, kept: CMAState) -> None:
     upper = np.triu_indices(optimizer.dim)
     matrix = np.zeros((optimizer.dim, optimizer.dim))
     matrix[upper] = kept.covariance
@@ -119,7 +119,7 @@ def _restore(optimizer: CMA, kept: State) -> None:
     optimizer._p_sigma, optimizer._pc = np.array(kept.sigma_path), np.array(kept.covariance_path)
 
 
-def _solutions(question: Question, paths: Sequence[str], trials: Sequence[PastTrial]) -> list[tuple[Any, float]]:
+def _solutions(question: SamplerQuestion, paths: Sequence[str], trials: Sequence[PastTrial]) -> list[tuple[Any, float]]:
     """Return the points and values of the trials that completed. One that was pruned is worse than all of these."""
     sign = question.spec.objectives[0].sign
     space = question.spec.space

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runs.sweeps.search.plain import quasi_random
-from runs.sweeps.search.trials import PastTrial, Question, Suggestion
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import ordered
 from trainyard.spec.sweeps.units import is_within, unit_of, value_at
@@ -31,7 +31,7 @@ Matrix = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
-class Process:
+class GaussianProcess:
     """A fitted process. Values are standardized: mean 0, deviation 1."""
 
     points: Matrix
@@ -48,7 +48,7 @@ class Process:
         return mean, np.sqrt(np.maximum(1.0 - (half**2).sum(axis=0), 1e-12))
 
 
-def gaussian(question: Question) -> Suggestion:
+def gaussian(question: SamplerQuestion) -> Suggestion:
     space, paths = question.spec.space, ordered(question.spec.space)
     sign = question.spec.objectives[0].sign
     known = _bounded([one for one in question.trials if _has_value(one)], sign)
@@ -78,7 +78,7 @@ def matern(one: Matrix, other: Matrix, lengths: Matrix) -> Matrix:
     return kernel
 
 
-def fit(points: Matrix, values: Matrix, rng: np.random.Generator) -> Process:
+def fit(points: Matrix, values: Matrix, rng: np.random.Generator) -> GaussianProcess:
     """Return the process with the lengths and noise under which the values are likeliest: the best of a random search,
     refined around the best so far."""
     num = points.shape[1]
@@ -96,10 +96,10 @@ def fit(points: Matrix, values: Matrix, rng: np.random.Generator) -> Process:
     return _solved(points, values, lengths, noise)
 
 
-def _solved(points: Matrix, values: Matrix, lengths: Matrix, noise: float) -> Process:
+def _solved(points: Matrix, values: Matrix, lengths: Matrix, noise: float) -> GaussianProcess:
     cholesky = np.linalg.cholesky(matern(points, points, lengths) + (noise + 1e-8) * np.eye(len(points)))
     inverse = np.linalg.inv(cholesky)
-    return Process(points, lengths, inverse.T @ (inverse @ values), cholesky, inverse)
+    return GaussianProcess(points, lengths, inverse.T @ (inverse @ values), cholesky, inverse)
 
 
 def _likelihood(points: Matrix, values: Matrix, lengths: Matrix, noise: float) -> float:
@@ -112,7 +112,7 @@ def _likelihood(points: Matrix, values: Matrix, lengths: Matrix, noise: float) -
     return fitted - 0.5 * float((np.log(lengths / 0.5) ** 2).sum()) / 2.0
 
 
-def _best_point(process: Process, best: float, rng: np.random.Generator, num: int) -> Matrix:
+def _best_point(process: GaussianProcess, best: float, rng: np.random.Generator, num: int) -> Matrix:
     """Return the point of the most expected improvement: of many spread over the space, then around the best."""
     candidates = rng.random((NUM_CANDIDATES, num))
     spread = 0.1
@@ -139,7 +139,7 @@ def _log_improvement(mean: Matrix, deviation: Matrix, best: float) -> Matrix:
     return score
 
 
-def _points(question: Question, trials: Sequence[PastTrial], paths: Sequence[str]) -> Matrix:
+def _points(question: SamplerQuestion, trials: Sequence[PastTrial], paths: Sequence[str]) -> Matrix:
     space = question.spec.space
     return np.array([[unit_of(space[path], one.parameters[path]) for path in paths] for one in trials])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from runs.sweeps.search.trials import PastTrial, Question, Suggestion
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 from trainyard.spec.sweeps import Dimension
 from trainyard.spec.sweeps.units import filled, is_within
@@ -26,7 +26,7 @@ GENERATIONS = 4  # of NSGA-II that are read
 BEFORE = datetime(2000, 1, 1, tzinfo=UTC)  # no sampler asks when a trial was
 
 
-def tree_parzen(question: Question) -> Suggestion:
+def tree_parzen(question: SamplerQuestion) -> Suggestion:
     """TPE (Bergstra et al. 2011), over all dimensions at once, and with what is running counted as bad."""
     import optuna
 
@@ -42,7 +42,7 @@ def tree_parzen(question: Question) -> Suggestion:
     return _ask(question, sampler, bounded(question))
 
 
-def nsga(question: Question) -> Suggestion:
+def nsga(question: SamplerQuestion) -> Suggestion:
     """NSGA-II (Deb et al. 2002): generations of trials, of which the front goes on."""
     import optuna
 
@@ -54,7 +54,7 @@ def nsga(question: Question) -> Suggestion:
     return _ask(question, sampler, question.trials[-max(MOST_NEWEST, GENERATIONS * size) :])
 
 
-def bounded(question: Question) -> Sequence[PastTrial]:
+def bounded(question: SamplerQuestion) -> Sequence[PastTrial]:
     """Return the trials, of many the best and the newest, by number."""
     trials = question.trials
     if len(trials) <= MOST_BEST + MOST_NEWEST:
@@ -66,7 +66,7 @@ def bounded(question: Question) -> Sequence[PastTrial]:
     return [*sorted(best, key=lambda one: one.number), *newest]
 
 
-def _ask(question: Question, sampler: Callable[[], BaseSampler], trials: Sequence[PastTrial]) -> Suggestion:
+def _ask(question: SamplerQuestion, sampler: Callable[[], BaseSampler], trials: Sequence[PastTrial]) -> Suggestion:
     import optuna
 
     from runs.sweeps.search.optuna_storage import HistoryStorage
@@ -83,7 +83,7 @@ def _ask(question: Question, sampler: Callable[[], BaseSampler], trials: Sequenc
     return Suggestion(parameters, storage.draft_attributes(), storage.changed_state())
 
 
-def _older(question: Question) -> Callable[[int], FrozenTrial]:
+def _older(question: SamplerQuestion) -> Callable[[int], FrozenTrial]:
     """Return what finds a trial that is not among the newest: NSGA-II names those of its last front."""
     by_number = {one.number: one for one in question.trials}
     return lambda number: frozen_trials(question.spec.space, [by_number[number]])[0]

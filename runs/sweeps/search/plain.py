@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from runs.sweeps.search.trials import Question, Suggestion
+from runs.sweeps.search.trials import SamplerQuestion, Suggestion
 from trainyard.spec.sweeps import nth_of_grid, ordered
 from trainyard.spec.sweeps.units import filled, value_at
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
 
 
-def random(question: Question) -> Suggestion:
+def random(question: SamplerQuestion) -> Suggestion:
     space = question.spec.space
     units = dict(zip(ordered(space), question.rng().random(len(space)).tolist(), strict=True))
     return Suggestion(filled(space, lambda path, dimension: value_at(dimension, units[path])))
 
 
-def first_members(question: Question) -> Suggestion | None:
+def first_members(question: SamplerQuestion) -> Suggestion | None:
     """Return a random point for each member of a population; None for the others, which come from those."""
     return random(question) if question.place < question.spec.sampler.size else None
 
 
-def quasi_random(question: Question) -> Suggestion:
+def quasi_random(question: SamplerQuestion) -> Suggestion:
     """Points of a Halton sequence with permuted digits (Owen 2017): they fill the space evenly from the first on.
     Beyond 20 dimensions, whose points would lie on lines, the rest is random."""
     space, seed = question.spec.space, question.spec.seed
@@ -44,7 +44,7 @@ def _halton(index: int, base: int, seed: int) -> float:
     return total
 
 
-def grid(question: Question) -> Suggestion | None:
+def grid(question: SamplerQuestion) -> Suggestion | None:
     """Return the next point of the grid; None past its end."""
     parameters = nth_of_grid(question.spec.space, question.place)
     return None if parameters is None else Suggestion(parameters)

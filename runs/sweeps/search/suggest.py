@@ -7,10 +7,10 @@ from collections.abc import Callable
 from runs.sweeps.search import optuna_study, plain
 from runs.sweeps.search.covariance import covariance
 from runs.sweeps.search.gaussian import gaussian
-from runs.sweeps.search.trials import Question, Suggestion
+from runs.sweeps.search.trials import SamplerQuestion, Suggestion
 from trainyard.spec.sweeps.models import SamplerName
 
-SAMPLERS: dict[SamplerName, Callable[[Question], Suggestion | None]] = {
+SAMPLERS: dict[SamplerName, Callable[[SamplerQuestion], Suggestion | None]] = {
     "tpe": optuna_study.tree_parzen,
     "nsga2": optuna_study.nsga,
     "cmaes": covariance,
@@ -22,6 +22,6 @@ SAMPLERS: dict[SamplerName, Callable[[Question], Suggestion | None]] = {
 }
 
 
-def suggest(question: Question) -> Suggestion | None:
+def suggest(question: SamplerQuestion) -> Suggestion | None:
     """Return the next trial's parameters; None where a grid has no more points."""
     return SAMPLERS[question.spec.sampler.name](question)

@@ -27,7 +27,7 @@ class PastTrial:
 
 
 @dataclass(frozen=True)
-class Question:
+class SamplerQuestion:
     """Question to a sampler: the parameters of trial ``number``, the ``place``-th that it proposes. ``trials`` are all
     before it, by number."""
 

@@ -30,7 +30,7 @@ async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """The port of a server that gives a head 0.3 s, and an idle connection a second."""
     monkeypatch.setattr(connections, "HEAD_S", 0.3)
     config = uvicorn.Config(
-        hello, port=0, http="dashboard.http.connections:Connection", log_level="critical", lifespan="off",
+        hello, port=0, http="dashboard.http.connections:LimitedConnection", log_level="critical", lifespan="off",
         timeout_keep_alive=1,
     )  # fmt: skip
     server = uvicorn.Server(config)
@@ -99,7 +99,10 @@ def test_the_site_is_served_by_it() -> None:
     with socket.socket() as listener:
         assert "dashboard.http.serving" in web(listener).command
     for options in (serving.OPTIONS, serving.APPS):
-        assert uvicorn.Config("dashboard.asgi:application", **options).http == "dashboard.http.connections:Connection"
+        assert (
+            uvicorn.Config("dashboard.asgi:application", **options).http
+            == "dashboard.http.connections:LimitedConnection"
+        )
 
 
 async def test_an_answer_that_nobody_reads_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +116,7 @@ async def test_an_answer_that_nobody_reads_is_not_kept_for_ever(monkeypatch: pyt
         ended.set()
 
     config = uvicorn.Config(
-        endless, port=0, http="dashboard.http.connections:Connection", log_level="critical", lifespan="off"
+        endless, port=0, http="dashboard.http.connections:LimitedConnection", log_level="critical", lifespan="off"
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve())

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from asgiref.sync import async_to_sync
 
 from dashboard.asgi import application
-from dashboard.rules.callers import Outcome
+from dashboard.rules.callers import CallOutcome
 from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNKNOWN_USER
 from dashboard.sockets.consumers import FLOOD, MAX_FRAMES
 from dashboard.sockets.session_socket import BAD_MESSAGE
@@ -15,20 +15,20 @@ from tests.sockets import Socket
 
 # Only whoever was admitted gets as far as to send too much, or what is no message.
 OUTCOMES = {
-    UNKNOWN_USER: Outcome.UNKNOWN,
-    FORBIDDEN: Outcome.FORBIDDEN,
-    NOT_FOUND: Outcome.HIDDEN,
-    FLOOD: Outcome.ALLOWED,
-    BAD_MESSAGE: Outcome.ALLOWED,
+    UNKNOWN_USER: CallOutcome.UNKNOWN,
+    FORBIDDEN: CallOutcome.FORBIDDEN,
+    NOT_FOUND: CallOutcome.HIDDEN,
+    FLOOD: CallOutcome.ALLOWED,
+    BAD_MESSAGE: CallOutcome.ALLOWED,
 }
 OWN_PAGE = ((b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"))
 
 
-def call_socket(path: str, *headers: tuple[bytes, bytes]) -> Outcome:
+def call_socket(path: str, *headers: tuple[bytes, bytes]) -> CallOutcome:
     """Shake hands, send what nobody may send, and return what the code of the end says of the permission."""
     # What Channels closes between two queries is the connection with the test's transaction.
     with patch("channels.db.close_old_connections"):
-        return OUTCOMES.get(async_to_sync(_closing_code)(path, *headers), Outcome.FAILED)
+        return OUTCOMES.get(async_to_sync(_closing_code)(path, *headers), CallOutcome.FAILED)
 
 
 async def _closing_code(path: str, *headers: tuple[bytes, bytes]) -> int:

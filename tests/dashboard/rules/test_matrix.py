@@ -17,11 +17,11 @@ from django.test import RequestFactory
 
 from dashboard.management.walk import Route, routes, rule_of
 from dashboard.rules.admin import CHANGED_BY_HAND
-from dashboard.rules.callers import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, Outcome, outcome
-from runs.admin.base import Written
+from dashboard.rules.callers import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, CallOutcome, outcome
+from runs.admin.base import WrittenAdmin
 from runs.api.auth import Resource
 from runs.rights import access
-from runs.rights.access.operations import PUBLIC, Kind
+from runs.rights.access.operations import PUBLIC, RuleKind
 from tests.cast import Cast, make_run
 from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
 from tests.dashboard.rules.world import ABSENT, World, make_world
@@ -69,7 +69,7 @@ def test_every_table_of_the_administration_is_walked_and_only_those_named_are_ch
         table = f"{model._meta.app_label}/{model._meta.model_name}"
         rows = [f"/admin/{table}/{page}" for page in ("", "add/", *(f"<object_id>/{one}/" for one in PAGES_OF_A_ROW))]
         assert {f"{method} {row}" for method in ("GET", "POST") for row in rows} <= found
-        if not isinstance(pages, Written):
+        if not isinstance(pages, WrittenAdmin):
             changed.add(table)
     assert changed == CHANGED_BY_HAND
 
@@ -144,7 +144,7 @@ OTHER_PATCHES = {
         "WS /ws/runs/<run_id>/",
         lambda *_: access.Sight(None),
     ),
-    "runs.admin.base.Written.has_add_permission": ("POST /admin/runs/token/add/", lambda *_: True),
+    "runs.admin.base.WrittenAdmin.has_add_permission": ("POST /admin/runs/token/add/", lambda *_: True),
     "django.contrib.admin.AdminSite.has_permission": ("GET /admin/runs/run/", lambda *_: True),
     "django.contrib.admin.ModelAdmin.has_view_permission": ("GET /admin/runs/run/", lambda *_, **__: True),
 }
@@ -178,7 +178,7 @@ def differences(
     return found
 
 
-def wanted_of(route: Route, caller: Caller) -> Outcome:
+def wanted_of(route: Route, caller: Caller) -> CallOutcome:
     """Return what should become of the request, in the world of the tests."""
     rule = rule_of(route)
     assert rule is not None, str(route)
@@ -186,19 +186,19 @@ def wanted_of(route: Route, caller: Caller) -> Outcome:
     is_there = str(route) not in ABSENT
     if rule.kind in OF_THE_ADMIN and is_there:
         return _wanted_of_a_row(route, wanted)
-    if is_there or wanted in (Outcome.UNKNOWN, Outcome.FORBIDDEN):
+    if is_there or wanted in (CallOutcome.UNKNOWN, CallOutcome.FORBIDDEN):
         return wanted
-    return Outcome.HIDDEN
+    return CallOutcome.HIDDEN
 
 
-def _wanted_of_a_row(route: Route, wanted: Outcome) -> Outcome:
+def _wanted_of_a_row(route: Route, wanted: CallOutcome) -> CallOutcome:
     """In an empty table there is no row to be seen; its history is looked for before anybody asks who may see it."""
-    if not is_about_a_row(route) or wanted == Outcome.UNKNOWN or row_of(route) is not None:
+    if not is_about_a_row(route) or wanted == CallOutcome.UNKNOWN or row_of(route) is not None:
         return wanted
     if route.path.endswith("/history/"):
-        return Outcome.HIDDEN
-    is_shown = wanted == Outcome.ALLOWED and not route.path.endswith("<object_id>/")
-    return Outcome.HIDDEN if is_shown else wanted
+        return CallOutcome.HIDDEN
+    is_shown = wanted == CallOutcome.ALLOWED and not route.path.endswith("<object_id>/")
+    return CallOutcome.HIDDEN if is_shown else wanted
 
 
 def everybody(route: Route) -> Iterator[Caller]:
@@ -213,11 +213,11 @@ def boundary(route: Route) -> list[Caller]:
     assert rule is not None, str(route)
     if rule.kind in OF_THE_ADMIN:
         return _boundary_of_the_admin(route)
-    if rule.kind == Kind.PUBLIC:
+    if rule.kind == RuleKind.PUBLIC:
         return [Caller.ANONYMOUS]
     roles = list(ROLE_OF)
-    may = [one for one in roles if outcome(rule, one) == Outcome.ALLOWED]
-    may_not = [one for one in roles if outcome(rule, one) != Outcome.ALLOWED]
+    may = [one for one in roles if outcome(rule, one) == CallOutcome.ALLOWED]
+    may_not = [one for one in roles if outcome(rule, one) != CallOutcome.ALLOWED]
     chosen = [Caller.ANONYMOUS, Caller.OUTSIDER, *may[:1], *may_not[-1:]]
     if route.is_rest or route.is_socket:
         chosen.append(Caller.REVOKED_TOKEN)
@@ -235,4 +235,4 @@ def _boundary_of_the_admin(route: Route) -> list[Caller]:
     is_list = route.method == "GET" and not is_about_a_row(route) and not route.path.endswith("/add/")
     if not (is_change or is_list):
         return []
-    return sorted(caller for caller in STAFF if outcome(rule, caller) == Outcome.FORBIDDEN)
+    return sorted(caller for caller in STAFF if outcome(rule, caller) == CallOutcome.FORBIDDEN)

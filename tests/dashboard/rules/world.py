@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dashboard.management.walk import Route, rule_of
 from dashboard.pages.launch.spec_form import typed_of
-from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, Outcome
+from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
 from runs import actions
 from runs.models import ClusterRole, GitKey, Membership, Project, Role, Run, Token, User
 from runs.rights.access import Permission
@@ -120,7 +120,7 @@ ABSENT = {
     "GET /sign-in/with/<provider_id>/metadata/",
 }
 # A form that is refused comes back with the refusal beside its project.
-REFUSED_IN_FORMS = {"There is no project": Outcome.HIDDEN, "You need to be": Outcome.FORBIDDEN}
+REFUSED_IN_FORMS = {"There is no project": CallOutcome.HIDDEN, "You need to be": CallOutcome.FORBIDDEN}
 # What a name in a route stands for there, where another route has another thing by the same name.
 NAMES = {"/nodes/<node_id>/do/<verb>/": {"verb": "drain"}}
 
@@ -144,7 +144,7 @@ class World:
         ids |= NAMES.get(route.path, {})
         return re.sub(r"<(\w+)>", lambda found: ids[found.group(1)], route.path)
 
-    def call(self, route: Route, caller: Caller) -> Outcome:
+    def call(self, route: Route, caller: Caller) -> CallOutcome:
         """Send the request, take back what it did, and say what became of it."""
         client = self._client(caller)  # its session must outlive the request
         if route.is_socket:
@@ -154,14 +154,14 @@ class World:
             transaction.set_rollback(True)
         if route.path == ADMIN_SIGN_OUT:
             del self.clients[caller]
-            return Outcome.ALLOWED  # whoever is not staff stays signed in, and is led to the administration
+            return CallOutcome.ALLOWED  # whoever is not staff stays signed in, and is led to the administration
         if is_about_a_row(route) and response.status_code == 302 and response["Location"] == "/admin/":
-            return Outcome.HIDDEN  # what Django answers where there is no such row
+            return CallOutcome.HIDDEN  # what Django answers where there is no such row
         if str(route) == SIGN_OUT:
             # It leads to the sign-in, as a refusal does. It was carried out when the session is gone.
             del self.clients[caller]
             session = client.cookies.get(settings.SESSION_COOKIE_NAME)
-            return Outcome.UNKNOWN if session is not None and session.value else Outcome.ALLOWED
+            return CallOutcome.UNKNOWN if session is not None and session.value else CallOutcome.ALLOWED
         return outcome_of(response)
 
     def _headers_of_socket(self, route: Route, caller: Caller, client: Client) -> list[tuple[bytes, bytes]]:
@@ -205,19 +205,19 @@ class World:
         return secret
 
 
-def outcome_of(response: Any) -> Outcome:
+def outcome_of(response: Any) -> CallOutcome:
     """Return what an answer says about the permission. A refused form or body comes after it."""
     status = response.status_code
     if status == 401 or (status == 302 and response["Location"].startswith(("/sign-in/", "/admin/login/"))):
-        return Outcome.UNKNOWN
+        return CallOutcome.UNKNOWN
     if status == 403:
-        return Outcome.FORBIDDEN
+        return CallOutcome.FORBIDDEN
     if status == 404:
-        return Outcome.HIDDEN
+        return CallOutcome.HIDDEN
     if status == 422 and not response.streaming and response["Content-Type"].startswith("text/html"):
         text = response.content.decode()
-        return next((found for words, found in REFUSED_IN_FORMS.items() if words in text), Outcome.ALLOWED)
-    return Outcome.FAILED if status >= 500 and status != 503 else Outcome.ALLOWED
+        return next((found for words, found in REFUSED_IN_FORMS.items() if words in text), CallOutcome.ALLOWED)
+    return CallOutcome.FAILED if status >= 500 and status != 503 else CallOutcome.ALLOWED
 
 
 def make_world(cast: Cast) -> World:

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from dashboard.http.credentials import Credential, users_of
 from dashboard.sockets import admission as door
-from dashboard.sockets.admission import NOT_FOUND, UNKNOWN_USER, Admission, Answer, Question, answers
+from dashboard.sockets.admission import NOT_FOUND, UNKNOWN_USER, Admission, AdmissionQuestion, Answer, answers
 from runs import actions
 from runs.models import Membership, Role, Run, User
 from runs.rights.access import Sight
@@ -74,7 +74,7 @@ def test_the_answers_for_hundreds_take_a_few_queries(
     for person in people[:10]:
         Membership.objects.create(project=cast.project, user=person, role=Role.VIEWER)
     credentials = [token(person) for person in people[::2]] + [session(person) for person in people[1::2]]
-    questions = [Question(credential, run) for credential in credentials for run in runs for _ in range(4)]
+    questions = [AdmissionQuestion(credential, run) for credential in credentials for run in runs for _ in range(4)]
     answers(questions)  # tokens are noted as used once a minute
     with django_assert_max_num_queries(5):
         found = answers(questions)
@@ -86,11 +86,11 @@ def test_the_answers_for_hundreds_take_a_few_queries(
             assert isinstance(one, Sight) and one.sees(cast.project.pk)
         else:
             assert one == NOT_FOUND
-    assert answers([Question(NOTHING, runs[0]), Question(credentials[0], None)])[0] == UNKNOWN_USER
+    assert answers([AdmissionQuestion(NOTHING, runs[0]), AdmissionQuestion(credentials[0], None)])[0] == UNKNOWN_USER
 
 
 class Subscriber:
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: AdmissionQuestion) -> None:
         self.question = question
         self.looks = 0
         self.code = asyncio.get_running_loop().create_future()
@@ -105,10 +105,13 @@ class Subscriber:
 
 async def test_a_storm_is_answered_in_batches_and_all_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    good, bad = Question(Credential("good", is_token=True), None), Question(Credential("bad", is_token=True), None)
-    revoked: set[Question] = set()
+    good, bad = (
+        AdmissionQuestion(Credential("good", is_token=True), None),
+        AdmissionQuestion(Credential("bad", is_token=True), None),
+    )
+    revoked: set[AdmissionQuestion] = set()
 
-    def said(questions: list[Question]) -> list[Answer]:
+    def said(questions: list[AdmissionQuestion]) -> list[Answer]:
         sizes.append(len(questions))
         return [UNKNOWN_USER if one is bad or one in revoked else Sight(None) for one in questions]
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from dashboard.up import output
-from dashboard.up.output import LONGEST_LINE, Console, Lines, LogFile
+from dashboard.up.output import LONGEST_LINE, Console, LineCutter, LogFile
 from tests.disks import disk_of_1_mb, fill
 
 
 def test_lines_are_put_together_again_from_pieces() -> None:
-    lines = Lines()
+    lines = LineCutter()
     assert lines.feed(b"one\ntw") == [b"one"]
     assert lines.feed(b"o\n\nthr") == [b"two", b""]
     assert lines.end() == [b"thr"]
@@ -20,7 +20,7 @@ def test_lines_are_put_together_again_from_pieces() -> None:
 
 
 def test_a_line_without_an_end_comes_in_bounded_pieces() -> None:
-    lines = Lines()
+    lines = LineCutter()
     pieces = lines.feed(b"x" * (3 * LONGEST_LINE + 5)) + lines.end()
     assert [len(piece) for piece in pieces] == [LONGEST_LINE] * 3 + [5]
 

@@ -9,7 +9,7 @@ from django.forms import JSONField
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from runs.admin.base import Written
+from runs.admin.base import WrittenAdmin
 from runs.models import CustomRole, Project, User
 from tests.cast import Cast, make_user, permission
 
@@ -124,7 +124,7 @@ def test_every_free_field_that_people_edit_in_the_administration_is_checked_by_i
     free = {
         f"{model._meta.label}.{name}"
         for model, page in admin.site._registry.items()
-        if not isinstance(page, Written)
+        if not isinstance(page, WrittenAdmin)
         for name, field in page.get_form(request).base_fields.items()
         if isinstance(field, JSONField)
     }

@@ -19,7 +19,7 @@ from runs.engines.kubernetes.engine import KubernetesSystem
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import ExaminedSystem, Origin, SystemAway
 from runs.engines.ray.engine import RaySystem
-from runs.engines.ray.programs import Place, Program
+from runs.engines.ray.programs import RayAddress, RayProgram
 from runs.engines.ray.settings import RaySettings
 from runs.engines.sagemaker.aws import Aws
 from runs.engines.sagemaker.engine import SageMakerSystem
@@ -186,11 +186,11 @@ class RayWorld(World):
     def __init__(self, folder: Path, fixture: Callable[[str], Any]) -> None:
         super().__init__(folder, fixture)
         (folder / "jobs").mkdir()
-        self.programs: list[Program] = []
+        self.programs: list[RayProgram] = []
         self.python = script(folder / "python", RAY, sys.executable)
 
     def system(self, mark: str = MARK) -> RaySystem:
-        self.programs.append(Program(Place("head:6379", self.python, "")))
+        self.programs.append(RayProgram(RayAddress("head:6379", self.python, "")))
         return RaySystem(RaySettings.of(SETTINGS["ray"]), origin(mark), self.programs[-1])
 
     def go_away(self) -> None:

@@ -15,7 +15,7 @@ from runs.ingest.commit import Committed
 from runs.ingest.push import EVERY_REFETCH_S, Push, push_now
 from runs.records.deltas.delta import MAX_POINTS
 from runs.records.metrics.codec import Columns
-from runs.records.points.store import Lines, Piece
+from runs.records.points.store import SeriesPiece, StreamLines
 from runs.serving.broadcast import OVERVIEW_GROUP, run_group
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("valkey")
 
 def batch(start: int, *, cursor: int = 0, size: int = 1, lines: int = 0) -> Committed:
     steps = np.arange(start, start + size, dtype=np.int64)
-    piece = Piece("p" * 32, start + 1, "loss", {}, Columns(steps, steps + 0.5, steps + 0.0))
-    parts = [Lines(0, "stdout", [(1.0, "x")] * lines)] if lines else []
+    piece = SeriesPiece("p" * 32, start + 1, "loss", {}, Columns(steps, steps + 0.5, steps + 0.0))
+    parts = [StreamLines(0, "stdout", [(1.0, "x")] * lines)] if lines else []
     return Committed("run1", 1, start, cursor or start + 1, [piece], parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runs.placing.changing import Change, Training, change_of
-from runs.placing.preempting import Concession, Holder, make_room
+from runs.placing.preempting import Concession, SlotHolder, make_room
 from runs.placing.scheduling import Placed, Request, Room, Waiting, place
 from tests.runs.placing.test_scheduling import nodes_of, room
 
@@ -94,10 +94,10 @@ def test_a_run_that_can_never_start_keeps_nobody_small() -> None:
     assert isinstance(answers[1], Waiting) and not answers[1].has_claim
 
 
-def holder(name: str, *nodes: str, priority: int = 0, least: int = 0) -> Holder:
+def holder(name: str, *nodes: str, priority: int = 0, least: int = 0) -> SlotHolder:
     counts = tuple(range(least, len(nodes) + 1)) if least else ()
     request = Request(name, least or len(nodes), 1, node_counts=counts, priority=priority)
-    return Holder(request, tuple((node, (0,)) for node in nodes))
+    return SlotHolder(request, tuple((node, (0,)) for node in nodes))
 
 
 HIGH = Request("high", 1, 1, priority=-1)

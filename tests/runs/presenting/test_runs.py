@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from runs.models import Run
 from runs.presenting.newest import Newest
-from runs.presenting.runs import Facts, facts_of, lamps, run_document, share_done
+from runs.presenting.runs import LampFacts, facts_of, lamps, run_document, share_done
 from runs.records.metrics.models import Telemetry
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
@@ -21,44 +21,59 @@ RUNNING = {"status": Status.RUNNING, "num_nodes": 2, "num_training": 2}
 @pytest.mark.parametrize(
     ("facts", "name", "colour", "words"),
     [
-        (Facts(Status.QUEUED), "process", "grey", "No process yet"),
-        (Facts(Status.QUEUED, has_ended_attempt=True), "process", "grey", "the next has not begun"),
+        (LampFacts(Status.QUEUED), "process", "grey", "No process yet"),
+        (LampFacts(Status.QUEUED, has_ended_attempt=True), "process", "grey", "the next has not begun"),
         (
-            Facts(Status.RECOVERING, has_ended_attempt=True),
+            LampFacts(Status.RECOVERING, has_ended_attempt=True),
             "process",
             "grey",
             "of the last attempt have ended; the next",
         ),
-        (Facts(Status.RUNNING, has_ended_attempt=True), "process", "grey", "The ranks of the last attempt have ended."),
-        (Facts(**RUNNING, num_ended=2), "process", "grey", "The ranks have ended; what they wrote is on its way."),
-        (Facts(**RUNNING, num_ended=1), "process", "green", "2 nodes say"),
-        (Facts(Status.CANCELLED, was_never_placed=True), "process", "grey", "No rank was started."),
-        (Facts(Status.STARTING, num_nodes=2, num_training=1), "process", "amber", "1 of 2 nodes"),
-        (Facts(**RUNNING), "process", "green", "2 nodes say"),
-        (Facts(**{**RUNNING, "status": Status.RECOVERING}, silent_nodes=("a",)), "process", "amber", "not known"),
-        (Facts(**{**RUNNING, "status": Status.LOST}, silent_nodes=("a",)), "process", "red", "with a"),
-        (Facts(Status.FAILED), "process", "grey", "ended"),
-        (Facts(**RUNNING), "progress", "grey", "No step yet"),
-        (Facts(**RUNNING, step=4, steps=9, step_age_s=1, median_step_s=0.5), "progress", "green", "Step 4 of 9"),
-        (Facts(**RUNNING, step=4, step_age_s=20, median_step_s=0.5), "progress", "amber", "usually one takes 0.5 s"),
-        (Facts(**RUNNING, step=4, step_age_s=90, median_step_s=0.5), "progress", "red", "90 s ago"),
-        (Facts(**RUNNING, step=4, step_age_s=90, median_step_s=60.0), "progress", "green", "60 s"),
-        (Facts(**RUNNING, step=4, step_age_s=90, ingest_is_away=True), "progress", "amber", "Ingest is not running"),
-        (Facts(**RUNNING, record_age_s=90, ingest_is_away=True), "telemetry", "amber", "Ingest is not running"),
-        (Facts(**RUNNING, control_silence_s=9, silent_nodes=("a",)), "process", "amber", "Control has not worked"),
-        (Facts(**RUNNING, still_s=20), "progress", "green", "No step is logged; the ranks print or compute"),
-        (Facts(**RUNNING, still_s=90), "progress", "amber", "for 90 s no rank has printed or computed"),
-        (Facts(**RUNNING, still_s=600), "progress", "red", "for 10 min no rank has printed or computed"),
-        (Facts(**RUNNING, step=4, step_age_s=1, still_s=600), "progress", "green", "Step 4"),
-        (Facts(**RUNNING), "telemetry", "grey", "No record yet"),
-        (Facts(**RUNNING, record_age_s=1), "telemetry", "green", "1 s ago"),
-        (Facts(**RUNNING, record_age_s=30), "telemetry", "amber", "30 s ago"),
-        (Facts(**RUNNING, record_age_s=90), "telemetry", "red", "90 s ago"),
-        (Facts(Status.SUCCEEDED, record_age_s=9000), "telemetry", "green", "Everything arrived"),
-        (Facts(Status.SUCCEEDED, "telemetry-incomplete", record_age_s=9), "telemetry", "red", "not arrived"),
+        (
+            LampFacts(Status.RUNNING, has_ended_attempt=True),
+            "process",
+            "grey",
+            "The ranks of the last attempt have ended.",
+        ),
+        (LampFacts(**RUNNING, num_ended=2), "process", "grey", "The ranks have ended; what they wrote is on its way."),
+        (LampFacts(**RUNNING, num_ended=1), "process", "green", "2 nodes say"),
+        (LampFacts(Status.CANCELLED, was_never_placed=True), "process", "grey", "No rank was started."),
+        (LampFacts(Status.STARTING, num_nodes=2, num_training=1), "process", "amber", "1 of 2 nodes"),
+        (LampFacts(**RUNNING), "process", "green", "2 nodes say"),
+        (LampFacts(**{**RUNNING, "status": Status.RECOVERING}, silent_nodes=("a",)), "process", "amber", "not known"),
+        (LampFacts(**{**RUNNING, "status": Status.LOST}, silent_nodes=("a",)), "process", "red", "with a"),
+        (LampFacts(Status.FAILED), "process", "grey", "ended"),
+        (LampFacts(**RUNNING), "progress", "grey", "No step yet"),
+        (LampFacts(**RUNNING, step=4, steps=9, step_age_s=1, median_step_s=0.5), "progress", "green", "Step 4 of 9"),
+        (
+            LampFacts(**RUNNING, step=4, step_age_s=20, median_step_s=0.5),
+            "progress",
+            "amber",
+            "usually one takes 0.5 s",
+        ),
+        (LampFacts(**RUNNING, step=4, step_age_s=90, median_step_s=0.5), "progress", "red", "90 s ago"),
+        (LampFacts(**RUNNING, step=4, step_age_s=90, median_step_s=60.0), "progress", "green", "60 s"),
+        (
+            LampFacts(**RUNNING, step=4, step_age_s=90, ingest_is_away=True),
+            "progress",
+            "amber",
+            "Ingest is not running",
+        ),
+        (LampFacts(**RUNNING, record_age_s=90, ingest_is_away=True), "telemetry", "amber", "Ingest is not running"),
+        (LampFacts(**RUNNING, control_silence_s=9, silent_nodes=("a",)), "process", "amber", "Control has not worked"),
+        (LampFacts(**RUNNING, still_s=20), "progress", "green", "No step is logged; the ranks print or compute"),
+        (LampFacts(**RUNNING, still_s=90), "progress", "amber", "for 90 s no rank has printed or computed"),
+        (LampFacts(**RUNNING, still_s=600), "progress", "red", "for 10 min no rank has printed or computed"),
+        (LampFacts(**RUNNING, step=4, step_age_s=1, still_s=600), "progress", "green", "Step 4"),
+        (LampFacts(**RUNNING), "telemetry", "grey", "No record yet"),
+        (LampFacts(**RUNNING, record_age_s=1), "telemetry", "green", "1 s ago"),
+        (LampFacts(**RUNNING, record_age_s=30), "telemetry", "amber", "30 s ago"),
+        (LampFacts(**RUNNING, record_age_s=90), "telemetry", "red", "90 s ago"),
+        (LampFacts(Status.SUCCEEDED, record_age_s=9000), "telemetry", "green", "Everything arrived"),
+        (LampFacts(Status.SUCCEEDED, "telemetry-incomplete", record_age_s=9), "telemetry", "red", "not arrived"),
     ],
 )
-def test_each_lamp_says_what_is_known(facts: Facts, name: str, colour: str, words: str) -> None:
+def test_each_lamp_says_what_is_known(facts: LampFacts, name: str, colour: str, words: str) -> None:
     lamp = lamps(facts)[name]
     assert (lamp["name"], lamp["colour"]) == (name, colour)
     assert words in lamp["sentence"]
@@ -67,15 +82,15 @@ def test_each_lamp_says_what_is_known(facts: Facts, name: str, colour: str, word
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (Facts(Status.RUNNING), None),
-        (Facts(Status.QUEUED, steps=10), 0.0),
-        (Facts(Status.RUNNING, step=5, steps=10), 0.5),
-        (Facts(Status.RUNNING, step=11, steps=10), 1.0),
-        (Facts(Status.SUCCEEDED, step=9, steps=10), 1.0),
-        (Facts(Status.FAILED, step=9, steps=10), 0.9),
+        (LampFacts(Status.RUNNING), None),
+        (LampFacts(Status.QUEUED, steps=10), 0.0),
+        (LampFacts(Status.RUNNING, step=5, steps=10), 0.5),
+        (LampFacts(Status.RUNNING, step=11, steps=10), 1.0),
+        (LampFacts(Status.SUCCEEDED, step=9, steps=10), 1.0),
+        (LampFacts(Status.FAILED, step=9, steps=10), 0.9),
     ],
 )
-def test_progress_is_a_share_of_the_steps(facts: Facts, expected: float | None) -> None:
+def test_progress_is_a_share_of_the_steps(facts: LampFacts, expected: float | None) -> None:
     assert share_done(facts) == expected
 
 

@@ -15,7 +15,7 @@ from runs import actions
 from runs.models import CodeBundle, Job, Project, RunCode
 from runs.privacy import quota, storage
 from runs.privacy.clock import tend
-from runs.privacy.storage import Kind
+from runs.privacy.storage import DataKind
 from runs.records.files.paths import bundle_path
 from runs.values.refused import Refused
 from tests.cast import Cast, make_run, make_sweep, spec
@@ -71,7 +71,7 @@ def test_code_that_nothing_needs_goes_a_day_after_it_was_sent_last(cast: Cast, s
     assert bundle_path(found.sha256).exists(), "it was sent again a moment ago"
     tend(LONG_AFTER)
     assert not CodeBundle.objects.exists() and not bundle_path(found.sha256).exists()
-    assert Kind.CODE not in {where.kind for where, amount in storage.amounts(cast.project) if amount.number}
+    assert DataKind.CODE not in {where.kind for where, amount in storage.amounts(cast.project) if amount.number}
 
 
 def of_run(cast: Cast, document: dict[str, Any], sha256: str) -> Any:

@@ -14,7 +14,7 @@ from runs import actions
 from runs.life.reconcile.placing import schedule
 from runs.models import GoneRun, Project, RemovedData, Run, StoredData
 from runs.privacy import quota, retention, storage
-from runs.privacy.storage import Kind
+from runs.privacy.storage import DataKind
 from runs.records.files.paths import output_folder
 from runs.records.metrics.models import Checkpoint
 from runs.records.points import read
@@ -57,8 +57,8 @@ def test_what_would_go_is_shown_and_goes_in_a_round_and_is_said_in_the_history(c
     make_run(cast, status=Status.SUCCEEDED, ended_at=NOW)
     days: dict[str, int | None] = {"metrics": 30, "outputs": 30, "checkpoints": 50}
     shown = {one.kind: one for one in actions.preview_retention(actor=cast.owner, project=cast.project, days=days)}
-    assert shown[Kind.OUTPUTS].num_runs == 1 and shown[Kind.OUTPUTS].bytes == 1000
-    assert shown[Kind.METRICS].bytes > 0 and shown[Kind.CHECKPOINTS].num_runs == 0
+    assert shown[DataKind.OUTPUTS].num_runs == 1 and shown[DataKind.OUTPUTS].bytes == 1000
+    assert shown[DataKind.METRICS].bytes > 0 and shown[DataKind.CHECKPOINTS].num_runs == 0
     assert output_folder(run.pk).exists(), "a preview removes nothing"
     project = actions.set_retention(actor=cast.owner, project=cast.project, days=days)
     assert retention.apply(project, NOW) == 2 and retention.apply(project, NOW) == 0
@@ -81,8 +81,8 @@ def test_checkpoints_go_from_their_nodes_unless_the_run_starts_again(cast: Cast)
 def test_a_checkpoint_that_a_living_run_came_from_stays(cast: Cast) -> None:
     run = old_run(cast)
     make_run(cast, parent=run, status=Status.QUEUED)
-    assert not retention.due(cast.project, Kind.CHECKPOINTS, 1, NOW).exists()
-    assert retention.due(cast.project, Kind.LOGS, 1, NOW).exists()
+    assert not retention.due(cast.project, DataKind.CHECKPOINTS, 1, NOW).exists()
+    assert retention.due(cast.project, DataKind.LOGS, 1, NOW).exists()
 
 
 def test_whole_runs_go_too(cast: Cast) -> None:

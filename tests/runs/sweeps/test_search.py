@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runs.sweeps.search.suggest import suggest
-from runs.sweeps.search.trials import PastTrial, Question
+from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState
 from trainyard.spec.sweeps import SweepSpec, parse_sweep
 from trainyard.spec.sweeps.units import is_within, unit_of, value_at
@@ -48,7 +48,7 @@ def search(spec: SweepSpec, number: int) -> list[PastTrial]:
     found: list[PastTrial] = []
     state: dict[str, Any] = {}
     for place in range(number):
-        question = Question(spec, place, place, tuple(found), state)
+        question = SamplerQuestion(spec, place, place, tuple(found), state)
         suggestion = suggest(question)
         assert suggestion is not None and suggestion == suggest(question), "the seed and the trials decide"
         assert is_within(spec.space, suggestion.parameters)
@@ -74,7 +74,7 @@ def test_conditional_fields_are_there_when_their_condition_is_met(sampler: str) 
 
 def test_a_grid_ends() -> None:
     spec = spec_of("grid", {"train.seed": {"low": 0, "high": 2, "int": True}})
-    found = [suggest(Question(spec, place, place, (), {})) for place in range(4)]
+    found = [suggest(SamplerQuestion(spec, place, place, (), {})) for place in range(4)]
     assert [one.parameters["train.seed"] for one in found if one is not None] == [0, 1, 2]
     assert found[3] is None
 
@@ -84,7 +84,7 @@ def test_trials_that_run_keep_others_away_from_their_point() -> None:
     done = search(spec, 8)
     running: list[PastTrial] = []
     for place in range(8, 14):
-        suggestion = suggest(Question(spec, place, place, (*done, *running), {}))
+        suggestion = suggest(SamplerQuestion(spec, place, place, (*done, *running), {}))
         assert suggestion is not None
         running.append(PastTrial(place, TrialState.RUNNING, suggestion.parameters))
     assert len({one.parameters["train.learning_rate"] for one in running}) == 6
@@ -101,36 +101,36 @@ def test_of_ten_thousand_trials_a_suggestion_reads_the_best_and_the_newest() -> 
     spec = spec_of("tpe")
     parameters = [{"train.learning_rate": 10 ** -(1 + 3 * i / 1e4), "task.model.width": 8} for i in range(10_000)]
     past = [PastTrial(i, TrialState.COMPLETE, one, (float(i % 97),)) for i, one in enumerate(parameters)]
-    suggest(Question(spec, 10_000, 10_000, past[:20], {}))  # Optuna is imported
+    suggest(SamplerQuestion(spec, 10_000, 10_000, past[:20], {}))  # Optuna is imported
     began = time.process_time()
-    assert suggest(Question(spec, 10_000, 10_000, past, {})) is not None
+    assert suggest(SamplerQuestion(spec, 10_000, 10_000, past, {})) is not None
     assert time.process_time() - began < 1.0
 
 
 def test_cma_es_goes_on_from_its_kept_state_as_if_it_had_replayed_all_trials() -> None:
     spec = spec_of("cmaes", population=5)
     found = search(spec, 23)
-    replayed = suggest(Question(spec, 23, 23, found, {}))
+    replayed = suggest(SamplerQuestion(spec, 23, 23, found, {}))
     assert replayed is not None and replayed.study_state is not None
     kept = json.loads(json.dumps(replayed.study_state))  # as the column has it
     assert kept["cma"]["generation"] == 4
-    again = suggest(Question(spec, 23, 23, found, kept))
+    again = suggest(SamplerQuestion(spec, 23, 23, found, kept))
     assert again is not None and again.study_state is None, "nothing has changed since"
     assert again.parameters == replayed.parameters
     wider = parse_sweep({**spec.as_document(), "space": {**SPACE, "task.model.width": {"low": 8, "high": 64}}})
-    assert suggest(Question(wider, 23, 23, found, kept)) == suggest(Question(wider, 23, 23, found, {}))
+    assert suggest(SamplerQuestion(wider, 23, 23, found, kept)) == suggest(SamplerQuestion(wider, 23, 23, found, {}))
 
 
 def test_of_ten_thousand_trials_cma_es_reads_those_of_its_generation() -> None:
     spec = spec_of("cmaes", population=9)
-    rng = Question(spec, 0, 0, (), {}).rng()
+    rng = SamplerQuestion(spec, 0, 0, (), {}).rng()
     past = []
     for number in range(10_000):
         parameters = {"train.learning_rate": 10 ** -(1 + 3 * rng.random()), "task.model.width": 8 * rng.integers(1, 5)}
         values = (loss(parameters),)
         past.append(PastTrial(number, TrialState.COMPLETE, parameters, values, 9, {"cma_generation": number // 9}))
-    kept = suggest(Question(spec, 10_000, 10_000, past, {}))
+    kept = suggest(SamplerQuestion(spec, 10_000, 10_000, past, {}))
     assert kept is not None and kept.study_state is not None
     began = time.process_time()
-    suggest(Question(spec, 10_000, 10_000, past, kept.study_state))
+    suggest(SamplerQuestion(spec, 10_000, 10_000, past, kept.study_state))
     assert time.process_time() - began < 0.1

@@ -26,7 +26,7 @@ from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inv
 from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.sandbox.node import SETTING, find_isolation
 from workers.transport.celery_app import make_app
-from workers.transport.control_socket import Answer, Request, listen, send_request, serve_one, socket_path
+from workers.transport.control_socket import Request, SupervisorAnswer, listen, send_request, serve_one, socket_path
 
 
 def test_the_inventory_names_what_the_machine_has(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_client_that_stalls_does_not_hold_up_the_control_socket(home: Path) ->
     server = listen(path)
     with server, socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(path))
-        serve_one(server, lambda request: Answer())  # returns: the silent one was dropped
+        serve_one(server, lambda request: SupervisorAnswer())  # returns: the silent one was dropped
     assert send_request(path, Request(do="anything")) is None
     path.unlink()
 

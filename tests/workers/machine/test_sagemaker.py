@@ -23,7 +23,7 @@ def test_a_machine_is_numbered_by_the_names_of_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"current_host": "algo-9", "hosts": ["algo-1"]}'])
 def test_a_machine_that_is_not_known_says_so(tmp_path: Path, text: str) -> None:
     config(tmp_path, text)
-    with pytest.raises(sagemaker.CannotStart, match=r"resourceconfig\.json"):
+    with pytest.raises(sagemaker.NotInAJob, match=r"resourceconfig\.json"):
         sagemaker.machine_in(tmp_path)
 
 

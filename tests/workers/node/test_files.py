@@ -25,7 +25,7 @@ from workers.node.output.files import list_files
 from workers.node.output.sending import carry_out_decision, output_state, upload_finished, upload_output
 from workers.node.output.traces import send_traces
 from workers.node.output.working_folder import gained, record_code, take_over
-from workers.node.preparation.bundles import Refusal, lay_out_code
+from workers.node.preparation.bundles import CannotRunHere, lay_out_code
 from workers.node.server_client import ServerClient
 from workers.transport.node_config import NodeConfig, make_home
 
@@ -82,7 +82,7 @@ def test_code_is_fetched_once_and_laid_out_afresh(
 def test_a_bundle_that_the_server_does_not_have_is_refused(
     server: ServerClient, folder: AttemptFolder, home: Path
 ) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CannotRunHere) as refused:
         lay_out_code(order_for("0" * 64), folder, home / "cache", server)
     assert refused.value.code == "code_missing"
 
@@ -99,7 +99,7 @@ def test_a_bundle_with_another_content_is_refused_and_not_kept(
     data, _ = pack_files(tmp_path, train="print()")
     wanted = "0" * 64
     site.bundles[wanted] = data
-    with pytest.raises(Refusal, match="SHA-256"):
+    with pytest.raises(CannotRunHere, match="SHA-256"):
         lay_out_code(order_for(wanted), folder, home / "cache", server)
     assert not list((home / "cache" / "bundles").iterdir())
 
@@ -108,7 +108,7 @@ def test_what_is_no_bundle_is_refused(site: Site, server: ServerClient, folder: 
     data = b"no archive"
     sha256 = hashlib.sha256(data).hexdigest()
     site.bundles[sha256] = data
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CannotRunHere) as refused:
         lay_out_code(order_for(sha256), folder, home / "cache", server)
     assert refused.value.code == "code_refused"
 

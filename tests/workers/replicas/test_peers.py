@@ -13,7 +13,7 @@ from trainyard.contract.seals import seal
 from workers.replicas.folders import MemoryFolder
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.replicas.sending import PeerConnection, PeerFailed
-from workers.replicas.wire import Part, part_scope, read_line
+from workers.replicas.wire import StatePart, part_scope, read_line
 
 RUN, KEY = "272bay33uw", new_key()
 PART = b"weights" * 1000
@@ -49,9 +49,9 @@ def connection(receiver: Receiver, *, key: str = KEY, attempt: str = "attempt") 
     return open_ones[-1]
 
 
-def part(data: bytes = PART, **changes: object) -> Part:
+def part(data: bytes = PART, **changes: object) -> StatePart:
     about = {"run": RUN, "fence": 2, "step": 20, "name": "rank-0.safetensors", "bytes": len(data)}
-    return Part(**{**about, "sha256": hashlib.sha256(data).hexdigest(), **changes})  # type: ignore[arg-type]
+    return StatePart(**{**about, "sha256": hashlib.sha256(data).hexdigest(), **changes})  # type: ignore[arg-type]
 
 
 def names(folder: MemoryFolder) -> list[str]:

@@ -14,9 +14,9 @@ import pytest
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from workers.node.attempts import refuse_isolation
-from workers.node.preparation.bundles import Refusal
+from workers.node.preparation.bundles import CannotRunHere
 from workers.sandbox import cgroups, node, seccomp
-from workers.sandbox.cgroups import Limits, MemoryEvents
+from workers.sandbox.cgroups import CgroupLimits, MemoryEvents
 from workers.sandbox.kernel import CLONE_NEWUSER, PR_SET_NO_NEW_PRIVS, prctl, unshare
 from workers.sandbox.node import CannotIsolate, Isolation, Probe, find_isolation
 from workers.sandbox.probe import Prober, in_child
@@ -66,9 +66,9 @@ def test_a_setting_that_cannot_be_met_is_refused_by_name(
 
 def test_a_node_refuses_an_order_above_its_level_or_outside_of_its_network() -> None:
     order = Order(attempt="a", run="r", fence=1, node_name="one", num_nodes=2, isolation_minimum=2)
-    with pytest.raises(Refusal, match=r"one has sandbox level 1, and its cluster asks for 2\. Why\."):
+    with pytest.raises(CannotRunHere, match=r"one has sandbox level 1, and its cluster asks for 2\. Why\."):
         refuse_isolation(order, Isolation(level=SandboxLevel.USER, missing=("Why.",)))
-    with pytest.raises(Refusal, match="needs 2 nodes"):
+    with pytest.raises(CannotRunHere, match="needs 2 nodes"):
         refuse_isolation(order, Isolation(level=SandboxLevel.NAMESPACES, has_own_network=True))
     refuse_isolation(order, Isolation(level=SandboxLevel.NAMESPACES))
 
@@ -115,7 +115,7 @@ def test_an_attempts_group_has_its_limits_and_counts_what_the_kernel_killed(tmp_
     (parent / "memory.max").write_text(str(10 << 30))
     isolation = Isolation(processes=100, cpus=1.5, cgroup=str(parent))
     limits = limits_of(isolation, 2)
-    assert limits == Limits(cgroups.memory_to_share(parent), 3.0, 100, 200) and limits.memory_bytes < 10 << 30
+    assert limits == CgroupLimits(cgroups.memory_to_share(parent), 3.0, 100, 200) and limits.memory_bytes < 10 << 30
     group = cgroups.make(parent, "abc", limits._replace(memory_bytes=1 << 30))
     written = {path.name: path.read_text() for path in group.iterdir()}
     assert written == {"memory.max": str(1 << 30), "memory.swap.max": "0", "pids.max": "100",

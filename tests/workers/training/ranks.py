@@ -27,7 +27,7 @@ NOTE, FACTS = "note", "facts"
 
 warm()
 from workers.training.communication.main import measure  # noqa: E402
-from workers.training.group.place import Place  # noqa: E402
+from workers.training.group.place import RankPlace  # noqa: E402
 from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
 
 Point = tuple[str, int | None, dict[str, str], float]
@@ -120,7 +120,7 @@ def train_on(
     processes = []
     for rank in range(world_size):
         mine, theirs = context.Pipe(duplex=False)
-        place = Place(rank, rank, world_size, world_size, 0, "127.0.0.1", port)
+        place = RankPlace(rank, rank, world_size, world_size, 0, "127.0.0.1", port)
         process = context.Process(target=_rank, args=(place, spec, setup, begin, environment, theirs))
         process.start()
         theirs.close()
@@ -176,7 +176,7 @@ def _processor_s(processes: Sequence[BaseProcess]) -> float:
 
 
 def _rank(
-    place: Place,
+    place: RankPlace,
     spec: dict[str, Any],
     setup: Callable[[], None] | None,
     begin: Callable[..., None],

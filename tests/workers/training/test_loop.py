@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from tests.workers.training.ranks import Point, Recorder, series, tiny_spec, train_on
 from trainyard.spec import read_spec
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_trained_is_refused_naming_field_and_number(
     monkeypatch.setenv("TRAINYARD_THREADS", str(torch.get_num_threads()))
     try:
         with pytest.raises(ValueError, match=message):
-            train(read_spec(spec), Place(), Recorder())  # type: ignore[arg-type]
+            train(read_spec(spec), RankPlace(), Recorder())  # type: ignore[arg-type]
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()

@@ -8,22 +8,22 @@ import structlog
 
 from tests.servers import short_folder
 from trainyard.contract.orders import Go
-from workers.transport.control_socket import Answer, Request, listen, send_request, serve_one
+from workers.transport.control_socket import Request, SupervisorAnswer, listen, send_request, serve_one
 
 
 def test_a_request_and_its_answer_arrive_as_they_were_sent() -> None:
     received: list[Request] = []
 
-    def handle(request: Request) -> Answer:
+    def handle(request: Request) -> SupervisorAnswer:
         received.append(request)
-        return Answer(phase="ready", pid=7)
+        return SupervisorAnswer(phase="ready", pid=7)
 
     with short_folder("ty-sock-") as folder, listen(folder / "s" / "one.sock") as server:
         server.setblocking(True)
         thread = threading.Thread(target=serve_one, args=(server, handle))
         thread.start()
         request = Request(do="go", fence=2, go=Go("127.0.0.1", 29500))
-        assert send_request(folder / "s" / "one.sock", request) == Answer(phase="ready", pid=7)
+        assert send_request(folder / "s" / "one.sock", request) == SupervisorAnswer(phase="ready", pid=7)
         thread.join()
     assert received == [request]
 

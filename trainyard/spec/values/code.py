@@ -88,7 +88,7 @@ class GitCode(Part):
         return bool(_COMMIT.fullmatch(self.revision))
 
 
-class Place(NamedTuple):
+class RepositoryAddress(NamedTuple):
     """Place of a repository."""
 
     scheme: str
@@ -98,14 +98,14 @@ class Place(NamedTuple):
     path: str
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> RepositoryAddress:
     """Split a URL that ``GitCode`` accepts."""
     if "://" in url:
         parts = urlsplit(url)
-        return Place(parts.scheme, parts.hostname or "", parts.port, parts.username or "", parts.path)
+        return RepositoryAddress(parts.scheme, parts.hostname or "", parts.port, parts.username or "", parts.path)
     address, _, path = url.partition(":")
     user, _, host = address.rpartition("@")
-    return Place("ssh", host.lower(), None, user, path)
+    return RepositoryAddress("ssh", host.lower(), None, user, path)
 
 
 def _code(value: object) -> object:

@@ -16,7 +16,7 @@ from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 
 
-class Refusal(Exception):
+class CannotRunHere(Exception):
     """This attempt cannot run here, and trying again would not help. The message is one sentence."""
 
     def __init__(self, code: str, sentence: str) -> None:
@@ -40,7 +40,7 @@ def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: Bundl
         try:
             unpack(data, folder.code)
         except BundleError as error:
-            raise Refusal("code_refused", f"The run's code was refused on {order.node_name}: {error}") from error
+            raise CannotRunHere("code_refused", f"The run's code was refused on {order.node_name}: {error}") from error
     _check_program(order, folder.code)
 
 
@@ -48,9 +48,11 @@ def _check_program(order: Order, code: Path) -> None:
     task = order.spec["task"]
     script, program = task.get("script"), code_program(task.get("command") or [])
     if script and not (code / script).is_file():
-        raise Refusal("script_missing", f"The script {script} is not in the run's code.")
+        raise CannotRunHere("script_missing", f"The script {script} is not in the run's code.")
     if program and not (code / program).is_file():
-        raise Refusal("script_missing", f"The file {program}, which task.command names, is not in the run's code.")
+        raise CannotRunHere(
+            "script_missing", f"The file {program}, which task.command names, is not in the run's code."
+        )
     if program:
         (code / program).chmod(0o755)  # a folder that a browser uploads comes without modes
 
@@ -65,9 +67,9 @@ def fetch_bundle(sha256: str, cache: Path, source: BundleSource) -> bytes:
     except httpx.HTTPStatusError as error:
         if error.response.status_code != 404:
             raise
-        raise Refusal("code_missing", f"The server has no code bundle {sha256[:12]} for this node.") from error
+        raise CannotRunHere("code_missing", f"The server has no code bundle {sha256[:12]} for this node.") from error
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise Refusal("code_damaged", f"The server's code bundle {sha256[:12]} does not have that SHA-256.")
+        raise CannotRunHere("code_damaged", f"The server's code bundle {sha256[:12]} does not have that SHA-256.")
     temporary = path.with_name(f".{sha256}.{os.getpid()}")
     temporary.write_bytes(data)
     temporary.replace(path)

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from trainyard.contract.orders import Order
-from workers.node.preparation.bundles import Refusal
+from workers.node.preparation.bundles import CannotRunHere
 from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.supervisor.ranks.environment import path_of
 
@@ -47,7 +47,7 @@ def _check_name(name: str, own_path: str | None, node: str, isolation: Isolation
     """``own_path`` is the PATH that the spec gives its ranks, where it does: that is where a rank will look."""
     path = own_path or os.environ.get("PATH", os.defpath)
     if not is_program(name, isolation, path):
-        raise Refusal(
+        raise CannotRunHere(
             "program_missing" if field == "task.command" else "python_missing",
             f"There is no program {name} on the PATH of {node} ({path[:200]}), which {field} names: install it "
             f"there, or name {'it' if field == 'task.command' else 'an interpreter'} by its whole path.",
@@ -56,21 +56,21 @@ def _check_name(name: str, own_path: str | None, node: str, isolation: Isolation
 
 def _check_path(python: str, node: str, isolation: Isolation) -> None:
     if problem := isolation.problem_of(python):  # before anything is said of what is there
-        raise Refusal("python_not_executable", f"task.python on {node}: {problem}.")
+        raise CannotRunHere("python_not_executable", f"task.python on {node}: {problem}.")
     path = Path(python)
     try:
         is_there, is_file = path.exists(), path.is_file()
     except OSError:  # a folder on the way that we may not enter
         is_there = is_file = False
     if not is_there:
-        raise Refusal(
+        raise CannotRunHere(
             "python_missing",
             f"There is no file {path} on {node}, which task.python names: make the environment there "
             "(python -m venv), or name an interpreter that is.",
         )
     if not is_program(python, isolation):
         what = "may not be run by the user of the ranks" if is_file else "is a folder and no program"
-        raise Refusal(
+        raise CannotRunHere(
             "python_not_executable",
             f"{path} on {node}, which task.python names, {what}: name an interpreter, such as its bin/python.",
         )

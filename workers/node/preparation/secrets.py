@@ -8,7 +8,7 @@ import httpx
 
 from trainyard.contract.orders import Locked, Order
 from trainyard.spec.sections.environment import secret_references
-from workers.node.preparation.bundles import Refusal
+from workers.node.preparation.bundles import CannotRunHere
 
 REFUSED = 409  # the server has no such secret
 
@@ -27,7 +27,7 @@ def fetch_secrets(order: Order, source: SecretSource) -> Locked | None:
         return source.secrets(order.attempt)
     except httpx.HTTPStatusError as error:
         if error.response.status_code == REFUSED:
-            raise Refusal("secret_missing", _sentence(error.response)) from error
+            raise CannotRunHere("secret_missing", _sentence(error.response)) from error
         raise
 
 

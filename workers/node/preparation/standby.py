@@ -9,7 +9,7 @@ import httpx
 import structlog
 
 from trainyard.contract.desired import StandbyRun
-from workers.node.preparation.bundles import BundleSource, Refusal, fetch_bundle
+from workers.node.preparation.bundles import BundleSource, CannotRunHere, fetch_bundle
 from workers.node.preparation.interpreters import is_program
 from workers.sandbox.node import NO_ISOLATION, Isolation
 
@@ -54,7 +54,7 @@ class Standby:
         try:
             if one.code is not None:
                 fetch_bundle(one.code.sha256, self._cache / "bundles", self._source)
-        except Refusal as refusal:
+        except CannotRunHere as refusal:
             return str(refusal)[:MAX_PROBLEM]
         except (httpx.HTTPError, OSError) as error:
             return f"its code cannot be fetched: {error}"[:MAX_PROBLEM]

@@ -32,7 +32,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RankTraits:
     """What is known of the run's ranks in general."""
 
     counts_steps: bool  # a recipe that trains
@@ -42,7 +42,7 @@ class Kind:
 class Tracker:
     """The history of one rank. ``update`` returns its stall, None while it makes progress."""
 
-    def __init__(self, rules: HangRules, kind: Kind, *, now: float) -> None:
+    def __init__(self, rules: HangRules, kind: RankTraits, *, now: float) -> None:
         self._rules = rules
         self._kind = kind
         self._looked_at = now

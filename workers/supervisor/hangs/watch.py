@@ -21,7 +21,7 @@ from workers.machine.sockets import socket_inodes
 from workers.progress.marker import Marker
 from workers.rank_process.cold_rank import MarksFile
 from workers.rank_process.run import STACK_SIGNAL
-from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
+from workers.supervisor.hangs.tracker import RankTraits, Sample, Tracker
 from workers.supervisor.ranks.activity import Activity
 from workers.supervisor.ranks.state import RankState
 
@@ -47,7 +47,7 @@ class HangWatch:
         self._rules = HangRules.of(order.spec)
         task = order.spec["task"]
         trains = "recipe" in task and task["recipe"] != "communication-benchmark"
-        self._kind = Kind(counts_steps=trains, is_gang=order.world_size > 1)
+        self._kind = RankTraits(counts_steps=trains, is_gang=order.world_size > 1)
         self._trackers: dict[int, Tracker] = {}
         self._activity = activity
         self._stacks = Stacks(folder)

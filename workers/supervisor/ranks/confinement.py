@@ -33,7 +33,7 @@ from workers.progress import marker
 from workers.rank_process.run import RankPlan, become_rank
 from workers.sandbox import cgroups
 from workers.sandbox.loopback import Guard
-from workers.sandbox.namespaces import Holder
+from workers.sandbox.namespaces import NamespaceHolder
 from workers.sandbox.node import Isolation, project_users, user_of
 from workers.sandbox.process import TEMPORARY
 from workers.supervisor.ranks.state import RankState
@@ -52,7 +52,7 @@ class Confinement:
         self._folder = folder
         self._address = address
         self._has_own_network = isolation.has_own_network and order.num_nodes == 1
-        self._holder = Holder()
+        self._holder = NamespaceHolder()
         self._guard: Guard | None = None
         self._has_containers = has_container(order.spec)
         self.shared_memory = self._make_shared_memory() if self._has_containers else None
@@ -180,12 +180,12 @@ class Confinement:
             return None
 
 
-def limits_of(isolation: Isolation, num_ranks: int) -> cgroups.Limits:
+def limits_of(isolation: Isolation, num_ranks: int) -> cgroups.CgroupLimits:
     """Return what the ranks of an attempt may take together here."""
     memory = isolation.memory_bytes * num_ranks
     if isolation.cgroup and not memory:
         memory = cgroups.memory_to_share(Path(isolation.cgroup))
-    return cgroups.Limits(memory, isolation.cpus * num_ranks, isolation.processes, 100 * max(1, num_ranks))
+    return cgroups.CgroupLimits(memory, isolation.cpus * num_ranks, isolation.processes, 100 * max(1, num_ranks))
 
 
 # Processes that wait to become ranks.

@@ -45,7 +45,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TensorPiece:
     """This rank's part of the tensor ``name``: ``local`` has the region's shape and is the training's own."""
 
     name: str
@@ -53,16 +53,16 @@ class Piece:
     local: torch.Tensor
 
 
-def piece_of(name: str, tensor: torch.Tensor) -> Piece:
+def piece_of(name: str, tensor: torch.Tensor) -> TensorPiece:
     """Return this rank's piece of a tensor, the whole of it unless it is spread over ranks."""
     tensor = tensor.detach()
     whole = tuple(tensor.shape)
     if not isinstance(tensor, DTensor):
-        return Piece(name, Region(whole, (0,) * len(whole), whole), tensor)
+        return TensorPiece(name, Region(whole, (0,) * len(whole), whole), tensor)
     shape, offset = compute_local_shape_and_global_offset(whole, tensor.device_mesh, tensor.placements)
     local = tensor.to_local()
     assert tuple(local.shape) == tuple(shape), (name, local.shape, shape)
-    return Piece(name, Region(whole, tuple(offset), tuple(shape)), local)
+    return TensorPiece(name, Region(whole, tuple(offset), tuple(shape)), local)
 
 
 def share_writing(held: list[dict[str, Region]]) -> list[set[str]]:

@@ -55,7 +55,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-class Reader:
+class CheckpointReader:
     """Reads regions of the tensors of one checkpoint; each file is opened once. A context manager."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Reader:
         self._files: dict[str, Any] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> CheckpointReader:
         return self
 
     def __exit__(self, *exception: object) -> None:

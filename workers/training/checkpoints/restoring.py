@@ -10,7 +10,7 @@ import torch
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, read_manifest
 from workers.training.checkpoints.pieces import Shape
-from workers.training.checkpoints.reading import Reader, check_files
+from workers.training.checkpoints.reading import CheckpointReader, check_files
 from workers.training.checkpoints.state import Parameters, regions_to_read
 from workers.training.checkpoints.store import Candidate
 from workers.training.group.agreement import gather_all
@@ -78,7 +78,7 @@ def _read(
     candidate: Candidate, manifest: Manifest, training: Training, parameters: Parameters, kind: str
 ) -> tuple[dict[str, torch.Tensor], str | None]:
     try:
-        with Reader(candidate.folder, manifest, keyring=candidate.keyring) as reader:
+        with CheckpointReader(candidate.folder, manifest, keyring=candidate.keyring) as reader:
             regions = regions_to_read(training, parameters, manifest, kind)
             return {name: reader.read(name, region) for name, region in regions.items()}, None
     except Damaged as error:

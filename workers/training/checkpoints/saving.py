@@ -26,7 +26,7 @@ from workers.training.checkpoints.parts import (
     wait_for_parts,
     write_part,
 )
-from workers.training.checkpoints.pieces import Piece
+from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.checkpoints.store import Mark
@@ -40,7 +40,7 @@ MAX_WHY = 500  # characters of a reason in a record; the log has all
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AttemptFacts:
     """Facts that are the same in all checkpoints of an attempt. The parts of ``writers`` make a whole one."""
 
     run: str
@@ -59,7 +59,7 @@ class Facts:
         return PartEncryption(self.keyring, partial(file_context, self.run, mark.fence, mark.step))
 
 
-def manifest_of(facts: Facts, mark: Mark, state: TrainingState, notes: Mapping[int, PartNote]) -> Manifest:
+def manifest_of(facts: AttemptFacts, mark: Mark, state: TrainingState, notes: Mapping[int, PartNote]) -> Manifest:
     """Return what describes the checkpoint of these parts, by the rank that has written each."""
     tensors, files = join_notes(notes)
     return Manifest(
@@ -84,7 +84,7 @@ class Saver:
     Ranks that skipped instead would each skip by their own disk, and might never have a whole one between them.
     """
 
-    facts: Facts
+    facts: AttemptFacts
     metrics: Metrics
     damaged: set[Mark] = field(default_factory=set)  # of this run: the first to go
     _snapshot: Snapshot = field(init=False)
@@ -93,7 +93,7 @@ class Saver:
     def __post_init__(self) -> None:
         self._snapshot = Snapshot(self.facts.device)
 
-    def save(self, step: int, pieces: Callable[[], Sequence[Piece]], state: TrainingState) -> None:
+    def save(self, step: int, pieces: Callable[[], Sequence[TensorPiece]], state: TrainingState) -> None:
         """Keep the pieces and ``state`` as the checkpoint behind ``step``. Returns when they may change."""
         started = time.perf_counter()
         if not self.wait(PARTS_TIMEOUT_S):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from workers.training.checkpoints.pieces import DTYPE_NAMES, Piece, Region
+from workers.training.checkpoints.pieces import DTYPE_NAMES, Region, TensorPiece
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Snapshot:
     _buffer: torch.Tensor | None = None
     _targets: list[torch.Tensor] = field(default_factory=list)
 
-    def take(self, pieces: Sequence[Piece]) -> None:
+    def take(self, pieces: Sequence[TensorPiece]) -> None:
         """Copy the pieces. Returns when the copy is complete: what they were taken from may then change."""
         # By the size of their elements: each then begins where its type may.
         pieces = sorted(pieces, key=lambda piece: (-piece.local.element_size(), piece.name))
@@ -46,7 +46,7 @@ class Snapshot:
         assert self._buffer is not None
         return self._buffer.numpy().data
 
-    def _lay_out(self, pieces: Sequence[Piece], regions: dict[str, tuple[str, Region]]) -> None:
+    def _lay_out(self, pieces: Sequence[TensorPiece], regions: dict[str, tuple[str, Region]]) -> None:
         sizes = [math.prod(piece.region.shape) * piece.local.element_size() for piece in pieces]
         self.header = _header_of(pieces, sizes)
         self._targets = []
@@ -63,7 +63,7 @@ class Snapshot:
         return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self.device.type == "cuda")
 
 
-def _header_of(pieces: Sequence[Piece], sizes: Sequence[int]) -> bytes:
+def _header_of(pieces: Sequence[TensorPiece], sizes: Sequence[int]) -> bytes:
     """Return the length and the JSON in front of the tensors."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     start = 0

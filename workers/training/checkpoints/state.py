@@ -14,7 +14,7 @@ from torch import nn
 
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import Manifest, TrainingState
-from workers.training.checkpoints.pieces import Piece, Region, piece_of
+from workers.training.checkpoints.pieces import Region, TensorPiece, piece_of
 from workers.training.checkpoints.random_state import load_random_state
 from workers.training.data.batches.positions import skipped_of
 from workers.training.mesh import AXES
@@ -26,7 +26,7 @@ OWN_OPTIMIZERS = frozenset({"local-sgd", "diloco"})
 ALIKE_ON_ALL_RANKS = frozenset({"diloco"})  # what it keeps is what the last round has agreed on
 
 
-def pieces_to_save(training: Training, parameters: Parameters, written: Set[str], kind: str) -> list[Piece]:
+def pieces_to_save(training: Training, parameters: Parameters, written: Set[str], kind: str) -> list[TensorPiece]:
     """Return what this rank writes: the pieces of the parameters ``written``, and what is its own."""
     rank = training.mesh.rank
     has_own_optimizer = kind in OWN_OPTIMIZERS

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 
 from workers.training.build import Training
-from workers.training.checkpoints.pieces import Piece, Region, Shape, piece_of
+from workers.training.checkpoints.pieces import Region, Shape, TensorPiece, piece_of
 from workers.training.files import write_whole
 from workers.training.recipes import ModelDocument
 
@@ -68,7 +68,7 @@ def choose_senders(held: list[Held]) -> dict[tuple[str, Shape], int]:
     return senders
 
 
-def _receive(held: list[Held], own: dict[str, Piece], device: torch.device) -> dict[str, torch.Tensor]:
+def _receive(held: list[Held], own: dict[str, TensorPiece], device: torch.device) -> dict[str, torch.Tensor]:
     """Lay all pieces into whole tensors, in the order in which their senders send."""
     whole: dict[str, torch.Tensor] = {}
     for (name, offset), sender in sorted(choose_senders(held).items()):
@@ -84,5 +84,5 @@ def _receive(held: list[Held], own: dict[str, Piece], device: torch.device) -> d
     return whole
 
 
-def _on_cpu(piece: Piece) -> torch.Tensor:
+def _on_cpu(piece: TensorPiece) -> torch.Tensor:
     return piece.local.to("cpu").contiguous()

@@ -52,7 +52,7 @@ CLASSES = ((1024, 256), (4096, 256))  # rows, classes
 TRAINED = ((2**18,), (2**21,), (2**23,))  # parameters
 
 
-class Program(NamedTuple):
+class TimedProgram(NamedTuple):
     """Something to time: ``run`` does ``work``, in operators of ``size`` each."""
 
     size: float
@@ -137,7 +137,7 @@ def model_pass(device: torch.device) -> Callable[[], object]:
     return _model(device).run
 
 
-def _programs(device: torch.device) -> dict[Timed, Program]:
+def _programs(device: torch.device) -> dict[Timed, TimedProgram]:
     """Return what is timed, by curve and number. A GPU gets more rows."""
     growth, more = (GROWTH_ON_GPU, ONLY_ON_GPU) if device.type == "cuda" else (1, {})
     return {
@@ -148,7 +148,7 @@ def _programs(device: torch.device) -> dict[Timed, Program]:
 
 
 def _in_rounds(
-    programs: Mapping[Timed, Program], device: torch.device, between: Callable[[], None] | None = None
+    programs: Mapping[Timed, TimedProgram], device: torch.device, between: Callable[[], None] | None = None
 ) -> dict[Timed, float]:
     """Return the seconds of one call of each program: medians over rounds in which each has its turn."""
     loops = {}
@@ -167,7 +167,7 @@ def _in_rounds(
     return {key: statistics.median(seconds) for key, seconds in taken.items()}
 
 
-def _model(device: torch.device) -> Program:
+def _model(device: torch.device) -> TimedProgram:
     """Return a pass through a small GPT."""
     model = gpt.GPT(MODEL).to(device)
     rows = MODEL_ROWS * (GROWTH_ON_GPU if device.type == "cuda" else 1)
@@ -179,7 +179,7 @@ def _model(device: torch.device) -> Program:
         torch.autograd.grad(loss, parameters)
 
     # A step of a training finds its pages where the last one left them: after other programs, only a second pass does.
-    return Program(1.0, 1.0, run, num_first=1)
+    return TimedProgram(1.0, 1.0, run, num_first=1)
 
 
 def _timed(run: Callable[[], Any], loops: int, device: torch.device) -> float:
@@ -208,7 +208,7 @@ def _settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _operator(device: torch.device) -> Program:
+def _operator(device: torch.device) -> TimedProgram:
     """Operators whose work is nothing, forward and backward: what is left is what calling them costs."""
     one, other = _numbers(device, 8), _numbers(device, 8)
     gradient, number = torch.ones_like(one), 64 if device.type == "cuda" else 8
@@ -219,7 +219,7 @@ def _operator(device: torch.device) -> Program:
             found = found * other
         torch.autograd.grad(found, (one, other), gradient)
 
-    return Program(1.0, 4.0 * number, run)  # backward: two products each, and the sum of the second one's
+    return TimedProgram(1.0, 4.0 * number, run)  # backward: two products each, and the sum of the second one's
 
 
 def _numbers(device: torch.device, *shape: int) -> torch.Tensor:
@@ -231,25 +231,27 @@ def _both_ways(forward: Callable[[], torch.Tensor], *leaves: torch.Tensor) -> Ca
     return lambda: torch.autograd.grad(forward(), leaves, gradient)
 
 
-def _product(device: torch.device, rows: int, inputs: int, outputs: int, dtype: torch.dtype | None = None) -> Program:
+def _product(
+    device: torch.device, rows: int, inputs: int, outputs: int, dtype: torch.dtype | None = None
+) -> TimedProgram:
     x, weight = _numbers(device, rows, inputs), _numbers(device, outputs, inputs)
     if dtype is not None:
         x, weight = (tensor.detach().to(dtype).requires_grad_() for tensor in (x, weight))
     flops = 2.0 * rows * inputs * outputs
-    return Program(flops, 3 * flops, _both_ways(lambda: F.linear(x, weight), x, weight))
+    return TimedProgram(flops, 3 * flops, _both_ways(lambda: F.linear(x, weight), x, weight))
 
 
-def _small_product(device: torch.device, rows: int, inputs: int, outputs: int) -> Program:
+def _small_product(device: torch.device, rows: int, inputs: int, outputs: int) -> TimedProgram:
     return _product(device, rows, inputs, outputs, torch.bfloat16)
 
 
-def _small_attention(device: torch.device, rows: int, heads: int, time: int, width: int) -> Program:
+def _small_attention(device: torch.device, rows: int, heads: int, time: int, width: int) -> TimedProgram:
     return _attention(device, rows, heads, time, width, torch.bfloat16)
 
 
 def _attention(
     device: torch.device, rows: int, heads: int, time: int, width: int, dtype: torch.dtype | None = None
-) -> Program:
+) -> TimedProgram:
     numbers = [_numbers(device, rows, heads, time, width) for _ in range(3)]
     if dtype is not None:
         numbers = [tensor.detach().to(dtype).requires_grad_() for tensor in numbers]
@@ -257,35 +259,35 @@ def _attention(
     piece = 4.0 * time**2 * width
     flops = rows * heads * piece
     run = _both_ways(lambda: F.scaled_dot_product_attention(one, other, third, is_causal=True), one, other, third)
-    return Program(flops if device.type == "cuda" else piece, 3.5 * flops, run)
+    return TimedProgram(flops if device.type == "cuda" else piece, 3.5 * flops, run)
 
 
-def _convolution(device: torch.device, rows: int, channels: int, side: int) -> Program:
+def _convolution(device: torch.device, rows: int, channels: int, side: int) -> TimedProgram:
     x, kernel = _numbers(device, rows, channels, side, side), _numbers(device, channels, channels, 3, 3)
     flops = 2.0 * rows * side**2 * channels**2 * 9
-    return Program(flops, 3 * flops, _both_ways(lambda: F.conv2d(x, kernel, padding=1), x, kernel))
+    return TimedProgram(flops, 3 * flops, _both_ways(lambda: F.conv2d(x, kernel, padding=1), x, kernel))
 
 
-def _norm(device: torch.device, rows: int, width: int) -> Program:
+def _norm(device: torch.device, rows: int, width: int) -> TimedProgram:
     x, gain = _numbers(device, rows, width), _numbers(device, width)
-    return Program(
+    return TimedProgram(
         4.0 * rows * width, 12.0 * rows * width, _both_ways(lambda: F.layer_norm(x, (width,), gain), x, gain)
     )
 
 
-def _group_norm(device: torch.device, rows: int, channels: int, side: int) -> Program:
+def _group_norm(device: torch.device, rows: int, channels: int, side: int) -> TimedProgram:
     x, gain, bias = _numbers(device, rows, channels, side, side), _numbers(device, channels), _numbers(device, channels)
     size = 4.0 * rows * channels * side**2
-    return Program(size, 3 * size, _both_ways(lambda: F.group_norm(x, 8, gain, bias), x, gain, bias))
+    return TimedProgram(size, 3 * size, _both_ways(lambda: F.group_norm(x, 8, gain, bias), x, gain, bias))
 
 
-def _loss(device: torch.device, rows: int, classes: int) -> Program:
+def _loss(device: torch.device, rows: int, classes: int) -> TimedProgram:
     x, targets = _numbers(device, rows, classes), torch.zeros(rows, dtype=torch.int64, device=device)
     size = 4.0 * rows * classes
-    return Program(size, 3 * size, _both_ways(lambda: F.cross_entropy(x, targets), x))
+    return TimedProgram(size, 3 * size, _both_ways(lambda: F.cross_entropy(x, targets), x))
 
 
-def _sum(device: torch.device, number: int) -> Program:
+def _sum(device: torch.device, number: int) -> TimedProgram:
     """Of what was made just before and what was made long ago, into memory that was left long ago: as activations are
     read and written, of which no cache holds all."""
     pool = _pool(device)
@@ -296,7 +298,7 @@ def _sum(device: torch.device, number: int) -> Program:
         at = next(turns)
         torch.maximum(pieces[at - 1], pieces[(at + 1) % len(pieces)], out=pieces[at])
 
-    return Program(12.0 * number, 12.0 * number, run)
+    return TimedProgram(12.0 * number, 12.0 * number, run)
 
 
 def _pool(device: torch.device) -> torch.Tensor:
@@ -309,14 +311,14 @@ def _pool(device: torch.device) -> torch.Tensor:
     return pool
 
 
-def _step(device: torch.device, number: int) -> Program:
+def _step(device: torch.device, number: int) -> TimedProgram:
     """A step of the optimizer that most trainings have: it reads four numbers of each parameter, and writes three."""
     parameter = _numbers(device, number)
     parameter.grad = torch.rand_like(parameter)
-    return Program(28.0 * number, 28.0 * number, torch.optim.AdamW([parameter], lr=0.0, fused=True).step)
+    return TimedProgram(28.0 * number, 28.0 * number, torch.optim.AdamW([parameter], lr=0.0, fused=True).step)
 
 
-CURVES: dict[str, tuple[Callable[..., Program], tuple[tuple[int, ...], ...]]] = {
+CURVES: dict[str, tuple[Callable[..., TimedProgram], tuple[tuple[int, ...], ...]]] = {
     "matmul": (_product, PRODUCTS),
     "matmul/bf16": (_small_product, SMALL_PRODUCTS),
     "attention": (_attention, ATTENTIONS),

@@ -18,11 +18,11 @@ from trainyard.spec import CommunicationSpec
 from workers.training.communication import reports
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import bus_factor, make_exchange
-from workers.training.communication.pairs import Link, measure_pairs
-from workers.training.communication.timing import Fit, Points, fit, sizes_between, timed
+from workers.training.communication.pairs import NodeLink, measure_pairs
+from workers.training.communication.timing import LinearFit, Points, fit, sizes_between, timed
 from workers.training.group import process_group
 from workers.training.group.agreement import gather_all
-from workers.training.group.place import Place, choose_device, num_threads
+from workers.training.group.place import RankPlace, choose_device, num_threads
 from workers.training.metrics import Metrics, facts_record
 
 NUM_SWEEPS = 15
@@ -30,7 +30,7 @@ REPORT_PERIOD_S = 5.0
 ALONE = ("compute", "send-receive")  # not between all ranks at once
 
 
-def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
+def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None:
     """Measure what ``task.operations`` names; report it as series, a table and facts. A collective of all ranks."""
     task = spec.task
     torch.set_num_threads(num_threads(os.environ, place))
@@ -48,7 +48,7 @@ def measure(spec: CommunicationSpec, place: Place, metrics: Metrics) -> None:
     compute: Rates | None = None
     if "compute" in task.operations:
         compute = measure_ranks(device, sweeps)
-    links: list[Link] = []
+    links: list[NodeLink] = []
     if "send-receive" in task.operations:
         links = measure_pairs(nodes, sizes, task.repeats, device)
         if is_first:
@@ -78,7 +78,7 @@ def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
             print(f"{operation:>16}  {reports.with_bytes(size):>8}  {reports.line(seconds, rate)}", flush=True)
 
 
-def worst(links: list[Link]) -> Fit:
+def worst(links: list[NodeLink]) -> LinearFit:
     """Return the line of the slowest link: what a ring or a pipeline over all nodes waits for."""
     return min((link.fit for link in links), key=lambda one: one.bytes_per_s)
 
@@ -128,6 +128,6 @@ class Sweeps:
             found[operation].append((size, statistics.median(max(times) for times in zip(*ranks, strict=True))))
         return found
 
-    def lines(self) -> dict[str, Fit]:
+    def lines(self) -> dict[str, LinearFit]:
         """Return the line of each operation through its points."""
         return {operation: fit(points) for operation, points in self.points().items()}

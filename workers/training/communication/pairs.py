@@ -10,13 +10,13 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from workers.training.communication.timing import NUM_WARM_UPS, Fit, Points, fit
+from workers.training.communication.timing import NUM_WARM_UPS, LinearFit, Points, fit
 from workers.training.group.agreement import gather_all
 
 ONE_BY_ONE = 16  # up to so many nodes each pair has the network to itself
 
 
-class Link(NamedTuple):
+class NodeLink(NamedTuple):
     """Link between two nodes (between two ranks, where all are on one)."""
 
     first: str
@@ -24,21 +24,21 @@ class Link(NamedTuple):
     points: Points  # bytes and seconds one way: medians
 
     @property
-    def fit(self) -> Fit:
+    def fit(self) -> LinearFit:
         """The line through them, with which the planner counts."""
         return fit(self.points)
 
 
-def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> list[Link]:
+def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> list[NodeLink]:
     """Return the links between the first ranks of all nodes; ``nodes`` names each rank's. A collective."""
     ends = first_ranks(nodes)
-    rank, found = dist.get_rank(), list[Link]()
+    rank, found = dist.get_rank(), list[NodeLink]()
     for together in rounds(list(ends)):
         for first, second in together:
             if rank in (first, second):
                 points = [(size, median(ping(first, second, size, repeats, device))) for size in sizes]
                 if rank == first:
-                    found.append(Link(ends[first], ends[second], points))
+                    found.append(NodeLink(ends[first], ends[second], points))
         dist.barrier()  # nobody measures while others still do
     return [link for links in gather_all(found) for link in links]
 

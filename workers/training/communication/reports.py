@@ -13,8 +13,8 @@ from trainyard.contract.facts import CommunicationFacts, LinkFacts, TransferPoin
 from trainyard.planner import Rates
 from trainyard.planner.machines.rates import Link as RateOfLink
 from workers.training.communication.exchanges import bus_factor
-from workers.training.communication.pairs import Link
-from workers.training.communication.timing import Fit
+from workers.training.communication.pairs import NodeLink
+from workers.training.communication.timing import LinearFit
 from workers.training.measuring.progress import with_unit
 from workers.training.metrics import Metrics
 
@@ -23,7 +23,7 @@ MAX_LINKS = 400  # in the facts, the slowest first; every one is in the series
 Found = Mapping[str, Sequence[tuple[int, float]]]
 
 
-def log_links(links: Sequence[Link], metrics: Metrics) -> None:
+def log_links(links: Sequence[NodeLink], metrics: Metrics) -> None:
     """Log every pair: its points by size, and one line in the log for each."""
     for link in links:
         labels = {"from": link.first, "to": link.second}
@@ -34,7 +34,7 @@ def log_links(links: Sequence[Link], metrics: Metrics) -> None:
         print(f"    send-receive  {words}", flush=True)
 
 
-def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[Link]) -> CommunicationFacts:
+def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[NodeLink]) -> CommunicationFacts:
     """Return what a page shows: the operations with bytes a second on the bus, and the links."""
     slowest_first = sorted(links, key=lambda link: link.fit.bytes_per_s)[:MAX_LINKS]
     return CommunicationFacts(
@@ -51,7 +51,7 @@ def facts(world: int, nodes: Sequence[str], found: Found, links: Sequence[Link])
     )
 
 
-def with_links(compute: Rates, lines: Mapping[str, Fit], world: int, forked: int) -> Rates:
+def with_links(compute: Rates, lines: Mapping[str, LinearFit], world: int, forked: int) -> Rates:
     """Return the rates with the links that were measured; ``forked`` is the number of ranks on this node."""
     links = {
         operation: RateOfLink(world if operation != "send-receive" else 2, line.latency_s, line.bytes_per_s)
@@ -60,7 +60,7 @@ def with_links(compute: Rates, lines: Mapping[str, Fit], world: int, forked: int
     return msgspec.structs.replace(compute, forked=forked, links=links, is_measured=True)
 
 
-def rows(found: Found, links: Sequence[Link], world: int) -> Iterator[tuple[Any, ...]]:
+def rows(found: Found, links: Sequence[NodeLink], world: int) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the table, under COLUMNS."""
     for operation, points in found.items():
         for size, seconds in points:

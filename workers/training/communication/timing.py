@@ -16,7 +16,7 @@ GROWTH = 4
 Points = list[tuple[int, float]]  # bytes and seconds
 
 
-class Fit(NamedTuple):
+class LinearFit(NamedTuple):
     """Seconds of a message are ``latency_s`` and its bytes over ``bytes_per_s``."""
 
     latency_s: float
@@ -48,7 +48,7 @@ def timed(exchange: Exchange, repeats: int, device: torch.device) -> list[float]
     return own
 
 
-def fit(points: Sequence[tuple[int, float]]) -> Fit:
+def fit(points: Sequence[tuple[int, float]]) -> LinearFit:
     """Return the line through (bytes, seconds) whose relative errors are least, in the sense of squares.
 
     One point alone gives a bandwidth without a latency. Raises ValueError without any.
@@ -60,13 +60,13 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit:
     ones, mixed, squares = (sum(x**power / t**2 for x, t in points) for power in (0, 1, 2))
     determinant = ones * squares - mixed**2
     if len(points) == 1 or determinant <= 1e-12 * ones * squares:
-        return Fit(0.0, points[-1][0] / points[-1][1])
+        return LinearFit(0.0, points[-1][0] / points[-1][1])
     latency, slope = (left * squares - right * mixed) / determinant, (right * ones - left * mixed) / determinant
     if latency < 0:  # the line through the origin is the best that is possible
         latency, slope = 0.0, right / squares
     if slope <= 0:  # what takes as long whatever its size: all of it is latency
-        return Fit(statistics.median(t for _, t in points), max(x / t for x, t in points))
-    return Fit(latency, 1 / slope)
+        return LinearFit(statistics.median(t for _, t in points), max(x / t for x, t in points))
+    return LinearFit(latency, 1 / slope)
 
 
 def _settle(device: torch.device) -> None:

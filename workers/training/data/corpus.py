@@ -11,7 +11,7 @@ import numpy as np
 
 from trainyard.spec.sections.data import TextData
 from workers.training.data.problems import DataProblem
-from workers.training.data.progress import Progress
+from workers.training.data.progress import DataProgress
 from workers.training.data.sources.text import TextSource, open_text
 from workers.training.data.storage.arrays import NpyWriter, open_array
 from workers.training.data.storage.cache import cached, read_facts, release, write_facts
@@ -69,7 +69,7 @@ def bytes_of(text: TextSource) -> Path:
 
     def build(folder: Path) -> None:
         digests = hashlib.sha256(), hashlib.sha256()
-        progress = Progress(f"reads {text.name}", text.size_bytes)
+        progress = DataProgress(f"reads {text.name}", text.size_bytes)
         with (
             NpyWriter(folder / "train.npy", np.uint8) as train,
             NpyWriter(folder / "validation.npy", np.uint8) as validation,
@@ -101,7 +101,7 @@ def pairs_of(text: TextSource, vocabulary: int) -> Path:
         as_json = tokenizer.to_str(pretty=True)
         (folder / TOKENIZER).write_text(as_json)
         np.save(folder / "lengths.npy", tokens.lengths_of(tokenizer))
-        progress = Progress(f"cuts {text.name} into tokens", None, "tokens")
+        progress = DataProgress(f"cuts {text.name} into tokens", None, "tokens")
         for name in ("train.npy", "validation.npy"):
             with NpyWriter(folder / name, dtype) as writer:
                 for ids in tokens.encoded(tokenizer, open_array(entry / name), dtype):

@@ -12,7 +12,7 @@ from workers.training.data.storage.cache import in_words
 EVERY_S = 10.0
 
 
-class Progress:
+class DataProgress:
     """Counts ``unit`` from any thread, and says every ten seconds how many there are; what is quicker says nothing.
 
     On stderr: where only facts are asked for, stdout is theirs.

@@ -10,7 +10,7 @@ import torch
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankPlace:
     """One rank's place in the world, as torchrun names it. A process without these variables is a world of one."""
 
     rank: int = 0
@@ -22,9 +22,9 @@ class Place:
     master_port: int = 0
 
 
-def read_place(environment: Mapping[str, str]) -> Place:
+def read_place(environment: Mapping[str, str]) -> RankPlace:
     """Return the place that the environment names. Torchrun says GROUP_RANK where we say NODE_RANK."""
-    return Place(
+    return RankPlace(
         rank=int(environment.get("RANK", 0)),
         local_rank=int(environment.get("LOCAL_RANK", 0)),
         world_size=int(environment.get("WORLD_SIZE", 1)),
@@ -35,7 +35,7 @@ def read_place(environment: Mapping[str, str]) -> Place:
     )
 
 
-def choose_device(accelerator: str, place: Place) -> torch.device:
+def choose_device(accelerator: str, place: RankPlace) -> torch.device:
     """Return the device of this rank for ``resources.accelerator`` (auto, cpu or gpu).
 
     Raises ValueError where a GPU was asked for and this process sees none for its local rank.
@@ -53,7 +53,7 @@ def choose_device(accelerator: str, place: Place) -> torch.device:
     )
 
 
-def num_threads(environment: Mapping[str, str], place: Place) -> int:
+def num_threads(environment: Mapping[str, str], place: RankPlace) -> int:
     """Return how many threads an operator may use: TRAINYARD_THREADS, or this rank's share of the node's cores."""
     given = environment.get("TRAINYARD_THREADS")
     if given:

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 
 FORM_TIMEOUT_S = 120.0
 POLL_S = 0.005
@@ -21,7 +21,7 @@ class MasterNotReached(RuntimeError):
     """Rank 0 did not open its port in time: it is not running, or the network between the nodes is closed."""
 
 
-def join(place: Place, device: torch.device) -> None:
+def join(place: RankPlace, device: torch.device) -> None:
     """Form the default process group: NCCL between GPUs, gloo between CPUs.
 
     Raises MasterNotReached when MASTER_ADDR:MASTER_PORT does not accept within FORM_TIMEOUT_S.

@@ -24,7 +24,7 @@ NUM_PROBES = 3  # of a device's peak, of which the best counts: the machine may 
 LEAST_STALL_S = 0.0005  # a checkpoint that was not due takes less
 
 
-class Measured(NamedTuple):
+class StepMeasures(NamedTuple):
     """Of one step: ``phases`` are seconds by phase, which add up to it; ``sent_bytes`` are this rank's."""
 
     phases: Mapping[str, float]
@@ -33,7 +33,7 @@ class Measured(NamedTuple):
 
 class Step(NamedTuple):
     time_s: float
-    measured: Measured
+    measured: StepMeasures
     stall_s: float = 0.0
 
 
@@ -65,10 +65,10 @@ class Measures:
         self._sent_before = self._counter.sent_bytes
         self.phases.start(OPTIMIZER)
 
-    def end(self, time_s: float) -> Measured:
+    def end(self, time_s: float) -> StepMeasures:
         """End the step, whose last kernel is done; it took ``time_s``."""
         sent = self._counter.sent_bytes - self._sent_before + self._sent_by_backward
-        measured = Measured(self.phases.read(), sent)
+        measured = StepMeasures(self.phases.read(), sent)
         self._steps.append(Step(time_s, measured))
         self._num_steps += 1
         memory.look_for_peak(self._device)
@@ -81,7 +81,7 @@ class Measures:
         self._steps[-1] = self._steps[-1]._replace(stall_s=stall_s)
         return {f"rank/phase/{CHECKPOINT}_s": stall_s}
 
-    def own(self, measured: Measured) -> dict[str, float]:
+    def own(self, measured: StepMeasures) -> dict[str, float]:
         """Return this rank's values of the step by the names of series."""
         values = {f"rank/phase/{name}_s": seconds for name, seconds in measured.phases.items()}
         values["rank/sent_bytes"] = measured.sent_bytes

@@ -112,7 +112,7 @@ class Attention(nn.Module):
         return x if self.num_shared == 1 else x.repeat_interleave(self.num_shared, dim=1)
 
 
-class MLP(nn.Module):
+class FeedForward(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.up = nn.Linear(width, MLP_RATIO * width, bias=False)
@@ -125,13 +125,13 @@ class MLP(nn.Module):
         return output
 
 
-class Block(nn.Module):
+class GPTBlock(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.attention_norm = Norm(shape.width)
         self.attention = Attention(shape)
         self.mlp_norm = Norm(shape.width)
-        self.mlp = MLP(shape.width)
+        self.mlp = FeedForward(shape.width)
 
     def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x), turn)
@@ -155,7 +155,7 @@ class GPT(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
         # By name and not by place in a list: a pipeline stage that drops layers keeps the names of the others.
-        self.layers = nn.ModuleDict({str(index): Block(shape) for index in range(shape.layers)})
+        self.layers = nn.ModuleDict({str(index): GPTBlock(shape) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.register_buffer("turn", rotary_table(shape.context, shape.head_width), persistent=False)

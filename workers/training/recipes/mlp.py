@@ -38,7 +38,7 @@ class Norm(nn.LayerNorm):
         return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
 
 
-class Block(nn.Module):
+class MLPBlock(nn.Module):
     """(batch, width) -> (batch, width)"""
 
     def __init__(self, width: int) -> None:
@@ -63,7 +63,7 @@ class MLP(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = nn.Linear(shape.features, shape.width)
-        self.layers = nn.ModuleDict({str(index): Block(shape.width) for index in range(shape.layers)})
+        self.layers = nn.ModuleDict({str(index): MLPBlock(shape.width) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.outputs)
         initialize(self)

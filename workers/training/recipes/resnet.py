@@ -54,7 +54,7 @@ class Shape:
         return self.width * 2**run, side
 
 
-class Norm(nn.GroupNorm):
+class GroupNorm(nn.GroupNorm):
     """Group normalisation in the type of what it normalises: gains that ranks share arrive in that of the kernels."""
 
     def __init__(self, width: int) -> None:
@@ -64,15 +64,15 @@ class Norm(nn.GroupNorm):
         return F.group_norm(x, self.num_groups, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
 
 
-class Block(nn.Module):
+class ResNetBlock(nn.Module):
     """Two convolutions beside the way that changes nothing, or only width and side: (batch, before, side, side) ->
     (batch, width, side / stride, side / stride)."""
 
     def __init__(self, before: int, width: int, stride: int) -> None:
         super().__init__()
-        self.first_norm = Norm(before)
+        self.first_norm = GroupNorm(before)
         self.first = nn.Conv2d(before, width, 3, stride=stride, padding=1, bias=False)
-        self.second_norm = Norm(width)
+        self.second_norm = GroupNorm(width)
         self.second = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.shortcut = None if (before, stride) == (width, 1) else nn.Conv2d(before, width, 1, stride, bias=False)
 
@@ -83,7 +83,7 @@ class Block(nn.Module):
         return output
 
 
-class Head(nn.Module):
+class ImageHead(nn.Module):
     """The mean over all places, then the outputs: (batch, width, side, side) -> (batch, outputs)."""
 
     def __init__(self, width: int, outputs: int) -> None:
@@ -108,8 +108,8 @@ class ResNet(nn.Module):
         self.embedding = nn.Conv2d(shape.channels, shape.width, 3, padding=1, bias=False)
         self.layers = nn.ModuleDict({str(layer): make_block(shape, layer) for layer in range(shape.layers)})
         width, _ = shape.flow(shape.layers - 1)
-        self.norm = Norm(width)
-        self.head = Head(width, shape.outputs)
+        self.norm = GroupNorm(width)
+        self.head = ImageHead(width, shape.outputs)
         initialize(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -122,10 +122,10 @@ class ResNet(nn.Module):
         return x if self.head is None else self.head(x)
 
 
-def make_block(shape: Shape, layer: int) -> Block:
+def make_block(shape: Shape, layer: int) -> ResNetBlock:
     before, _ = shape.flow(layer - 1)
     width, _ = shape.flow(layer)
-    return Block(before, width, stride=1 if width == before else 2)
+    return ResNetBlock(before, width, stride=1 if width == before else 2)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.gpt import MLP, Norm
+from workers.training.recipes.gpt import FeedForward, Norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,13 @@ class Attention(nn.Module):
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
 
-class Block(nn.Module):
+class ViTBlock(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.attention_norm = Norm(shape.width)
         self.attention = Attention(shape)
         self.mlp_norm = Norm(shape.width)
-        self.mlp = MLP(shape.width)
+        self.mlp = FeedForward(shape.width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x))
@@ -98,7 +98,7 @@ class Block(nn.Module):
         return x
 
 
-class Head(nn.Module):
+class PatchHead(nn.Module):
     """The mean over the patches, then the outputs: (batch, patches, width) -> (batch, outputs)."""
 
     def __init__(self, width: int, outputs: int) -> None:
@@ -121,9 +121,9 @@ class ViT(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = Patches(shape)
-        self.layers = nn.ModuleDict({str(index): Block(shape) for index in range(shape.layers)})
+        self.layers = nn.ModuleDict({str(index): ViTBlock(shape) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
-        self.head = Head(shape.width, shape.outputs)
+        self.head = PatchHead(shape.width, shape.outputs)
         initialize(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, StoredFile, parse_manifest
 from workers.training.checkpoints.pieces import Region
-from workers.training.checkpoints.reading import Reader, intersection, sha256_of
+from workers.training.checkpoints.reading import CheckpointReader, intersection, sha256_of
 from workers.training.checkpoints.restoring import Found, refuse_other_model
 from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
@@ -168,7 +168,7 @@ def _use(
     tensors, why = {}, trouble
     if not why:
         try:
-            with Reader(candidate.folder, manifest, _places(plan, mark, manifest)) as reader:
+            with CheckpointReader(candidate.folder, manifest, _places(plan, mark, manifest)) as reader:
                 tensors = {name: reader.read(name, region) for name, region in regions.items()}
         except Damaged as error:
             why = str(error)

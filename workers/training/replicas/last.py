@@ -26,9 +26,9 @@ from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import Manifest, StoredPart, StoredTensor, TrainingState, manifest_text
 from workers.training.checkpoints.parts import PartNote
-from workers.training.checkpoints.pieces import Piece
+from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
-from workers.training.checkpoints.saving import Facts, manifest_of
+from workers.training.checkpoints.saving import AttemptFacts, manifest_of
 from workers.training.checkpoints.store import Mark
 from workers.training.group.agreement import gather_all
 from workers.training.metrics import Metrics
@@ -95,7 +95,7 @@ class LastState:
     """Call ``stepped`` behind each step with all its points, and ``keep`` when no other step can be taken."""
 
     plan: ReplicaPlan
-    facts: Facts
+    facts: AttemptFacts
     metrics: Metrics
     _notes: RandomNotes | None = None
     _step: int | None = None  # behind which the note is
@@ -126,7 +126,7 @@ class LastState:
                 self._notes = self._step = None
             self._costs_s, self._ended_at = [], []
 
-    def keep(self, step: int, pieces: Sequence[Piece], state: TrainingState) -> None:
+    def keep(self, step: int, pieces: Sequence[TensorPiece], state: TrainingState) -> None:
         """Keep the state behind ``step`` on this node, unless another of its ranks does. Raises OSError and NoRoom."""
         facts, memory = self.facts, RunMemory(Path(self.plan.folder))
         mark = Mark(facts.fence, step)

@@ -17,7 +17,7 @@ from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
 from workers.replicas.plan import ReplicaPlan
 from workers.replicas.sending import PeerConnection, PeerFailed
-from workers.replicas.wire import MANIFEST, Part
+from workers.replicas.wire import MANIFEST, StatePart
 from workers.training.checkpoints.background import Background
 from workers.training.checkpoints.manifest import (
     Manifest,
@@ -29,9 +29,9 @@ from workers.training.checkpoints.manifest import (
     parse_manifest,
 )
 from workers.training.checkpoints.parts import PartNote
-from workers.training.checkpoints.pieces import Piece
+from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
-from workers.training.checkpoints.saving import Facts, manifest_of, off_record, record_of
+from workers.training.checkpoints.saving import AttemptFacts, manifest_of, off_record, record_of
 from workers.training.checkpoints.store import Mark
 from workers.training.group.agreement import gather_all
 from workers.training.metrics import Metrics, facts_record
@@ -73,7 +73,7 @@ class Replicas:
     """Keeps the newest state of a training in the memory of its nodes. One is taken at a time."""
 
     plan: ReplicaPlan
-    facts: Facts
+    facts: AttemptFacts
     metrics: Metrics
     interval: Interval
     keeper: bool  # of this node's ranks, the one that lays down manifests and removes what is old
@@ -109,7 +109,12 @@ class Replicas:
         return RunMemory(Path(self.plan.folder))
 
     def after_step(
-        self, step: int, pieces: Callable[[], Sequence[Piece]], state: Callable[[], TrainingState], *, is_agreed: bool
+        self,
+        step: int,
+        pieces: Callable[[], Sequence[TensorPiece]],
+        state: Callable[[], TrainingState],
+        *,
+        is_agreed: bool,
     ) -> None:
         """Take the state where it is due, or as soon behind that as ranks hold the same weights."""
         self.interval.entered()
@@ -126,7 +131,9 @@ class Replicas:
         """Return whether nothing is on its way any more."""
         return self._background.wait(timeout_s)
 
-    def _take(self, mark: Mark, pieces: Callable[[], Sequence[Piece]], state: Callable[[], TrainingState]) -> None:
+    def _take(
+        self, mark: Mark, pieces: Callable[[], Sequence[TensorPiece]], state: Callable[[], TrainingState]
+    ) -> None:
         started = time.perf_counter()
         if not self.wait(WAIT_S):
             why = "the state before is still on its way"
@@ -193,7 +200,7 @@ class Replicas:
         """Have the other node keep it too; return why it does not."""
         if self._peer is None:
             return ""
-        part = Part(
+        part = StatePart(
             run=self.facts.run,
             fence=mark.fence,
             step=mark.step,
@@ -286,7 +293,7 @@ class Replicas:
 
 
 def open_replicas(
-    plan: ReplicaPlan, given: Checkpoint, facts: Facts, metrics: Metrics, *, is_writer: bool
+    plan: ReplicaPlan, given: Checkpoint, facts: AttemptFacts, metrics: Metrics, *, is_writer: bool
 ) -> Replicas | None:
     """Return what takes states into memory; None where a node of the run has no room for any. A collective."""
     places: list[tuple[str, str]] = gather_all((plan.node, plan.folder))

@@ -24,7 +24,7 @@ from workers.training.build import Training, build
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manifest
 from workers.training.checkpoints.store import Store
 from workers.training.group.agreement import gather_all
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 from workers.training.loop import kept_random_state, settle, take_step
 from workers.training.measuring.memory_limit import PeakMemory, share_of_memory
 from workers.training.measuring.progress import with_unit
@@ -41,7 +41,7 @@ PRECISION = 16  # the bisection ends within a sixteenth of the limit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Trial:
+class SizeTrial:
     """Result of steps with so many rows in a pass, the same on every rank: the slowest and the fullest one's."""
 
     rows: int
@@ -58,7 +58,7 @@ class Trial:
 
 
 class Try(Protocol):
-    def __call__(self, rows: int) -> Trial: ...
+    def __call__(self, rows: int) -> SizeTrial: ...
 
 
 def find_batch_size(
@@ -67,7 +67,7 @@ def find_batch_size(
     settings: Train,
     mesh: Mesh,
     device: torch.device,
-    place: Place,
+    place: RankPlace,
     metrics: Metrics,
 ) -> Train:
     """Return ``settings`` with the batch size that ``train.find_batch_size`` asks for, and its learning rate.
@@ -200,7 +200,7 @@ class BatchSizeTrials:
         settings: Train,
         mesh: Mesh,
         device: torch.device,
-        place: Place,
+        place: RankPlace,
         metrics: Metrics,
     ) -> None:
         self._task, self._settings, self._mesh, self._device, self._metrics = task, settings, mesh, device, metrics
@@ -214,10 +214,10 @@ class BatchSizeTrials:
             spec.model_copy(update={"parallel": parallel}), task, settings, mesh, device
         )
         settle(self._training)
-        self._trials: dict[int, Trial] = {}
+        self._trials: dict[int, SizeTrial] = {}
         self._resting_bytes = 0
 
-    def attempt(self, rows: int) -> Trial:
+    def attempt(self, rows: int) -> SizeTrial:
         """Try ``rows`` rows in a pass. A collective: every rank returns the same."""
         if rows not in self._trials:
             self._trials[rows] = trial = self._attempt(rows)
@@ -231,16 +231,16 @@ class BatchSizeTrials:
         self._training = None
         free(self._device)
 
-    def _attempt(self, rows: int) -> Trial:
+    def _attempt(self, rows: int) -> SizeTrial:
         # Each waits for the other ranks' answers, so that none starts what another has given up.
         if self._any(self._is_sure_to_fail(rows)) or self._any(not self._has_room(rows)):
-            return Trial(rows, fits=False)
+            return SizeTrial(rows, fits=False)
         step_time_s = self._timed(rows)
         peak = self._memory.peak_bytes()
         slowest, fullest = self._largest(step_time_s, float(peak))
         fits = not self._any(peak > self._limit) and slowest <= LONGEST_STEP_S
         self._resting_bytes = self._memory.resting_bytes()
-        return Trial(rows, fits, self._num_units(rows) / slowest, int(fullest), self._task.unit)
+        return SizeTrial(rows, fits, self._num_units(rows) / slowest, int(fullest), self._task.unit)
 
     def _has_room(self, rows: int) -> bool:
         """Run one pass without waiting for other ranks, so that a rank whose memory is full can report it. Shards
@@ -302,7 +302,7 @@ class BatchSizeTrials:
         """Return whether a rank says yes."""
         return self._largest(float(answer)) == [1.0]
 
-    def _report(self, trial: Trial) -> None:
+    def _report(self, trial: SizeTrial) -> None:
         if self._mesh.rank != 0:
             return
         batch_size = self._batch_size(trial.rows)
@@ -318,7 +318,7 @@ def free(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def report_found(asked: Train, found: Train, trial: Trial, mesh: Mesh, metrics: Metrics) -> None:
+def report_found(asked: Train, found: Train, trial: SizeTrial, mesh: Mesh, metrics: Metrics) -> None:
     """Say on rank 0 what has been found."""
     if mesh.rank != 0:
         return

@@ -28,7 +28,7 @@ from workers.training.assembly import Assembly
 from workers.training.data.batches.batch import Batch
 from workers.training.data.batches.order import Rows
 from workers.training.recipes import Task
-from workers.training.recipes.gpt import GPT, Block
+from workers.training.recipes.gpt import GPT, GPTBlock
 
 aten = torch.ops.aten
 
@@ -63,7 +63,7 @@ def share_sequence(part: nn.Module, positions: torch.Tensor, attend: Callable[..
     del part.turn
     part.turn = turn  # no buffer any more: DDP would send that of the first rank to all
     for block in part.layers.values():
-        assert isinstance(block, Block)
+        assert isinstance(block, GPTBlock)
         block.attention.attend = attend  # type: ignore[method-assign]
 
 

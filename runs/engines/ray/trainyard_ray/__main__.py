@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from .documents import NAMESPACE, SILENT, Answer, Call, JobReport, text_of
+from .documents import NAMESPACE, SILENT, Call, JobReport, RayAnswer, text_of
 
 IDLE_S = 300.0  # after which nobody asks any more
 CONNECT_S = 5.0
@@ -33,7 +33,7 @@ def main() -> int:
     return 0
 
 
-def send(answers: BinaryIO, document: Answer) -> None:
+def send(answers: BinaryIO, document: RayAnswer) -> None:
     answers.write(text_of(document).encode() + b"\n")
 
 
@@ -48,17 +48,17 @@ def lines_of(descriptor: int) -> Iterator[bytes]:
         yield from lines
 
 
-def connected(address: str) -> Answer:
+def connected(address: str) -> RayAnswer:
     try:
         import ray
         from ray import cloudpickle
     except ImportError as error:
-        return Answer(problem=f"{sys.executable} has no Ray ({error})", kind="no-library")
+        return RayAnswer(problem=f"{sys.executable} has no Ray ({error})", kind="no-library")
     host, _, port = address.removeprefix(CLIENT).rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except OSError as error:
-        return Answer(problem=f"{error.strerror or error}", kind="away")
+        return RayAnswer(problem=f"{error.strerror or error}", kind="away")
     from . import attempt, documents, machine, trial
     from . import survey as surveys
 
@@ -68,23 +68,23 @@ def connected(address: str) -> Answer:
     try:
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # its library raises a dozen kinds; the words say which
-        return Answer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="away")
-    return Answer(version=ray.__version__)
+        return RayAnswer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="away")
+    return RayAnswer(version=ray.__version__)
 
 
-def answer(call: Call, *, is_client: bool) -> Answer:
+def answer(call: Call, *, is_client: bool) -> RayAnswer:
     from ray.exceptions import RayError
 
     try:
         return VERBS[call.verb](call, is_client)
     except (RayError, ConnectionError, RuntimeError) as error:
-        return Answer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="away")
+        return RayAnswer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="away")
 
 
-def survey(call: Call, is_client: bool) -> Answer:
+def survey(call: Call, is_client: bool) -> RayAnswer:
     from .survey import survey as there
 
-    found = Answer.read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
+    found = RayAnswer.read(ask(there, call.prefix, call.limit_s, is_client=is_client, limit_s=call.limit_s))
     for place, job in enumerate(found.jobs):
         if job.state == SILENT:  # a busy actor is what it was
             found.jobs[place] = _known.get(job.job, job)
@@ -95,10 +95,10 @@ def survey(call: Call, is_client: bool) -> Answer:
     return found
 
 
-def find(call: Call, is_client: bool) -> Answer:
+def find(call: Call, is_client: bool) -> RayAnswer:
     from .survey import find as there
 
-    return Answer.read(ask(there, call.job, is_client=is_client, limit_s=call.limit_s))
+    return RayAnswer.read(ask(there, call.job, is_client=is_client, limit_s=call.limit_s))
 
 
 def ask(function: Callable[..., str], *words: str | float, is_client: bool, limit_s: float) -> str:
@@ -112,7 +112,7 @@ def ask(function: Callable[..., str], *words: str | float, is_client: bool, limi
     return answered
 
 
-def submit(call: Call, is_client: bool) -> Answer:
+def submit(call: Call, is_client: bool) -> RayAnswer:
     import ray
     from ray.exceptions import GetTimeoutError, RayActorError
 
@@ -129,20 +129,20 @@ def submit(call: Call, is_client: bool) -> Answer:
     try:
         ray.get(actor.report.remote(), timeout=call.limit_s)
     except GetTimeoutError:  # it has the name by now, and is found under it
-        return Answer()
+        return RayAnswer()
     except RayActorError as error:
-        return Answer(problem=" ".join(str(error).split())[-MAX_WORDS:], kind="refused")
-    return Answer()
+        return RayAnswer(problem=" ".join(str(error).split())[-MAX_WORDS:], kind="refused")
+    return RayAnswer()
 
 
-def cancel(call: Call, is_client: bool) -> Answer:
+def cancel(call: Call, is_client: bool) -> RayAnswer:
     import ray
     from ray.exceptions import GetTimeoutError, RayActorError
 
     try:
         actor = ray.get_actor(call.job, namespace=NAMESPACE)
     except ValueError:
-        return Answer()
+        return RayAnswer()
     try:
         if ray.get(actor.stop.remote(), timeout=call.limit_s):
             ray.kill(actor, no_restart=True)
@@ -150,10 +150,10 @@ def cancel(call: Call, is_client: bool) -> Answer:
         ray.kill(actor, no_restart=True)
     except RayActorError:
         pass
-    return Answer()
+    return RayAnswer()
 
 
-def try_machines(call: Call, is_client: bool) -> Answer:
+def try_machines(call: Call, is_client: bool) -> RayAnswer:
     from .trial import try_machines as try_there
 
     assert call.request is not None

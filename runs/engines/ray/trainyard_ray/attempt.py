@@ -17,7 +17,7 @@ from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, Ray
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from .documents import JobReport, Request
+from .documents import JobReport, RayRequest
 from .machine import MAX_WORDS, Machine
 
 LOOK_EVERY_S = 0.5
@@ -39,7 +39,7 @@ CAUSES = (  # what Ray's sentences hold, in the order in which they are looked f
 
 class AttemptMachines:
     def __init__(self, request: str) -> None:
-        self._request = Request.read(request)
+        self._request = RayRequest.read(request)
         demand = self._request.demand
         self._report = JobReport(
             self._request.job, "pending", self._request.num_machines, self._request.strategy, demand

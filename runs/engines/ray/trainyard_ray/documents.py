@@ -27,7 +27,7 @@ class Demand:
 
 
 @dataclass
-class Request:
+class RayRequest:
     """Machines for one attempt, and what is started on each. ``variables`` hold secrets."""
 
     job: str
@@ -41,7 +41,7 @@ class Request:
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, text: str) -> Request:
+    def read(cls, text: str) -> RayRequest:
         return _request(json.loads(text))
 
 
@@ -52,7 +52,7 @@ class Call:
     verb: str
     job: str = ""
     prefix: str = ""
-    request: Request | None = None
+    request: RayRequest | None = None
     limit_s: float = 8.0  # after which the program answers in any case
 
     @classmethod
@@ -89,7 +89,7 @@ class RayMachine:
 
 
 @dataclass
-class Answer:
+class RayAnswer:
     """``problem``: why there is no other answer, in Ray's words. ``kind`` of it: away, refused or no-library."""
 
     jobs: list[JobReport] = field(default_factory=list)
@@ -100,15 +100,15 @@ class Answer:
     kind: str = ""
 
     @classmethod
-    def read(cls, text: str) -> Answer:
+    def read(cls, text: str) -> RayAnswer:
         document = json.loads(text)
         return cls(**{**document, "jobs": [JobReport(**job) for job in document["jobs"]]})
 
 
-def text_of(document: Request | Answer) -> str:
+def text_of(document: RayRequest | RayAnswer) -> str:
     """Return what ``read`` takes: Ray carries texts, for its machines may have other versions of these classes."""
     return json.dumps(asdict(document))
 
 
-def _request(document: Mapping[str, Any]) -> Request:
-    return Request(**{**document, "demand": Demand(**document["demand"])})
+def _request(document: Mapping[str, Any]) -> RayRequest:
+    return RayRequest(**{**document, "demand": Demand(**document["demand"])})

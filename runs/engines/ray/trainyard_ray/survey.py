@@ -8,7 +8,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayError
 
 from .attempt import cause_in, draining_nodes, plain
-from .documents import NAMESPACE, SILENT, Answer, JobReport, RayMachine, text_of
+from .documents import NAMESPACE, SILENT, JobReport, RayAnswer, RayMachine, text_of
 
 
 def survey(prefix: str, limit_s: float) -> str:
@@ -22,7 +22,7 @@ def survey(prefix: str, limit_s: float) -> str:
             continue
     answered = set(ray.wait(list(asked.values()), num_returns=len(asked), timeout=limit_s / 2)[0]) if asked else set()
     jobs = [report_of(name, reference, reference in answered) for name, reference in asked.items()]
-    return text_of(Answer(jobs=jobs, machines=machines()))
+    return text_of(RayAnswer(jobs=jobs, machines=machines()))
 
 
 def report_of(name: str, reference: Any, has_answered: bool) -> JobReport:
@@ -62,7 +62,7 @@ def find(name: str) -> str:
     """Return how the actor of a job that is not there any more ended, by Ray's own books."""
     found = [one for one in ray._private.state.actors().values() if one["Name"] == name and one["State"] == "DEAD"]
     if not found:
-        return text_of(Answer())
+        return text_of(RayAnswer())
     cause = max(found, key=lambda one: int(one["EndTime"]))["DeathCause"]
     words = str(getattr(cause.actor_died_error_context, "error_message", "") or cause)
-    return text_of(Answer(jobs=[JobReport(name, "over", end=cause_in(words), words=plain(words))]))
+    return text_of(RayAnswer(jobs=[JobReport(name, "over", end=cause_in(words), words=plain(words))]))

@@ -12,20 +12,20 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from .documents import Answer, Request
+from .documents import RayAnswer, RayRequest
 from .machine import MAX_WORDS, OURS
 
 PROGRAM_LIMIT_S = 40.0
 
 
-def try_machines(request: Request, limit_s: float) -> Answer:
+def try_machines(request: RayRequest, limit_s: float) -> RayAnswer:
     """Return what the program printed on each machine."""
     deadline = time.monotonic() + limit_s
     bundle = request.demand.bundle()
     group = placement_group([bundle] * request.num_machines, strategy=request.strategy)
     try:
         if not group.wait(timeout_seconds=limit_s / 2):
-            return Answer(problem=f"no room was free within {limit_s / 2:g} s", kind="refused")
+            return RayAnswer(problem=f"no room was free within {limit_s / 2:g} s", kind="refused")
         task = ray.remote(num_cpus=request.demand.cpus, num_gpus=request.demand.gpus, max_retries=0)(run_once)
         running = [
             task.options(
@@ -35,13 +35,13 @@ def try_machines(request: Request, limit_s: float) -> Answer:
         ]
         found = ray.get(running, timeout=max(1.0, deadline - time.monotonic()))
     except GetTimeoutError:
-        return Answer(problem=f"it had not ended within {limit_s:g} s", kind="refused")
+        return RayAnswer(problem=f"it had not ended within {limit_s:g} s", kind="refused")
     except RayError as error:
-        return Answer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="refused")
+        return RayAnswer(problem=" ".join(str(error).split())[:MAX_WORDS], kind="refused")
     finally:
         remove_placement_group(group)
     problems = [problem for _, problem in found if problem]
-    return Answer(outputs=[text for text, _ in found], problem="; ".join(dict.fromkeys(problems)), kind="refused")
+    return RayAnswer(outputs=[text for text, _ in found], problem="; ".join(dict.fromkeys(problems)), kind="refused")
 
 
 def run_once(words: list[str]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from django.http import QueryDict
 from dashboard.pages.launch.spec_form import (
     TASKS,
     Control,
-    Section,
+    FormSection,
     Typed,
     as_value,
     document_of,
@@ -185,7 +185,7 @@ def of_path(typed: Typed, path: str) -> Control:
     return {one.info.path: one for section in sections(typed, [], {}) for one in all_of(section)}[path]
 
 
-def all_of(section: Section) -> list[Control]:
+def all_of(section: FormSection) -> list[Control]:
     return [*section.controls, *section.advanced, *section.fixed]
 
 

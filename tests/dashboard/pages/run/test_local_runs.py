@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from runs.actions import Process, send_local_run
+from runs.actions import SpoolProcess, send_local_run
 from runs.ingest.report import store_frames
 from runs.models import Run, User
 from tests.cast import Cast
@@ -21,7 +21,7 @@ TABS = ("", "ranks/", "plan/", "logs/", "files/", "spec/", "timeline/")
 
 def sent(cast: Cast, *, ends: bool = True, num_processes: int = 1, error: str = "") -> Run:
     local_id = uuid.uuid4().hex
-    processes: dict[str, Process] = {}
+    processes: dict[str, SpoolProcess] = {}
     run = send_local_run(actor=cast.mate, local_id=local_id, name="at home", script="/x/train.py", host="desk")
     for rank in range(num_processes):
         spool = Spool()
@@ -30,7 +30,7 @@ def sent(cast: Cast, *, ends: bool = True, num_processes: int = 1, error: str = 
         if ends:
             spool.end()
         store_frames(run, spool.bytes)
-        processes[spool.producer] = Process(rank=rank, host="desk", began_at=1000.0, ended_at=1009.0, error=error)
+        processes[spool.producer] = SpoolProcess(rank=rank, host="desk", began_at=1000.0, ended_at=1009.0, error=error)
     return send_local_run(actor=cast.mate, local_id=local_id, name="at home", processes=processes)
 
 

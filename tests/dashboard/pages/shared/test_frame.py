@@ -14,7 +14,7 @@ from dashboard.frontend import icons
 from dashboard.pages import urls
 from dashboard.pages.shared.frame import safe_next
 from runs.models import Run, User
-from runs.rights.access.operations import Kind
+from runs.rights.access.operations import RuleKind
 from runs.values.status import Status
 from tests.cast import Cast, make_run
 
@@ -37,7 +37,7 @@ def words_for(pattern: URLPattern) -> dict[str, object]:
 @pytest.mark.parametrize("pattern", urls.urlpatterns, ids=lambda pattern: str(pattern.name))
 def test_nobody_opens_a_page_without_signing_in(pattern: URLPattern, anybody: Client) -> None:
     if pattern.name in PUBLIC:
-        assert all(rule.kind == Kind.PUBLIC or rule.by_view for rule in pattern.callback.rules.values())
+        assert all(rule.kind == RuleKind.PUBLIC or rule.by_view for rule in pattern.callback.rules.values())
         return
     url = reverse(str(pattern.name), kwargs=words_for(pattern))
     for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runs.models import Attempt
-from runs.privacy.storage import Kind, of_runs
+from runs.privacy.storage import DataKind, of_runs
 from runs.records.files import outputs
 from runs.records.files.encrypted import PREFIX, append_part, bytes_here, context_of
 from runs.records.files.paths import output_folder
@@ -85,7 +85,7 @@ def test_a_download_goes_on_from_any_byte(cast: Cast, attempt: Attempt, senders:
 def test_what_is_stored_counts_for_the_quota(cast: Cast, attempt: Attempt, senders: list[Sender]) -> None:
     switch(cast)
     send_in_parts(senders[0], "big.bin", DATA)
-    assert of_runs(Kind.OUTPUTS, [attempt.run_id]).bytes == encrypted_size(len(DATA)) > len(DATA)
+    assert of_runs(DataKind.OUTPUTS, [attempt.run_id]).bytes == encrypted_size(len(DATA)) > len(DATA)
 
 
 def test_another_content_or_an_empty_one_takes_the_place_of_the_one_before(

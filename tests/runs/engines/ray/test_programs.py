@@ -10,24 +10,24 @@ import pytest
 
 from runs.engines.machine_system import SystemAway
 from runs.engines.ray import programs
-from runs.engines.ray.programs import Place, Program, environment
+from runs.engines.ray.programs import RayAddress, RayProgram, environment
 from runs.engines.ray.trainyard_ray.documents import Call
 
 READY = """echo '{"version": "2.60.0"}'"""
-Make = Callable[[str], Program]
+Make = Callable[[str], RayProgram]
 
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     """A program that is a shell script in the place of an interpreter."""
-    made: list[Program] = []
+    made: list[RayProgram] = []
     monkeypatch.setattr(programs, "ANSWER_S", 0.1)
 
-    def make_one(script: str) -> Program:
+    def make_one(script: str) -> RayProgram:
         path = tmp_path / "python"
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o700)
-        made.append(Program(Place("head:6379", str(path), "")))
+        made.append(RayProgram(RayAddress("head:6379", str(path), "")))
         return made[-1]
 
     yield make_one
@@ -79,7 +79,7 @@ def test_what_goes_wrong_is_said(make: Make, script: str, words: str) -> None:
 
 def test_an_interpreter_that_is_not_there_is_named() -> None:
     with pytest.raises(SystemAway, match="/no/such/python: No such file"):
-        Program(Place("head:6379", "/no/such/python", "")).call(Call("survey"))
+        RayProgram(RayAddress("head:6379", "/no/such/python", "")).call(Call("survey"))
 
 
 def test_the_program_gets_nothing_of_the_servers_environment(monkeypatch: pytest.MonkeyPatch) -> None:

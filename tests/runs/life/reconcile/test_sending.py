@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.ingest.rounds import AttemptDone, Entry, Senders
+from runs.ingest.rounds import AttemptDone, IngestEntry, Senders
 from runs.presenting.runs import run_documents
 from runs.records.metrics.models import Telemetry
 from tests.runs.life.reconcile.conftest import Yard
@@ -83,7 +83,7 @@ def test_records_that_come_after_the_last_one_are_dropped(yard: Yard) -> None:
     finish(yard)
     node, attempt = yard.voices[0].node, yard.attempt
     scope = seals.frames_scope(node.pk, yard.run.pk, attempt.fence)
-    entry = Entry(b"1-1", node.pk, yard.run.pk, attempt.pk, attempt.fence, b"", seals.mac(node.key, scope, b""))
+    entry = IngestEntry(b"1-1", node.pk, yard.run.pk, attempt.pk, attempt.fence, b"", seals.mac(node.key, scope, b""))
     assert Senders().source(entry)
     say_output(yard, is_done=True)
     with pytest.raises(AttemptDone):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.life.watching.scores import OWN, WAITING, Measured
+from runs.life.watching.scores import OWN, WAITING, RankMeasurements
 
 SHARES = {"data": 0.05, "forward": 0.3, "backward": 0.55, "optimizer": 0.1}
 Times = NDArray[np.float64]
@@ -39,9 +39,9 @@ def slowed(times: Mapping[str, Times], rank: int, phase: str, factor: float, sin
     return changed
 
 
-def measured(times: Mapping[str, Times], first_step: int = 11) -> Measured:
+def measured(times: Mapping[str, Times], first_step: int = 11) -> RankMeasurements:
     """Return them as ranks would measure them: who is ready waits for the last."""
     own = np.sum([times[name] for name in OWN], axis=0)
     waiting = own.max(axis=0) - own + 0.0005
     steps = np.arange(first_step, first_step + own.shape[1], dtype=np.int64)
-    return Measured(list(range(own.shape[0])), steps, {**times, WAITING: waiting})
+    return RankMeasurements(list(range(own.shape[0])), steps, {**times, WAITING: waiting})

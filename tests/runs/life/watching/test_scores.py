@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runs.life.watching.scores import OWN, WAITING, Measured, scores, slow_ranks
+from runs.life.watching.scores import OWN, WAITING, RankMeasurements, scores, slow_ranks
 from tests.runs.life.watching.measures import measured, noisy, slowed
 
 OVER = 50
@@ -65,7 +65,7 @@ def test_nobody_is_named_alone_or_too_early() -> None:
 def test_a_rank_that_the_others_do_not_wait_for_is_not_to_blame() -> None:
     times = slowed(noisy(5, 4, 200), 1, "optimizer", 8.0)
     found = measured(times)
-    patient = Measured(found.ranks, found.steps, {**times, WAITING: np.full((4, 200), 0.0005)})
+    patient = RankMeasurements(found.ranks, found.steps, {**times, WAITING: np.full((4, 200), 0.0005)})
     assert slow_ranks(patient, factor=1.5, over=OVER) == []
     assert [one.rank for one in slow_ranks(patient, factor=1.5, over=OVER, waits=False)] == [1]
 
@@ -92,7 +92,7 @@ def test_missing_points_of_a_rank_blame_nobody() -> None:
     assert slow_ranks(measured({name: np.nan_to_num(one) for name, one in times.items()}), factor=1.5, over=OVER) == []
     own = measured(noisy(8, 4, 200))
     phases = {name: np.where(np.arange(200) >= 120, np.nan, values) for name, values in own.phases.items()}
-    assert slow_ranks(Measured(own.ranks, own.steps, phases), factor=1.5, over=OVER) == []
+    assert slow_ranks(RankMeasurements(own.ranks, own.steps, phases), factor=1.5, over=OVER) == []
 
 
 def test_the_scores_compare_with_the_others_and_with_the_own_past() -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(databases="__all__")
 def write(cursor: int, count: int = 10, rank: int = 0, text: str = "line") -> None:
     first = LogStream.objects.filter(rank=rank).values_list("num_lines", flat=True).first() or 0
     lines = [(float(first + number), f"{text} {first + number}") for number in range(count)]
-    store.write_lines("run1", attempt=1, cursor=cursor, lines=[store.Lines(rank, "stdout", lines)])
+    store.write_lines("run1", attempt=1, cursor=cursor, lines=[store.StreamLines(rank, "stdout", lines)])
     Telemetry.objects.update_or_create(run_id="run1", defaults={"cursor": cursor})
 
 

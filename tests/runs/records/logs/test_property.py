@@ -62,7 +62,7 @@ class Writer:
                 ids.append(f"a{attempt}.r{rank}.{'oe'[stream]}.{len(known)}")
                 known.append((max(before, time), time, text))
                 lines.append((time, text))
-            parts.append(store.Lines(rank, STREAMS[stream], lines))
+            parts.append(store.StreamLines(rank, STREAMS[stream], lines))
         store.write_lines("run1", attempt=attempt, cursor=self.cursor, lines=parts)
         Telemetry.objects.update_or_create(run_id="run1", defaults={"cursor": self.cursor})
         self.batches.append(ids)
@@ -232,7 +232,9 @@ def test_all_of_it_is_put_together_in_the_end(writer: Writer) -> None:
 
 def write_at(*times: float) -> None:
     """Lines of a rank each that begin at these times and overlap."""
-    lines = [store.Lines(rank, "stdout", [(at, "needle"), (99.0 + rank, "needle")]) for rank, at in enumerate(times)]
+    lines = [
+        store.StreamLines(rank, "stdout", [(at, "needle"), (99.0 + rank, "needle")]) for rank, at in enumerate(times)
+    ]
     store.write_lines("run1", attempt=1, cursor=1, lines=lines)
     Telemetry.objects.create(run_id="run1", cursor=1)
 
@@ -260,7 +262,7 @@ def test_marks_are_the_same_in_both_ways_and_cheap_where_many_ranks_warn(monkeyp
         attempt=1,
         cursor=1,
         lines=[
-            store.Lines(rank, "stdout", [(float(at), TEXTS[(at + rank) % 3]) for at in range(num_lines)])
+            store.StreamLines(rank, "stdout", [(float(at), TEXTS[(at + rank) % 3]) for at in range(num_lines)])
             for rank in range(num_ranks)
         ],
     )

@@ -97,9 +97,9 @@ class Store:
         times = np.clip(steps, -(2.0**40), 2.0**40) if self.is_clock_true else np.array(batch.offsets)
         columns = Columns(steps, times + 1e9, np.array(batch.values))
         self.cursor += 1
-        pieces = [store.Piece("p", 1, batch.name, {}, columns)]
+        pieces = [store.SeriesPiece("p", 1, batch.name, {}, columns)]
         if batch.name == "a":  # a second series with the same axis
-            pieces.append(store.Piece("p", 1, "twin", {}, columns))
+            pieces.append(store.SeriesPiece("p", 1, "twin", {}, columns))
         store.write_points("run1", attempt=batch.attempt, cursor=self.cursor, pieces=pieces)
         Telemetry.objects.update_or_create(run_id="run1", defaults={"cursor": self.cursor})
         for piece in pieces:

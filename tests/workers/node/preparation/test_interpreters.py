@@ -11,7 +11,7 @@ import pytest
 from tests.servers import short_folder
 from trainyard.contract.desired import StandbyRun
 from trainyard.contract.orders import Order
-from workers.node.preparation.bundles import Refusal
+from workers.node.preparation.bundles import CannotRunHere
 from workers.node.preparation.interpreters import check_interpreter
 from workers.node.preparation.standby import Standby
 from workers.sandbox.node import Isolation
@@ -30,7 +30,7 @@ def test_an_interpreter_that_is_there_is_accepted(task: dict[str, Any]) -> None:
 def test_a_name_is_looked_for_where_the_ranks_will_look(tmp_path: Path) -> None:
     (tmp_path / "mine").symlink_to(sys.executable)
     check_interpreter(order(python="mine", environment={"PATH": str(tmp_path)}))
-    with pytest.raises(Refusal, match="no program mine on the PATH of lab-1"):
+    with pytest.raises(CannotRunHere, match="no program mine on the PATH of lab-1"):
         check_interpreter(order(python="mine"))
 
 
@@ -44,7 +44,7 @@ def test_a_name_is_looked_for_where_the_ranks_will_look(tmp_path: Path) -> None:
     ],
 )
 def test_an_interpreter_that_cannot_be_run_is_refused_in_words(python: str, code: str, sentence: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CannotRunHere) as refused:
         check_interpreter(order(python=python))
     assert refused.value.code == code
     assert sentence in str(refused.value)
@@ -67,7 +67,7 @@ def closed() -> Iterator[Path]:
 
 
 def refusal_of(isolation: Isolation, **task: Any) -> str:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(CannotRunHere) as refused:
         check_interpreter(order(**task), isolation)
     return f"{refused.value.code} {refused.value}"
 

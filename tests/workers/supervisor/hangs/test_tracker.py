@@ -8,9 +8,9 @@ from trainyard.contract.reports import PendingCollective, RankStall
 from trainyard.spec.sections.hangs import HangRules
 from workers.progress.description import Description
 from workers.progress.marker import Marks
-from workers.supervisor.hangs.tracker import Kind, Sample, Tracker
+from workers.supervisor.hangs.tracker import RankTraits, Sample, Tracker
 
-RECIPE, SCRIPT, ALONE = Kind(True, True), Kind(False, True), Kind(False, False)
+RECIPE, SCRIPT, ALONE = RankTraits(True, True), RankTraits(False, True), RankTraits(False, False)
 IN_A_COLLECTIVE = msgspec.json.encode(
     Description(collective=PendingCollective(operation="all_reduce"), line="train.py line 84", entered={"0": 7})
 )
@@ -19,7 +19,7 @@ IN_A_COLLECTIVE = msgspec.json.encode(
 class Rank:
     """A rank and its tracker, looked at twice a second."""
 
-    def __init__(self, kind: Kind, after_s: float | None = None) -> None:
+    def __init__(self, kind: RankTraits, after_s: float | None = None) -> None:
         self.tracker = Tracker(HangRules(after_s), kind, now=0.0)
         self.now = 0.0
         self.marks = Marks(0, "", 0, 0, b"")

@@ -10,7 +10,7 @@ import torch
 
 from tests.workers.training.ranks import Recorder
 from workers.training.checkpoints import saving
-from workers.training.checkpoints.saving import Facts, Saver
+from workers.training.checkpoints.saving import AttemptFacts, Saver
 
 
 class Flushed(Recorder):
@@ -27,7 +27,7 @@ def test_what_was_logged_is_kept_before_the_part(tmp_path: Path, monkeypatch: py
     order: list[str] = []
     monkeypatch.setattr(saving, "write_part", lambda *_: order.append("part"))
     model: Any = {}
-    facts = Facts("run", 1, tmp_path, 3, 1, (0, 1), model, 2, {}, torch.device("cpu"))  # of rank 1
+    facts = AttemptFacts("run", 1, tmp_path, 3, 1, (0, 1), model, 2, {}, torch.device("cpu"))  # of rank 1
     saver = Saver(facts, Flushed(order))
     saver.save(10, lambda: [], {})
     assert saver.wait(30) and order == ["flush", "part"]

@@ -34,7 +34,7 @@ MOST_STEPS = 3  # of an attempt before the save that is met
 
 def attempt(rank: int, world: int, steps: int, port: int, environment: dict[str, str], losses: Path) -> None:
     """One rank of an attempt that somebody will kill: it writes each loss down as it comes."""
-    from workers.training.group.place import Place
+    from workers.training.group.place import RankPlace
     from workers.training.main import train
 
     os.environ.update({**environment, "TRAINYARD_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
@@ -45,7 +45,11 @@ def attempt(rank: int, world: int, steps: int, port: int, environment: dict[str,
                 with losses.open("a") as file:
                     file.write(json.dumps([step, values["train/loss"]]) + "\n")
 
-    train(recipe_spec(world=world, steps=steps, **RUN), Place(rank, rank, world, world, 0, "127.0.0.1", port), Writer())
+    train(
+        recipe_spec(world=world, steps=steps, **RUN),
+        RankPlace(rank, rank, world, world, 0, "127.0.0.1", port),
+        Writer(),
+    )
     os._exit(0)
 
 

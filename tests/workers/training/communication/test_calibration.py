@@ -12,7 +12,7 @@ from tests.workers.training.communication.little import little_work
 from trainyard.planner import Rates
 from workers.training.communication import calibration
 from workers.training.communication.reports import with_links
-from workers.training.communication.timing import Fit
+from workers.training.communication.timing import LinearFit
 from workers.training.measuring.memory_parts import held
 
 CPU = torch.device("cpu")
@@ -41,7 +41,7 @@ def test_what_is_measured_is_what_the_planner_reads(measured: Rates) -> None:
 
 
 def test_links_are_added_to_what_was_measured(measured: Rates) -> None:
-    rates = with_links(measured, {"all-reduce": Fit(0.0, 1e9)}, world=2, forked=1)
+    rates = with_links(measured, {"all-reduce": LinearFit(0.0, 1e9)}, world=2, forked=1)
     assert Rates.from_document(rates.as_document()).links["all-reduce"].ranks == 2
 
 

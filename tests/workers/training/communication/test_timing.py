@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.training.communication.main import worst
-from workers.training.communication.pairs import Link, first_ranks, rounds
+from workers.training.communication.pairs import NodeLink, first_ranks, rounds
 from workers.training.communication.timing import fit, sizes_between
 
 
@@ -49,7 +49,7 @@ def test_sizes_grow_by_four_and_end_at_the_largest(smallest: int, largest: int, 
 
 
 def test_the_planner_counts_with_the_slowest_link() -> None:
-    slow, quick = Link("a", "b", [(1000, 8e-3)]), Link("a", "c", [(1000, 2e-3)])
+    slow, quick = NodeLink("a", "b", [(1000, 8e-3)]), NodeLink("a", "c", [(1000, 2e-3)])
     assert worst([slow, quick]) == slow.fit == (0.0, pytest.approx(1000 / 8e-3))
 
 

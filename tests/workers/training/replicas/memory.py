@@ -19,7 +19,7 @@ from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training import loop
 from workers.training.checkpoints.store import Mark, find
-from workers.training.group.place import Place
+from workers.training.group.place import RankPlace
 
 ROOT, LIMIT, NODES = "MEMORY_OF_TEST", "LIMIT_OF_TEST", "NODES_OF_TEST"
 ABOVE, UNTIL, FULL_SPOOL, DIES = "ABOVE_OF_TEST", "UNTIL_OF_TEST", "FULL_SPOOL_OF_TEST", "DIES_OF_TEST"
@@ -28,7 +28,7 @@ LARGE = 1 << 30
 NOBODY = (-1, -1)
 
 
-def begin(spec: RecipeSpec, place: Place, recorder: Any) -> None:
+def begin(spec: RecipeSpec, place: RankPlace, recorder: Any) -> None:
     """In a rank: train as one that is told of its node's memory."""
     node = os.environ[NODES].split(",")[place.rank]
     above, until = os.environ[ABOVE], os.environ[UNTIL]

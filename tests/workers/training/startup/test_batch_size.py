@@ -9,13 +9,13 @@ from tests.workers.training.checkpoints.yard import Yard, after
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
 from workers.training.measuring.memory_limit import cgroup_bytes, machine_bytes
 from workers.training.startup import batch_size
-from workers.training.startup.batch_size import Trial, largest_that_fits, quickest, scaled_learning_rate
+from workers.training.startup.batch_size import SizeTrial, largest_that_fits, quickest, scaled_learning_rate
 
 
-def memory_for(limit: int, tried: list[int]) -> Callable[[int], Trial]:
-    def attempt(rows: int) -> Trial:
+def memory_for(limit: int, tried: list[int]) -> Callable[[int], SizeTrial]:
+    def attempt(rows: int) -> SizeTrial:
         tried.append(rows)
-        return Trial(rows, fits=rows <= limit)
+        return SizeTrial(rows, fits=rows <= limit)
 
     return attempt
 
@@ -40,9 +40,9 @@ def test_sizes_are_tried_from_the_smallest_and_the_one_asked_for_is_among_them()
     assert tried[:6] == [1, 2, 4, 6, 12, 24]
 
 
-def speed(*, half_at: int, limit: int = 10**9) -> Callable[[int], Trial]:
+def speed(*, half_at: int, limit: int = 10**9) -> Callable[[int], SizeTrial]:
     """Tokens a second that grow towards 1: half of it with ``half_at`` rows."""
-    return lambda rows: Trial(rows, fits=rows <= limit, units_per_second=rows / (rows + half_at))
+    return lambda rows: SizeTrial(rows, fits=rows <= limit, units_per_second=rows / (rows + half_at))
 
 
 @pytest.mark.parametrize(("half_at", "expected"), [(0, 4), (4, 32), (100, 512)])

@@ -18,7 +18,7 @@ import torch
 from workers.training.data.batches.batch import Batch, BatchReader
 from workers.training.data.batches.order import Rows
 from workers.training.data.batches.positions import Positions, Skipped, SkippedSteps
-from workers.training.data.batches.transfer import Arrival, Reader
+from workers.training.data.batches.transfer import Arrival, TransferReader
 from workers.training.mesh import BatchShare
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Feed:
         if self._num_slow >= NUM_READS:
             self._read_before.clear()
             places_ahead = following(step, index, self._positions, self._share)
-            self._ahead = Ahead(Reader(self._read, self._device).read, places_ahead, DEPTH)
+            self._ahead = Ahead(TransferReader(self._read, self._device).read, places_ahead, DEPTH)
         return batch
 
     def _read_all(self, places: list[slice]) -> list[Batch]:

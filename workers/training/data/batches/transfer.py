@@ -27,7 +27,7 @@ def on_device(array: np.ndarray[Any, np.dtype[Any]], device: torch.device) -> to
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
-class Reader:
+class TransferReader:
     """Reads batches in a thread of its own, for another that computes."""
 
     def __init__(self, read: Read, device: torch.device) -> None:

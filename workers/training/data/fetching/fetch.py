@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from workers.training.data.fetching.hosts import only_allowed_hosts
 from workers.training.data.fetching.problems import explained, is_passing, shown
 from workers.training.data.problems import DataProblem
-from workers.training.data.progress import Progress
+from workers.training.data.progress import DataProgress
 from workers.training.data.storage.cache import cached
 
 # The package of each protocol; without one, it is there. Others of fsspec's can reach more than data (a shell, say).
@@ -114,16 +114,16 @@ def _readable(location: str) -> str:
     return PurePosixPath(urlsplit(location).path).name
 
 
-def _download(store: Any, entries: Sequence[Entry], folder: Path, location: str, *, num_threads: int) -> None:
+def _download(store: Any, entries: Sequence[StoreFile], folder: Path, location: str, *, num_threads: int) -> None:
     """Fetch the entries into ``folder``. Their time of change is 0 there: the cache's name says what they are."""
     folder.mkdir()
     for parent in sorted({(folder / entry.name).parent for entry in entries}):
         parent.mkdir(parents=True, exist_ok=True)
     sizes = [entry.size for entry in entries]
     total = sum(size for size in sizes if size is not None) if None not in sizes else None
-    progress = Progress(f"fetching {shown(location)}", total)
+    progress = DataProgress(f"fetching {shown(location)}", total)
 
-    def one(entry: Entry) -> None:
+    def one(entry: StoreFile) -> None:
         target = folder / entry.name
         _get(store, entry, target, progress)
         if entry.size is not None and target.stat().st_size < entry.size:
@@ -139,7 +139,7 @@ def _download(store: Any, entries: Sequence[Entry], folder: Path, location: str,
             raise
 
 
-def _get(store: Any, entry: Entry, target: Path, progress: Progress) -> None:
+def _get(store: Any, entry: StoreFile, target: Path, progress: DataProgress) -> None:
     """Fetch one file, and try again where the connection was lost on the way."""
     for number in range(NUM_TRIES):
         try:
@@ -174,7 +174,7 @@ class Inside(NamedTuple):
     archive: str
 
 
-class Entry(NamedTuple):
+class StoreFile(NamedTuple):
     """A file of a store: where it is, its name below what was asked for, and its version."""
 
     path: str
@@ -242,7 +242,7 @@ def _options(protocol: str) -> dict[str, Any]:
     return {}
 
 
-def entries_of(store: Any, protocol: str, location: str, suffixes: Sequence[str]) -> list[Entry]:
+def entries_of(store: Any, protocol: str, location: str, suffixes: Sequence[str]) -> list[StoreFile]:
     """Return the file that ``location`` names, or those below it, but no hidden ones, in the order of names."""
     if protocol in WEB:
         name = PurePosixPath(unquote(urlsplit(location).path)).name
@@ -272,7 +272,7 @@ def _is_plain(name: str) -> bool:
     return "\\" not in name and not any(part.startswith((".", "/")) or part == "__MACOSX" for part in parts)
 
 
-def _entry(path: str, name: str, info: dict[str, Any], *, is_named: bool) -> Entry:
+def _entry(path: str, name: str, info: dict[str, Any], *, is_named: bool) -> StoreFile:
     version = next((str(info[key]) for key in CHANGES if info.get(key)), "")
     size = info.get("size")
-    return Entry(path, name, None if size is None else int(size), version, is_named)
+    return StoreFile(path, name, None if size is None else int(size), version, is_named)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from workers.training.data.problems import DataProblem
-from workers.training.data.progress import Progress
+from workers.training.data.progress import DataProgress
 from workers.training.data.sources.files import Files, readable
 from workers.training.data.sources.picture import is_grey, read_picture
 from workers.training.data.storage.arrays import Array
@@ -81,7 +81,7 @@ def write_folder(folder: Path, files: Files, size: int) -> Facts:
     shape = (num_channels, size, size)
     with _writer(folder, files, shape, [counts[name] for name in classes]) as writer:
         images = _decoded(files, size, num_channels)
-        progress = Progress(f"reading {files.location}", len(numbers), "images")
+        progress = DataProgress(f"reading {files.location}", len(numbers), "images")
         for start in range(0, len(numbers), ROWS_AT_ONCE):
             rows = numbers[start : start + ROWS_AT_ONCE]
             writer.append(np.stack([next(images) for _ in rows]), rows, rows)

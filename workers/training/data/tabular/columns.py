@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workers.training.data.problems import DataProblem
-from workers.training.data.progress import Progress
+from workers.training.data.progress import DataProgress
 from workers.training.data.tabular.table_parts import Batch, Table
 
 MISSING = ("", "?", "NA", "N/A", "#N/A", "na", "n/a", "NaN", "NAN", "nan", "-nan", "NULL", "null", "None", "none")
@@ -143,7 +143,7 @@ def look_at(table: Table, most_distinct: Sequence[int], num_rows: int | None = N
     Raises DataProblem for text, or something infinite, in a column of numbers.
     """
     columns = [Column(name, most) for name, most in zip(table.names, most_distinct, strict=True)]
-    progress = Progress("looking at the columns", num_rows, "rows")
+    progress = DataProgress("looking at the columns", num_rows, "rows")
     for batch in table.batches():
         progress.add(batch.num_rows)
         for column, cells in zip(columns, batch.columns, strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workers.training.data.progress import Progress
+from workers.training.data.progress import DataProgress
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.arrays import Array, NpyWriter, open_array
 from workers.training.data.storage.cache import Facts
@@ -39,7 +39,7 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
     raw.mkdir()
     sums = _Sums(features, targets)
     with SamplesWriter(raw, Split(targets.class_counts), (np.float32, (features.width,)), targets.dtype) as writer:
-        progress = Progress(f"reading {files.location}", sum(targets.class_counts), "rows")
+        progress = DataProgress(f"reading {files.location}", sum(targets.class_counts), "rows")
         for batch in table.batches():
             progress.add(batch.num_rows)
             cells = [read_cells(column) for column in batch.columns]

@@ -56,7 +56,7 @@ def connect(world_size: int) -> dict[int, dist.ProcessGroup]:
     return groups
 
 
-class Message:
+class ServerMessage:
     """A worker's gradient or the server's weights, with a few numbers before them: one tensor in the CPU's memory."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -236,7 +236,7 @@ class ServingWorker(Worker):
 
     def _answer(self, rank: int, group: dist.ProcessGroup, server: Server) -> None:
         """Answer every push of one worker, to its end or that of the training."""
-        message, clocks = Message(self._parameters), server.clocks
+        message, clocks = ServerMessage(self._parameters), server.clocks
         step, is_over = 0, False
         while step < self._last_step and not is_over:
             try:
@@ -269,7 +269,7 @@ class RemoteWorker(Worker):
     def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss, group: dist.ProcessGroup) -> None:
         super().__init__(optimizer, own_loss)
         self._group = group
-        self._message = Message(self._parameters)
+        self._message = ServerMessage(self._parameters)
 
     def begin(self, step: int) -> None:
         pass

@@ -45,7 +45,7 @@ class Writer:
         self.step += count
         self.cursor += 1
         times = 1e9 + steps * 0.25
-        pieces = [store.Piece("p", 1, name, {}, Columns(steps, times, steps * 2.0)) for name in names]
+        pieces = [store.SeriesPiece("p", 1, name, {}, Columns(steps, times, steps * 2.0)) for name in names]
         store.write_points(self.run_id, attempt=1, cursor=self.cursor, pieces=pieces)
         Telemetry.objects.update_or_create(run_id=self.run_id, defaults={"cursor": self.cursor})
         return count * len(names)
