@@ -10,22 +10,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
-from dashboard.management.walk import Route, routes, rule_of
+from dashboard.management.walk import FRAMEWORKS, Route, routes, rule_of
 from dashboard.rules.admin import CHANGED_BY_HAND
 from dashboard.rules.callers import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, CallOutcome, outcome
 from runs.admin.base import WrittenAdmin
 from runs.api.auth import Resource
+from runs.models import Dataset, Invitation, Job, Membership, Node, Run
 from runs.rights import access
 from runs.rights.access.operations import PUBLIC, RuleKind
 from tests.cast import Cast, make_run
 from tests.dashboard.rules.admin_rows import is_about_a_row, row_of
-from tests.dashboard.rules.world import ABSENT, World, make_world
+from tests.dashboard.rules.world import ABSENT, ADMIN_SIGN_OUT, World, make_world, outcome_of
 from tests.servers import Valkey
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 @pytest.fixture
@@ -103,6 +107,41 @@ def test_every_route_as_every_caller(world: World) -> None:
     found = [(*map(str, asked), str(wanted), str(was)) for asked, (wanted, was) in answers.items() if wanted != was]
     print(f"{len(found)} differ from the rules")
     assert not found, "\n".join(map(str, found))
+
+
+def test_nobody_gets_in_by_a_method_that_no_route_declares(world: World) -> None:
+    client, there = Client(raise_request_exception=False), routes()
+    paths = {route.path for route in there if not route.is_socket} - FRAMEWORKS - {ADMIN_SIGN_OUT}  # these take any
+    others = {Route(method, path) for method in METHODS for path in paths} - {*there}
+    answers = {route: client.generic(route.method, world.path(route)) for route in others}
+    admitted = [
+        (str(route), answer.status_code)
+        for route, answer in answers.items()
+        if answer.status_code not in (403, 404, 405) and outcome_of(answer) != Outcome.UNKNOWN
+    ]
+    assert admitted == []
+
+
+def test_lists_show_an_outsider_nothing(world: World) -> None:
+    client = Client()
+    client.force_login(world.users[Caller.OUTSIDER])
+    for resource in ("runs", "jobs", "datasets", "sweeps", "clusters", "nodes", "projects"):
+        assert client.get(f"/api/v1/{resource}").json() == {"items": [], "next": None}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("caller", [Caller.OUTSIDER, Caller.VIEWER])
+def test_what_is_refused_changes_nothing(world: World, caller: Caller) -> None:
+    before = things()
+    for route in routes():
+        if not route.is_socket and wanted_of(route, caller) != Outcome.ALLOWED:
+            world.send(route, caller)
+    assert things() == before
+
+
+def things() -> dict[str, Any]:
+    models = (Run, Job, Dataset, Node, Membership, Invitation)
+    return {model.__name__: list(model.objects.order_by("pk").values()) for model in models}
 
 
 def kind_of(route: Route) -> str:

@@ -150,7 +150,7 @@ class World:
         if route.is_socket:
             return call_socket(self.path(route), *self._headers_of_socket(route, caller, client))
         with transaction.atomic():
-            response = self._send(client, route, caller)
+            response = self.send(route, caller)
             transaction.set_rollback(True)
         if route.path == ADMIN_SIGN_OUT:
             del self.clients[caller]
@@ -170,8 +170,8 @@ class World:
         name = settings.SESSION_COOKIE_NAME
         return [(b"cookie", f"{name}={client.cookies[name].value}".encode())] if name in client.cookies else []
 
-    def _send(self, client: Client, route: Route, caller: Caller) -> Any:
-        headers = {}
+    def send(self, route: Route, caller: Caller) -> Any:
+        client, headers = self._client(caller), {}
         if caller in TOKENS_ALONE:
             headers["Authorization"] = f"Bearer {self._token(route, caller)}"
         path = self.path(route)

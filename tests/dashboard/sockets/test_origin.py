@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dashboard.asgi import application
+from dashboard.sockets.consumers import NOT_FOUND
 from dashboard.sockets.origin import is_same_origin
+from tests.sockets import Socket
 
 
 def test_our_own_page_may() -> None:
@@ -28,3 +31,10 @@ def test_our_own_page_may() -> None:
 )
 def test_any_other_may_not(origin: str, host: str) -> None:
     assert not is_same_origin(origin, host)
+
+
+@pytest.mark.parametrize("path", ["/ws/nosuch/", "/ws/", "/", "/runs/abc/", "/ws/runs/a b/"])
+async def test_a_socket_that_there_is_not_is_refused_before_the_handshake(path: str) -> None:
+    socket = Socket(application, path, (b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1"))
+    await socket.send_input({"type": "websocket.connect"})
+    assert await socket.receive_output(10) == {"type": "websocket.close", "code": NOT_FOUND}

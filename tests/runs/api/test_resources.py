@@ -110,7 +110,6 @@ def test_the_slots_of_a_node_are_changed(owner: Api, mate: Api, cast: Cast) -> N
     for wrong in (0, 1025, "many", None):
         assert owner("PATCH", "/nodes/node-a", {"slots": wrong}).status_code == 422
     assert owner("PATCH", "/nodes/node-a", {"slots": 2, "name": "b"}).status_code == 422
-    assert mate("PATCH", "/nodes/node-a", {"slots": 4}).status_code == 403
     assert owner("GET", "/nodes/node-a").json()["slots"] == 8
 
 
@@ -135,7 +134,6 @@ def test_code_is_uploaded_by_members_and_fetched_by_nodes(mate: Api, as_: Any, c
     made = mate("POST", "/bundles", data)
     assert (made.status_code, made.json()["files"]) == (201, ["train.py"])
     assert mate("POST", "/bundles", b"junk").status_code == 422
-    assert as_("viewer")("POST", "/bundles", data).status_code == 403
     node, other, path = make_node(cast.cluster), make_node(cast.cluster), f"/bundles/{sha256}"
     document = {"name": "x", "task": {"script": "train.py", "code": {"sha256": sha256}}}
     run = mate("POST", "/runs", document).json()

@@ -73,8 +73,6 @@ def test_a_maintainer_keeps_keys_that_nobody_reads(as_user: AsUser, cast: Cast) 
     assert "github.com/team" in shown and "tok-never-shown" not in shown
     listed = client.get(f"/api/v1/projects/{cast.project.name}/git-keys").json()["items"]
     assert [one["place"] for one in listed] == ["github.com/team"] and "tok-never-shown" not in str(listed)
-    assert as_user(cast.mate).post(place, KEY).status_code == 403
-    assert as_user(cast.outsider).post(place, KEY).status_code == 404
     assert "github.com/team" not in as_user(cast.viewer).get("/people/").content.decode()
     key = GitKey.objects.get()
     assert client.post(f"{place}{key.pk}/delete/").status_code == 302

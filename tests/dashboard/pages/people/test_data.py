@@ -36,7 +36,6 @@ def test_retention_shows_what_would_go_before_it_is_saved(as_user: AsUser, cast:
     assert client.post(path, {"days-logs": "soon", "what": "save"}).status_code == 422
     assert client.post(path, {"days-logs": "30", "what": "save"}).status_code == 302
     assert Project.objects.get().keep_logs_days == 30
-    assert as_user(cast.mate).post(path, {"what": "save"}).status_code == 403
 
 
 def test_regions_are_chosen_among_those_that_are_known(as_user: AsUser, cast: Cast, settings: Any) -> None:
@@ -60,4 +59,3 @@ def test_encryption_is_switched_on_with_its_consequences_in_words(
     assert client.post(path, {"what": "destroy", "confirm": "another"}).status_code == 409
     assert client.post(path, {"what": "off"}).status_code == 302
     assert not Project.objects.get().encrypts_files
-    assert as_user(cast.mate).post(path, {"what": "on"}).status_code == 403

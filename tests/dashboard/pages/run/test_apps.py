@@ -45,4 +45,3 @@ def test_who_gets_none_reads_why(cast: Cast, as_user: AsUser, run: Run) -> None:
     text = page_of(as_user, cast.mate, run)
     assert "Cluster local allows no interactive sessions." in text
     assert "terminal.js" not in text
-    assert as_user(cast.outsider).get(f"/runs/{run.pk}/terminal/").status_code == 404

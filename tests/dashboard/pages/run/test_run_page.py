@@ -51,11 +51,6 @@ def test_before_its_log_was_counted_a_page_does_not_say_that_there_are_no_errors
     assert "data-errors" in text and "No errors" not in " ".join(text.split())
 
 
-@pytest.mark.parametrize("tab", TABS)
-def test_a_run_of_another_project_does_not_exist(tab: str, cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    assert as_user(cast.outsider).get(f"/runs/{make_run().pk}/{tab}").status_code == 404
-
-
 def test_a_viewer_has_no_buttons_that_change_anything(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     url = f"/runs/{make_run(status=Status.RUNNING).pk}/"
     assert "/do/stop/" in text_of(as_user(cast.mate), url)

@@ -98,10 +98,6 @@ def test_many_runs_are_archived_and_the_live_one_is_named(cast: Cast, as_user: A
     assert Run.objects.exclude(archived_at=None).count() == 2
 
 
-def test_many_runs_stop_at_one_that_the_person_may_not_touch(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    assert as_user(cast.viewer).post("/runs/do/stop/", {"run": [make_run().pk]}, headers=FETCH).status_code == 403
-
-
 def test_tags_and_notes_are_saved_as_they_are(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     run = make_run()
     as_user(cast.mate).post(f"/runs/{run.pk}/annotate/", {"tags": "a, <b>, a,,", "notes": "<i>"}, headers=FETCH)

@@ -31,13 +31,6 @@ def test_each_person_has_their_own_and_a_viewer_too(as_: Any) -> None:
     assert as_("viewer")("GET", PATH).json()["state"] == STATE
 
 
-def test_who_cannot_see_the_project_keeps_nothing_there(as_: Any) -> None:
-    for method, body in (("GET", None), ("PUT", {"state": STATE})):
-        assert as_("outsider")(method, PATH, body).status_code == 404
-        assert as_("")(method, PATH, body).status_code == 401
-    assert not Workspace.objects.exists()
-
-
 def test_a_state_that_is_too_large_is_refused_and_the_former_stays(mate: Api) -> None:
     mate("PUT", PATH, {"state": STATE})
     refused = mate("PUT", PATH, {"state": {"filter": "x" * 65_536}})

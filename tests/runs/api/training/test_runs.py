@@ -222,15 +222,6 @@ def test_secrets_are_not_kept_with_a_key(mate: Api) -> None:
     assert first["token"] and not IdempotencyKey.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"), [("", 401), ("outsider", 404), ("viewer", 403), ("mate", 200), ("owner", 200)]
-)
-def test_who_may_stop_a_run(as_: Any, make_run: MakeRun, name: str, expected: int) -> None:
-    response = as_(name)("POST", f"/runs/{make_run().pk}/stop")
-    assert response.status_code == expected
-    assert expected == 200 or response["Content-Type"] == "application/problem+json"
-
-
 def test_a_revoked_token_is_401(mate: Api, cast: Cast) -> None:
     token = cast.mate.tokens.get()
     actions.revoke_token(actor=cast.mate, token_id=token.pk)

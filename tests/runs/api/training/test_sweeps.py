@@ -50,8 +50,6 @@ def test_a_sweep_is_started_shown_paused_resumed_and_stopped(cast: Cast) -> None
     assert (one["number"], one["state"], one["value"]) == (0, "RUNNING", None)
     assert one["run"] and list(one["parameters"]) == ["train.learning_rate"]
     assert [row["id"] for row in client(cast.viewer).get("/api/v1/sweeps").json()["items"]] == [found["id"]]
-    assert post(cast.viewer, f"sweeps/{found['id']}/stop").status_code == 403
-    assert post(cast.outsider, f"sweeps/{found['id']}/stop").status_code == 404
     assert post(cast.mate, f"sweeps/{found['id']}/resume").status_code == 409
     for verb, status in (("pause", "PAUSED"), ("resume", "RUNNING"), ("stop", "STOPPING")):
         assert post(cast.mate, f"sweeps/{found['id']}/{verb}").json()["status"] == status

@@ -34,14 +34,6 @@ def switch(cast: Cast, **body: Any) -> Any:
     return answer.json()
 
 
-@pytest.mark.parametrize(("name", "status"), [("mate", 403), ("viewer", 403), ("outsider", 404), ("", 401)])
-def test_only_who_manages_privacy_switches_it(cast: Cast, name: str, status: int) -> None:
-    api = Api(getattr(cast, name) if name else None)
-    assert api("PUT", PATH, {"encrypts": True}).status_code == status
-    assert api("POST", f"{PATH}/destroy", {"confirm": "default"}).status_code == status
-    assert not StorageKey.objects.exists()
-
-
 def test_attempts_of_recipes_get_all_keys_and_scripts_and_other_projects_none(cast: Cast) -> None:
     node = make_node(cast.cluster)
     attempt = make_attempt(make_run(cast, spec=spec()), [node])
