@@ -20,8 +20,7 @@ CLEAN = {
         ["django", "torch", "celery", "pydantic", "cryptography"],
     ),
     "locked orders": ("import trainyard.contract.locks", ["django", "torch", "celery"]),
-    "the product": ("import django; django.setup(); import runs.actions, runs.ingest", ["torch"]),
-    "the site": ("import dashboard.asgi", ["torch"]),
+    "the site": ("import dashboard.asgi, runs.actions, runs.ingest", ["torch"]),
     "the set-up": ("import dashboard.setup.__main__", ["django", "torch", "celery", "pydantic"]),
 }
 

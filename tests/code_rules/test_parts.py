@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import parts
+from tests.cast import Cast
 
 Play = dict[str, parts.Tests]
 
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
-    """Three parts of one small test file each; what they are is written into them by their names."""
+    """Parts of one small test file each; what they are is written into them by their names."""
     bodies = {"good": "pass", "better": "import os; assert os.environ['WHAT'] == 'set'", "bad": "assert False, 'alas'"}
     found = {}
     for name, body in bodies.items():
@@ -29,10 +28,14 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
     return found
 
 
-def test_a_part_that_fails_fails_all_of_it_and_is_named(play: Play, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_fails_or_collects_nothing_fails_all_of_it_and_is_named(
+    play: Play, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_empty.py").touch()
+    play["empty"] = play["good"]._replace(folders=["test_empty.py"])
     assert parts.main(play) == 1
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-1] == "Failed: bad"
+    assert lines[-1] in ("Failed: bad, empty", "Failed: empty, bad")
     assert sum("assert False" in line and line.startswith("bad ") for line in lines), "what it said first"
     assert sum("assert False" in line and line.startswith("bad, again") for line in lines), "and alone"
     named = next(place for place, line in enumerate(lines) if line.startswith("FAILED "))
@@ -40,12 +43,7 @@ def test_a_part_that_fails_fails_all_of_it_and_is_named(play: Play, capfd: pytes
     assert named > max(place for place, line in enumerate(lines) if line.startswith("bad ")), "where nobody scrolls"
     assert lines[-2].startswith("== 2 passed, 1 failed in ") or lines[-2].startswith("== 1 failed, 2 passed in ")
     closings = [line for line in lines if parts.CLOSING.match(line)]
-    assert len(closings) == 4, "one for each part and one for all"
-
-
-def test_a_part_that_collects_nothing_fails(play: Play, tmp_path: Path) -> None:
-    (tmp_path / "test_bad.py").write_text("")
-    assert parts.main(play) == 1
+    assert len(closings) == 5, "one for each part and one for all"
 
 
 def test_what_passes_alone_is_named_and_fails_nothing(
@@ -55,49 +53,42 @@ def test_what_passes_alone_is_named_and_fails_nothing(
         "from pathlib import Path\n\n\ndef test_it() -> None:\n    again = Path(__file__).with_name('again')\n"
         "    was = again.exists()\n    again.touch()\n    assert was, 'alas'\n\n\ndef test_other() -> None:\n    pass\n"
     )
-    assert parts.main(play) == 0
+    assert parts.main({"bad": play["bad"]}) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-1].startswith("== 4 passed in ") or lines[-1].startswith("== 4 passed, ")
+    assert lines[-1].startswith("== 2 passed")
     assert any(line.startswith("UNSTEADY, it passed alone: FAILED test_bad.py::test_it") for line in lines)
 
 
-NEVER = {"tests/parity", "tests/quality"}
-ALONE = {
-    "tests/chaos",
-    "tests/security",
-    "tests/whole/test_kubernetes.py",
-    "tests/whole/test_ray.py",
-    "tests/whole/test_sagemaker.py",
-    "tests/whole/slurm",
-    "tests/workers/containers/test_podman.py",
-    "tests/workers/containers/test_registry.py",
-    "tests/workers/containers/test_sessions.py",
-    "tests/workers/containers/test_terminal_tab.py",
-    "tests/whole/ssh",
-    "tests/whole/test_sweeps.py",
-    "tests/whole/test_population.py",
-    "tests/whole/test_tls.py",
-    "tests/whole/test_notebook.py",
-}
-APART = {"tests/browser", "tests/runs", "tests/workers", *NEVER}
+FILES = [path.relative_to(parts.ROOT) for path in (parts.ROOT / "tests").rglob("test_*.py")]
+OWN_TARGETS = [word.removeprefix("--ignore=") for word in (*parts.NEVER, *parts.ALONE)]
+MAY_SHARE = (*parts.SHARING, "tests/browser", "tests/runs", "tests/workers")  # tests/conftest.py refuses it elsewhere
 
 
-def test_every_test_but_those_with_targets_of_their_own_is_in_one_of_the_parts() -> None:
-    """Told apart by two markers and by folders, and not by a list."""
-    assert chosen(parts.PARTS) == {
-        "browser": ("not extended", set(), "tests/browser"),
-        "training": ("not extended", set(), "tests/workers/training"),
-        "workers": ("not extended", {"tests/workers/training"}, "tests/workers"),
-        "runs": ("not extended", set(), "tests/runs"),
-        "whole": ("whole and not extended", set(), "tests/whole", "tests/dashboard", "tests/chaos"),
-        "others": ("not whole and not extended", APART, "tests"),
-    }
-    assert chosen(parts.EXTENDED) == {
-        "browser": ("extended", set(), "tests/browser"),
-        "whole": ("whole and extended", ALONE, "tests/whole"),
-        "own stacks": ("not whole and extended", ALONE, "tests/whole"),
-        "others": ("extended", {"tests/browser", "tests/whole", *ALONE, *NEVER}, "tests"),
-    }
+@pytest.mark.parametrize("is_extended", [False, True])
+def test_every_test_is_in_one_part_or_has_a_target_of_its_own(is_extended: bool) -> None:
+    group = parts.EXTENDED if is_extended else parts.PARTS
+    alone = OWN_TARGETS if is_extended else [word.removeprefix("--ignore=") for word in parts.NEVER]
+    for path in FILES:
+        for is_whole in (False, True) if lies_in(path, MAY_SHARE) else (False,):
+            found = chosen(group, path, {"whole": is_whole, "extended": is_extended})
+            assert len(found) == (0 if lies_in(path, alone) else 1), (path, is_whole, found)
+    makefile = (parts.ROOT / "Makefile").read_text()
+    assert [target for target in OWN_TARGETS if target not in makefile] == []
+
+
+def chosen(group: Play, path: Path, marks: dict[str, bool]) -> list[str]:
+    """The names of the parts that collect a test of the file with these markers."""
+    return [
+        name
+        for name, (options, folders, _) in group.items()
+        if lies_in(path, folders)
+        and not lies_in(path, [word.removeprefix("--ignore=") for word in options[2:]])
+        and eval(options[1], {}, marks)
+    ]
+
+
+def lies_in(path: Path, places: Collection[str]) -> bool:
+    return any(path.is_relative_to(place) for place in places)
 
 
 def test_what_has_a_database_runs_on_both_whatever_folder_is_new() -> None:
@@ -109,23 +100,9 @@ def test_what_has_a_database_runs_on_both_whatever_folder_is_new() -> None:
     assert parts.GROUPS["extended"] == {**parts.EXTENDED, **parts.DATABASE}
 
 
-def test_a_test_with_a_database_is_marked_though_a_fixture_alone_asks_for_it(request: pytest.FixtureRequest) -> None:
+def test_a_test_with_a_database_is_marked_though_a_fixture_alone_asks_for_it(
+    cast: Cast, request: pytest.FixtureRequest
+) -> None:
     """By it the part on PostgreSQL is chosen."""
-    words = "-m pytest --collect-only -q -m django_db tests/runs/test_shards.py tests/runs/values/test_status.py"
-    own = ("DJANGO_SETTINGS_MODULE", "TRAINYARD_HOME")
-    environment = {name: value for name, value in os.environ.items() if name not in own}
-    done = subprocess.run(
-        [sys.executable, *words.split()], cwd=request.config.rootpath, env=environment, capture_output=True, text=True,
-        timeout=120,
-    )  # fmt: skip
-    assert "test_shards.py::test_runs_are_spread_evenly" in done.stdout, done.stderr or done.stdout
-    assert "test_status.py::" not in done.stdout
-
-
-def chosen(group: dict[str, parts.Tests]) -> dict[str, tuple[Any, ...]]:
-    """Name to marker expression, ignored folders and folders, of the parts on SQLite."""
-    return {
-        name: (one.options[1], {word.removeprefix("--ignore=") for word in one.options[2:]}, *one.folders)
-        for name, one in group.items()
-        if not one.changes
-    }
+    marker = request.node.get_closest_marker("django_db")
+    assert marker is not None and marker.kwargs["databases"] == "__all__"
