@@ -134,17 +134,8 @@ def two_nodes(calm_node: ControlledNode, second_shared_node: ControlledNode) -> 
 
 
 @pytest.fixture
-def node(home: Path, valkey: Valkey) -> Iterator[ControlledNode]:
-    """A node worker of the test's own, to be killed at will."""
-    node = ControlledNode(home, valkey.url)
-    node.start()
-    yield node
-    node.close()
-
-
-@pytest.fixture
 def bare_node(home: Path, valkey: Valkey, python_without_torch: Path) -> Iterator[ControlledNode]:
-    """As ``node``, on a machine without torch: it is there sooner, and ends ranks no otherwise."""
+    """A node worker of the test's own, to be killed at will, on a machine without torch: it is there sooner."""
     node = ControlledNode(home, valkey.url, python=python_without_torch)
     node.start()
     yield node

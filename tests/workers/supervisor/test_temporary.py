@@ -91,24 +91,26 @@ def test_what_lies_there_is_the_attempts_and_the_name_goes_with_its_ranks(far_no
     until(lambda: not os.path.lexists(name))
 
 
-def test_the_name_goes_too_where_everything_was_killed(node: ControlledNode) -> None:
-    order, name = waiting(node)
-    supervisor = int(node.wait_for(order, "running")["supervisor_pid"])
-    node.kill()
+def test_the_name_goes_too_where_everything_was_killed(bare_node: ControlledNode) -> None:
+    order, name = waiting(bare_node)
+    supervisor = int(bare_node.wait_for(order, "running")["supervisor_pid"])
+    bare_node.kill()
     os.kill(supervisor, signal.SIGKILL)
     assert os.path.islink(name)  # noqa: PTH114
-    node.start()
-    assert node.wait_for(order, "ended")["reason"]["code"] == "supervisor_killed"
+    bare_node.start()
+    assert bare_node.wait_for(order, "ended")["reason"]["code"] == "supervisor_killed"
     assert not os.path.lexists(name)
 
 
-def test_a_node_removes_the_names_whose_homes_are_gone(far_node: ControlledNode, home: Path, valkey: Valkey) -> None:
+def test_a_node_removes_the_names_whose_homes_are_gone(
+    far_node: ControlledNode, home: Path, valkey: Valkey, python_without_torch: Path
+) -> None:
     """Others, and those of living attempts, stay."""
     order, name = waiting(far_node)
     lost, foreign = Path(f"/tmp/ty-{order['attempt']}-gone"), Path(f"/tmp/ty-{order['attempt']}-foreign")
     lost.symlink_to(home / "attempts" / order["attempt"] / "tmp")
     foreign.symlink_to(home / "nothing")
-    started_later = ControlledNode(home, valkey.url, name="later")
+    started_later = ControlledNode(home, valkey.url, name="later", python=python_without_torch)
     try:
         started_later.start()
         until(lambda: not os.path.lexists(lost))
