@@ -117,7 +117,7 @@ def test_nobody_gets_in_by_a_method_that_no_route_declares(world: World) -> None
     admitted = [
         (str(route), answer.status_code)
         for route, answer in answers.items()
-        if answer.status_code not in (403, 404, 405) and outcome_of(answer) != Outcome.UNKNOWN
+        if answer.status_code not in (403, 404, 405) and outcome_of(answer) != CallOutcome.UNKNOWN
     ]
     assert admitted == []
 
@@ -134,7 +134,7 @@ def test_lists_show_an_outsider_nothing(world: World) -> None:
 def test_what_is_refused_changes_nothing(world: World, caller: Caller) -> None:
     before = things()
     for route in routes():
-        if not route.is_socket and wanted_of(route, caller) != Outcome.ALLOWED:
+        if not route.is_socket and wanted_of(route, caller) != CallOutcome.ALLOWED:
             world.send(route, caller)
     assert things() == before
 
