@@ -329,13 +329,13 @@ def test_the_log_shuts_nobody_out(sit: Sit, loud: str) -> None:
     page = opened(seat, loud, "?q=rank")
     expect(found(page)).to_contain_text("hits")
     page.keyboard.press("n")
+    lines(page).press("Enter")
+    expect(chosen(page)).to_have_count(1)
     seat.watch.expect("")
     page.evaluate(AXE.read_text())
     assert barriers(page) == []
-    lines(page).press("Enter")
-    expect(chosen(page)).to_have_count(1)
     page.emulate_media(color_scheme="dark")
-    assert barriers(page) == []
+    assert barriers(page, runOnly=["color-contrast"]) == []
     page.keyboard.press("Home")
     expect(row(page, "navy ones")).to_be_visible()
-    assert barriers(page) == []
+    assert barriers(page, runOnly=["color-contrast"]) == []

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # What a fresh interpreter runs, and what must not be loaded after it.
 CLEAN = {
-    "the SDK": ("import trainyard", ["django", "torch", "pydantic", "numpy", "httpx", "rich"]),
+    "the SDK": ("import trainyard", ["django", "torch", "pydantic", "numpy", "httpx", "rich", "yaml", "asyncio"]),
     "the spec": ("import trainyard.spec", ["django", "torch"]),
     "the terminal": ("import trainyard.cli", ["django", "torch", "celery"]),
     "the states": ("import trainyard.contract.statuses", ["django", "torch", "pydantic"]),

@@ -67,10 +67,6 @@ def test_without_runs_the_page_teaches_how_to_choose_some(cast: Cast, as_user: A
     assert 'href="/runs/"' in text
 
 
-def test_who_is_not_signed_in_is_asked_to_be(anybody: Client, make_run: MakeRun) -> None:
-    assert "/sign-in/" in anybody.get(address(make_run())).headers["Location"]
-
-
 def test_runs_that_are_gone_or_of_others_are_counted_and_never_named(
     cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import threading
 import warnings
 from fractions import Fraction
@@ -250,10 +248,3 @@ def test_without_a_node_the_spool_lies_beside_the_script(tmp_path: Path, monkeyp
     [frames] = producers(tmp_path / "trainyard-spool" / run.local_id)
     begin = frames[0].record()
     assert isinstance(begin, Begin) and (begin.role, begin.rank) == ("script", -1)
-
-
-def test_importing_it_brings_nothing_heavy() -> None:
-    heavy = ("numpy", "torch", "pydantic", "httpx", "rich", "yaml", "django", "asyncio")
-    code = f"import sys, trainyard; print([name for name in {heavy} if name in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "[]"

@@ -11,24 +11,6 @@ def parallel(data: int | str = "auto", shard: int = 1, tensor: int = 1, stages: 
     return Parallel.model_construct(data=data, shard=shard, tensor=tensor, pipeline=pipeline, **more)
 
 
-def test_auto_gives_the_data_degree_what_the_others_leave() -> None:
-    assert make_mesh(parallel(), 8).data == 8
-    assert make_mesh(parallel(shard=2, tensor=2), 8).data == 2
-
-
-@pytest.mark.parametrize(
-    ("degrees", "world_size", "message"),
-    [
-        (parallel(data=3), 2, r"data 3 x shard 1 x tensor 1 x pipeline\.stages 1 = 3, but there are 2 ranks"),
-        (parallel(tensor=3), 4, r"tensor 3 x pipeline\.stages 1 = 3 does not divide the 4 ranks"),
-        (parallel(shard=0), 4, r"degrees start at 1, got shard 0"),
-    ],
-)
-def test_a_wrong_product_is_refused_naming_the_numbers(degrees: Parallel, world_size: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_mesh(degrees, world_size)
-
-
 def test_ranks_that_share_tensors_share_a_part_of_the_batch() -> None:
     parts = [make_mesh(parallel(shard=2, tensor=2), 8, rank).batch_part for rank in range(8)]
     assert parts == [0, 0, 1, 1, 2, 2, 3, 3]
