@@ -54,11 +54,11 @@ chaos: ## kill everything at random, SEEDS times (20), and compare what is store
 	@$(PYTHON) -m dashboard.setup --for tests
 	@CHAOS_SEEDS=$${SEEDS:-20} $(BIN)/python -m pytest -s $(or $(ARGS),tests/chaos tests/workers/training/checkpoints/test_kills.py)
 
-slurm: ## run on a Slurm that the tests start, with several machines (Debian: slurm-wlm, munge; root)
+slurm: ## run on a Slurm that the tests start, with several machines (Debian: slurm-wlm, munge, openssh-server; root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s $(or $(ARGS),tests/whole/slurm)
 
-containers: ## run ranks in containers of this machine's Podman, in images that the tests make (Debian: podman, docker-registry; root)
+containers: ## run ranks in containers of this machine's Podman, in images that the tests make (Debian: podman, python3, docker-registry; root)
 	@$(PYTHON) -m dashboard.setup --for tests
 	@$(BIN)/python -m pytest -s tests/workers/containers/test_podman.py tests/workers/containers/test_registry.py tests/workers/containers/test_sessions.py tests/workers/containers/test_terminal_tab.py $(ARGS)
 
