@@ -40,6 +40,7 @@ class Program:
     death_signal: int = signal.SIGKILL
     stops_by_lifeline: bool = False
     final_code: int | None = None  # after which it is not started again
+    prepare: Callable[[], str] | None = None  # before each start; returns what there is to note
 
 
 class Child:
@@ -69,6 +70,7 @@ class Child:
 
     async def start(self) -> None:
         """Start the program; from then on it is kept running."""
+        await self._prepare()
         self._life = self._begin()
         self._keeping = asyncio.create_task(self._keep(self._life), name=f"keep {self.program.name}")
 
@@ -116,10 +118,15 @@ class Child:
             self.num_early_ends += 1
             self.note(f"ended with {how(code)}; it starts again in {pause_s:.1f} s")
             await asyncio.sleep(pause_s)
+            await self._prepare()
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
             if self._is_stopping:
                 return
             life = self._life = self._begin()
+
+    async def _prepare(self) -> None:
+        if self.program.prepare is not None and (done := await asyncio.to_thread(self.program.prepare)):
+            self.note(done)
 
     def _begin(self) -> StartedProcess:
         program = self.program

@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
 from dashboard.home import authorities_file, serves_tls, valkey_password
+from dashboard.up.append_only import mend
 from dashboard.up.children import Program
 from dashboard.up.valkey import server_command
 from trainyard.contract.calls.joining import REMOVED_EXIT_CODE
@@ -27,7 +29,7 @@ def valkey(home: Path, unix_socket: Path) -> Program:
     # SIGTERM, so that it writes its file to the end when we are gone.
     password = valkey_password(home) if serves_tls(home) else ""
     command = server_command(home / "valkey", unix_socket, password=password)
-    return Program("valkey", command, death_signal=signal.SIGTERM)
+    return Program("valkey", command, death_signal=signal.SIGTERM, prepare=partial(mend, home / "valkey"))
 
 
 def valkey_gate(listener: socket.socket) -> Program:
