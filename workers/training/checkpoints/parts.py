@@ -6,11 +6,13 @@ in a thread beside the training, whose own collectives must keep their order.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -91,14 +93,23 @@ def write_part(
     write_whole(note, lambda temporary: temporary.write_bytes(data))
 
 
-def refuse_part(folder: Path, rank: int, why: str) -> None:
-    """Tell rank 0 that this part will not come, if even so little can be written."""
-    try:
-        # Its room is needed for the note, on a disk that is full.
-        (folder / f"rank-{rank}.safetensors").unlink(missing_ok=True)
-        write_whole(_note_path(folder, rank), lambda temporary: temporary.write_text(encode(PartRefusal(why))))
-    except OSError:
-        pass  # rank 0 finds out by waiting
+def refuse_part(folder: Path, rank: int, why: str, timeout_s: float) -> None:
+    """Tell rank 0 that this part will not come, as soon as that can be written: until then it waits for the part, and
+    training for it. On a full disk a note without words may still be made."""
+    deadline, note = time.monotonic() + timeout_s, _note_path(folder, rank)
+    while True:
+        try:
+            folder.mkdir(exist_ok=True)
+            (folder / f"rank-{rank}.safetensors").unlink(missing_ok=True)  # the note needs its room
+            write_whole(note, lambda temporary: temporary.write_text(encode(PartRefusal(why))))
+            return
+        except OSError as error:
+            with suppress(OSError):
+                note.touch()
+                return
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > deadline:
+                return  # rank 0 finds out by waiting
+        time.sleep(MAX_POLL_S)
 
 
 def wait_for_parts(
@@ -114,7 +125,9 @@ def wait_for_parts(
         names = {path.name for path in folder.iterdir()}
         for rank in sorted(missing):
             if (path := _note_path(folder, rank)).name in names:
-                text = decrypted(path.read_bytes(), encryption.keyring, encryption.context(path.name)).decode()
+                if not (data := path.read_bytes()):
+                    raise PartMissing(f"rank {rank}: it has no room to write even why")
+                text = decrypted(data, encryption.keyring, encryption.context(path.name)).decode()
                 if why := msgspec.json.decode(text, type=prepared(PartRefusal)).why:
                     raise PartMissing(f"rank {rank}: {why}")
                 notes[rank] = PartNote.of(text)

@@ -149,7 +149,7 @@ class Saver:
             shutil.rmtree(folder, ignore_errors=True)
             self.metrics.report(record_of("off", self.facts.run, mark, why=why))
         else:
-            refuse_part(folder, self.facts.rank, why)
+            refuse_part(folder, self.facts.rank, why, PARTS_TIMEOUT_S)
 
 
 def record_of(

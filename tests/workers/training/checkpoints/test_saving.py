@@ -15,6 +15,7 @@ import pytest
 from tests.disks import disk_of_1_mb, fill
 from tests.workers.training.checkpoints.yard import Yard, after, states
 from tests.workers.training.ranks import notes
+from workers.training.checkpoints.parts import PartMissing, refuse_part, wait_for_parts
 
 LARGE = {"width": 32}  # 0.4 MB a checkpoint
 
@@ -89,6 +90,16 @@ def test_a_full_disk_costs_the_checkpoint_and_not_the_training(yard: Yard) -> No
         filler.unlink()
         again = yard.train(2, steps=8, model=LARGE, checkpoint={"every_steps": 2, "keep": 1})[0]
         assert states(again)[0] == ("restored", 2)
+
+
+def test_rank_0_need_not_wait_for_a_rank_that_has_no_room_to_say_why(yard: Yard) -> None:
+    with disk_of_1_mb(yard.folder):
+        folder = yard.folder / "step-2"
+        folder.mkdir()
+        fill(yard.folder)
+        refuse_part(folder, 1, "No space left on device", 60.0)
+        with pytest.raises(PartMissing, match="rank 1: it has no room to write even why"):
+            wait_for_parts(folder, [0, 1], 60.0)
 
 
 @pytest.mark.parametrize("ranks", [{0, 1}, {1}])
