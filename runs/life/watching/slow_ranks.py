@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -43,6 +44,12 @@ class Look(NamedTuple):
 
     measured: RankMeasurements
     over: int
+
+    @property
+    def num_steps(self) -> int:
+        """Of the window."""
+        steps = self.measured.steps
+        return self.over * int(steps[1] - steps[0]) if len(steps) > 1 else self.over
 
 
 def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Look | None:
@@ -126,6 +133,8 @@ class SlowRankWatch:
         )
         current = _slow_ranks(attempt, found, before, now)
         started = [one for one in current if one.rank not in before]
+        hidden = _not_long_enough(attempt, started, look.num_steps)
+        current, started = ([one for one in some if one.rank not in hidden] for some in (current, started))
         ended = [one for rank, one in before.items() if rank not in {now_slow.rank for now_slow in current}]
         if started or ended or (current and self._is_due(attempt, now)):
             self._write(attempt, current, started, ended)
@@ -155,6 +164,20 @@ class SlowRankWatch:
         attempt.slow_ranks = rows
         if started or ended:
             broadcast.nodes_changed()
+
+
+def _not_long_enough(attempt: Attempt, started: Sequence[SlowRank], window: int) -> set[int]:
+    """Return those ranks that were slow before, and not now for as many windows as they have been found: one whose
+    machine is slow by fits does not fill the history."""
+    if not started:
+        return set()
+    data = attempt.events.filter(code=FOUND).values_list("data", flat=True)
+    found = Counter(one["rank"] for row in data for one in row["ranks"])
+    return {
+        one.rank
+        for one in started
+        if found[one.rank] and one.last_step - one.since_step + 1 < window * min(1 + found[one.rank], WINDOWS)
+    }
 
 
 def _slow_ranks(

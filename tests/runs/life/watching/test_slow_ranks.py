@@ -56,17 +56,35 @@ def test_a_slow_rank_comes_into_the_history_once_and_its_end_too(cast: Cast) -> 
     assert event.sentence.startswith("Rank 3 on node-b has been ") and "in its forward pass" in event.sentence
     document = single_document(Run.objects.get(pk=attempt.run_id))
     assert [one["code"] for one in document["troubles"]] == ["slow-ranks"]
-    for name in (*OWN, WAITING):
-        for rank in range(4):
-            values = np.full(300, 0.01).tolist()
-            label = {"rank": str(rank)}
-            write_series(attempt.run, series_of(name), values, labels=label, attempt=attempt.fence, first=301)
-    telemetry.step, telemetry.cursor = 600, 2
-    telemetry.save()
+    go_on(attempt, telemetry, first=301, steps=300)
     assert watch.judge(attempt, telemetry, now) == []
     (over,) = attempt.run.events.filter(code="straggler-over")
     assert over.sentence == "Rank 3 on node-b keeps up with the others again."
     assert Attempt.objects.get(pk=attempt.pk).slow_ranks == []
+
+
+def test_a_rank_that_was_slow_before_is_named_again_when_it_is_so_for_longer(cast: Cast) -> None:
+    """A machine that is slow by fits does not fill the history."""
+    attempt = two_nodes(cast)
+    watch, now = SlowRankWatch(), timezone.now()
+    telemetry = log(attempt, 1, slow=3)
+    named = [bool(watch.judge(attempt, telemetry, now))]
+    for first, steps, slow in ((301, 300, None), (601, 60, 3), (661, 60, 3), (721, 300, None), (1021, 110, 3)):
+        go_on(attempt, telemetry, first=first, steps=steps, slow=slow)
+        named.append(bool(watch.judge(attempt, telemetry, now)))
+    assert named == [True, False, False, True, False, False]
+
+
+def go_on(attempt: Attempt, telemetry: Telemetry, *, first: int, steps: int, slow: int | None = None) -> None:
+    for name in (*OWN, WAITING):
+        for rank in range(attempt.world_size):
+            length = (
+                0.05 if (name == "forward" and rank == slow) or (name == WAITING and slow not in (None, rank)) else 0.01
+            )
+            values, label = np.full(steps, length).tolist(), {"rank": str(rank)}
+            write_series(attempt.run, series_of(name), values, labels=label, attempt=attempt.fence, first=first)
+    telemetry.step, telemetry.cursor = first + steps - 1, telemetry.cursor + 1
+    telemetry.save()
 
 
 def test_equally_fast_ranks_leave_no_trace(cast: Cast) -> None:
