@@ -60,7 +60,7 @@ ALLOWED = {
     r"^workers/replicas/(receiving|folders)\.py: ": "the peer's side, which ranks cannot write",
     r"/prob(e|ing)\.py: tempfile\.TemporaryDirectory": "nobody but our own probe writes there",
     r"^workers/sandbox/(node|probe)\.py: .*\.chmod\(": "folders of the node's home",
-    r"^workers/node/preparation/bundles\.py: .*\.chmod\(": "code that was just laid out, which no rank reaches yet",
+    r"^workers/node/preparation/orders\.py: .*\.chmod\(": "code that was just laid out, which no rank reaches yet",
 }
 
 

@@ -21,7 +21,7 @@ from tests.workers.stream import KEY, ORDER
 from trainyard.rest.trust import AUTHORITIES, SERVER
 from workers.supervisor.contact import Contact
 from workers.supervisor.records.shipper import Shipper
-from workers.transport.valkey import connect
+from workers.transport.desired_reader import connect
 
 
 @pytest.fixture(scope="session")

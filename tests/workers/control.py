@@ -46,7 +46,7 @@ from trainyard.contract.statuses import OVER
 from trainyard.spooling.frames import Frame, frames
 from workers.attempt.folder import AttemptFolder
 from workers.sandbox.namespaces import inside_pid
-from workers.transport.celery_app import make_app
+from workers.transport.commands import make_app
 from workers.transport.control_socket import socket_path
 from workers.transport.node_config import NodeConfig, make_home, node_home, store_config
 

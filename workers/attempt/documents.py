@@ -1,14 +1,28 @@
-"""Documents that a node keeps in an attempt's folder beside those of the contract.
+"""Documents that a node keeps on its disk: JSON files that are replaced as a whole and read as a type.
 
-The folder also holds an ``Order`` (order.json), an ``AttemptReport`` (report.json), a ``TraceRequest`` (trace.json),
-and, written by ranks, a ``RankError`` (logs/rank-N.error.json) and a ``SavedStep`` (logs/stopped.json).
+Those here lie in an attempt's folder beside those of the contract. The folder also holds an ``Order`` (order.json), an
+``AttemptReport`` (report.json), a ``TraceRequest`` (trace.json), and, written by ranks, a ``RankError``
+(logs/rank-N.error.json) and a ``SavedStep`` (logs/stopped.json).
 """
 
 from __future__ import annotations
 
-from trainyard.contract.base import WireStruct
+import errno
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.spooling.plain_files import create_plain, open_plain
 from workers.machine.processes import Process
 
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_refused: dict[Path, str] = {}  # damaged files that the log names already: many are read several times a second
 # Of a file: size and modification time in ns. They stay as long as the content does.
 Stamp = list[int]
 FileStamps = dict[str, Stamp]  # by name; code.json holds those of the working folder before the script began
@@ -31,3 +45,35 @@ class RankExit(WireStruct):
     """Written by a rank whose script is over: logs/rank-N.exit.json."""
 
     exit_code: int
+
+
+def read_document(path: Path, kind: type[T]) -> T | None:
+    """Return the document in the file. None where there is no such file, or where its content has another shape: the
+    log then names the field, without its value."""
+    try:
+        with open_plain(path) as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EINVAL, errno.EAGAIN):
+            raise
+        return None  # a link, a pipe, or a file with a lease: a script made it
+    try:
+        return decode(data, kind, is_secret=True)  # an order holds a run's environment
+    except BadDocument as error:
+        if _refused.get(path) != str(error):
+            _refused[path] = str(error)
+            log.warning("file.refused", path=str(path), error=str(error))
+        return None
+
+
+def write_document(path: Path, document: object, *, mode: int = 0o600) -> None:
+    """Replace the file as a whole, so that a reader never meets half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with create_plain(temporary) as file:
+        file.write(encode(document).encode())
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    temporary.replace(path)

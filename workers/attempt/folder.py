@@ -18,8 +18,7 @@ from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.statuses import OVER, Phase
 from trainyard.spooling.held_folder import HeldFolder
-from workers.attempt.documents import RecordedProcesses, SentOutput
-from workers.attempt.json_files import read_document, write_document
+from workers.attempt.documents import RecordedProcesses, SentOutput, read_document, write_document
 from workers.machine.processes import Process
 
 # Linux's struct flock: type, whence, start, length, pid.

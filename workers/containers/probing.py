@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trainyard.contract.base import decode, encode
-from workers.attempt.json_files import read_document, write_document
+from workers.attempt.documents import read_document, write_document
 from workers.containers.arguments import NODE_PREFIXES, NODE_VARIABLES, podman, rlimit_words
 from workers.containers.documents import ContainerRuntime
 from workers.machine.passed_variables import passed_variables

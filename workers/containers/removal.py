@@ -13,8 +13,7 @@ import structlog
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.containers.arguments import LABEL, OWNER, podman, remove_words
-from workers.containers.documents import ContainerRuntime
-from workers.containers.naming import SHARED, SHARED_MEMORY, is_of, with_tag
+from workers.containers.documents import SHARED, SHARED_MEMORY, ContainerRuntime, is_of, with_tag
 from workers.containers.probing import podman_environment
 
 log = structlog.get_logger(__name__)

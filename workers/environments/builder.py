@@ -21,9 +21,8 @@ from trainyard.contract.base import decode, encode
 from trainyard.spec.sections.environment import file_of
 from workers.environments import pip_configuration
 from workers.environments.content import installed
-from workers.environments.documents import BuildPlan, BuildProgress
+from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Steps
 from workers.environments.requirement_lines import RequirementLines, name_of, parse, parts, without_credentials
-from workers.environments.steps import BuildFailed, Steps
 from workers.machine.processes import die_with_parent, name_process
 from workers.sandbox.namespaces import enter_alone
 

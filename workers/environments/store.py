@@ -23,7 +23,7 @@ import structlog
 
 from trainyard.contract.base import WireStruct
 from trainyard.spooling.held_folder import HeldFolder, remove_tree
-from workers.attempt.json_files import read_document, write_document
+from workers.attempt.documents import read_document, write_document
 from workers.containers.removal import remove_image
 from workers.environments.documents import NodeTools
 

@@ -12,8 +12,10 @@ import structlog
 
 from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind
 from workers.interactive.link import SessionLink
-from workers.machine.processes import descendants_of
-from workers.machine.sockets import socket_inodes
+from workers.machine.processes import descendants_of, socket_inodes
+
+log = structlog.get_logger(__name__)
+
 
 LISTENING = "0A"
 # What takes a connection to 127.0.0.1, the most exact first, as the tables write addresses: words of four bytes in the
@@ -24,7 +26,6 @@ TAKERS = (
     ("tcp", "00000000"),
     ("tcp6", "00000000000000000000000000000000"),
 )
-log = structlog.get_logger(__name__)
 
 LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 64

@@ -1,5 +1,5 @@
-"""Processes as the kernel knows them: which live, their children, and signals at a parent's end. Linux; elsewhere best
-effort."""
+"""Processes as the kernel knows them: which live, their children and sockets, and signals at a parent's end. Linux;
+elsewhere best effort."""
 
 from __future__ import annotations
 
@@ -193,3 +193,19 @@ def _stat(pid: int) -> list[str] | None:
 def _prctl(option: int, value: int) -> None:
     if _libc is not None and _libc.prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option} was refused")
+
+
+def socket_inodes(folder: Path) -> set[str]:
+    """Return the inodes of the sockets that a process holds. ``folder``: its ``/proc/PID/fd``."""
+    found = set()
+    try:
+        for entry in os.scandir(folder):
+            try:
+                target = str(Path(entry.path).readlink())
+            except OSError:  # closed meanwhile
+                continue
+            if target.startswith("socket:["):
+                found.add(target[8:-1])
+    except OSError:  # it has ended, or belongs to another user
+        return set()
+    return found

@@ -31,10 +31,15 @@ from workers.node.finished import FinishedAttempts
 from workers.node.memory import NodeMemory
 from workers.node.output import working_folder
 from workers.node.output.sending import output_state
-from workers.node.preflight.folders import check_folder
-from workers.node.preparation.bundles import BundleSource, CannotRunHere, lay_out_code
-from workers.node.preparation.interpreters import check_interpreter
-from workers.node.preparation.secrets import SecretSource, fetch_secrets
+from workers.node.preflight.self_check import check_folder
+from workers.node.preparation.orders import (
+    BundleSource,
+    CannotRunHere,
+    SecretSource,
+    check_interpreter,
+    fetch_secrets,
+    lay_out_code,
+)
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
 from workers.sandbox.node import NETWORK, NO_ISOLATION, Isolation, user_of
@@ -367,7 +372,7 @@ def _problem_of(error: Exception) -> str:
 
 
 def refuse_isolation(order: Order, isolation: Isolation) -> None:
-    """Raise Refusal where this node keeps ranks apart less well than the cluster asks for, or from each other."""
+    """Raise CannotRunHere where this node keeps ranks apart less well than the cluster asks for, or from each other."""
     if isolation.level < order.isolation_minimum:
         raise CannotRunHere(
             "isolation_too_low",
@@ -383,7 +388,7 @@ def refuse_isolation(order: Order, isolation: Isolation) -> None:
 
 
 def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
-    """Raise Refusal where a recipe would read what this node does not read from."""
+    """Raise CannotRunHere where a recipe would read what this node does not read from."""
     data = order.spec.get("task", {}).get("data") or {}
     location = str(data.get("location") or "")
     if problem := location_problem(location) or isolation.problem_of(location):
@@ -391,7 +396,7 @@ def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
 
 
 def refuse_checkpoints(root: Path) -> None:
-    """Raise Refusal where no rank could keep a checkpoint, or make the folder in which it would."""
+    """Raise CannotRunHere where no rank could keep a checkpoint, or make the folder in which it would."""
     if problem := check_folder(root).problem:
         raise CannotRunHere("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")
 

@@ -18,10 +18,9 @@ from trainyard.contract.limits import UNSENT_KEPT_S
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import report_scope, seal
-from trainyard.spooling.held_folder import remove_tree
-from workers.attempt.folder import AttemptFolder
-from workers.node.output.sending import carry_out_decision, report_taken, upload_finished, upload_output
-from workers.node.output.traces import send_traces
+from trainyard.spooling.held_folder import HeldFolder, remove_tree
+from workers.attempt.folder import TRACES, AttemptFolder
+from workers.node.output.sending import carry_out_decision, is_refusal, report_taken, upload_finished, upload_output
 from workers.node.server_client import ServerClient, problem_of
 from workers.supervisor.contact import REPORT_KEPT_S, Contact
 from workers.supervisor.records.shipper import Shipper
@@ -29,6 +28,7 @@ from workers.supervisor.valkey_thread import ValkeyThread
 from workers.transport.node_config import NodeConfig
 
 log = structlog.get_logger(__name__)
+
 
 STEP_EVERY_S = 1.0
 RARELY_S = 30.0
@@ -163,3 +163,20 @@ def problem_of_upload(error: httpx.HTTPError | OSError) -> str:
     if isinstance(error, httpx.HTTPError):
         return f"The server does not answer: {str(error) or type(error).__name__}."
     return f"A file cannot be read: {error.strerror or error}."
+
+
+def send_traces(order: Order, folder: AttemptFolder, server: ServerClient) -> None:
+    """Send the traces of steps that are new and whole, from any node of the attempt, while the run goes on. Raises
+    httpx.HTTPError to be tried again."""
+    for one in folder.unsent_traces():
+        name = f"{TRACES}/{one}"
+        try:
+            with HeldFolder.open(folder.output) as output, output.open_file(name) as file:
+                server.put_file(order.run, order.fence, name, file)
+        except httpx.HTTPStatusError as error:
+            if not is_refusal(error):
+                raise
+            log.warning("trace.refused", run=order.run, file=name, why=problem_of(error.response))
+        mark = folder.sent_mark(one)
+        mark.parent.mkdir(mode=0o700, exist_ok=True)
+        mark.touch()

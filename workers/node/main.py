@@ -27,15 +27,12 @@ from trainyard.rest.http_clients import spare_loopback
 from workers.data_access.roots import CLOSED
 from workers.machine.inventory import take_inventory
 from workers.machine.safe_output import SafeOutput
-from workers.node.brought.departure import GRACE_S, NOTICE, Departure
-from workers.node.brought.leftovers import sweep
-from workers.node.brought.tokens import token_for, token_in
+from workers.node.brought import GRACE_S, NOTICE, Departure, sweep, token_for, token_in
 from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.replicas.folders import memory_path
 from workers.sandbox.node import CannotIsolate, Isolation, find_isolation
-from workers.transport.celery_app import make_app
-from workers.transport.commands import CommandReader, register
+from workers.transport.commands import CommandReader, make_app, register
 from workers.transport.node_config import (
     CannotStart,
     NodeConfig,

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -22,11 +23,26 @@ from trainyard.contract.orders import Locked
 from trainyard.contract.seals import http_scope, mac
 from trainyard.rest.http_clients import server_client
 from trainyard.rest.trust import sentence_of
-from workers.node.server_clock import ServerClock
 from workers.transport.node_config import CannotStart, NodeConfig
 from workers.transport.trust import ADDRESS, Trust
 
 log = structlog.get_logger(__name__)
+
+
+class ServerClock:
+    """Follows the times in the server's own sealed documents. Until the first one came, it shows this machine's."""
+
+    def __init__(self) -> None:
+        self._ahead_s: float | None = None  # of the monotonic clock, which no correction of this machine's time moves
+
+    def set(self, at: float) -> None:
+        """Follow ``at`` (Unix seconds), which the server wrote into a document that has just arrived."""
+        if at > 0:
+            self._ahead_s = at - time.monotonic()
+
+    def now(self) -> float:
+        return time.time() if self._ahead_s is None else time.monotonic() + self._ahead_s
+
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from trainyard.contract.sessions.frames import Frame, FrameLock
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_lost_names
-from workers.machine.gpu_faults import GpuFaultReader
+from workers.machine.gpus import GpuFaultReader
 from workers.machine.health import HealthReader
 from workers.machine.inventory import take_inventory
 from workers.node.attempts import Attempts
@@ -41,16 +41,17 @@ from workers.node.inspection.inspector import Inspector
 from workers.node.memory import NodeMemory
 from workers.node.preflight.self_check import SelfChecker
 from workers.node.preparation.environments import Environments
-from workers.node.preparation.standby import Standby
-from workers.node.server_client import ServerClient
-from workers.node.server_clock import ServerClock
+from workers.node.preparation.orders import Standby
+from workers.node.server_client import ServerClient, ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
 from workers.sandbox.node import Isolation
 from workers.transport.control_socket import Request, send_request, socket_path
-from workers.transport.desired_reader import DesiredReader
+from workers.transport.desired_reader import DesiredReader, connect
 from workers.transport.node_config import NodeConfig, checkpoints_root, store_config
 from workers.transport.trust import Trust
-from workers.transport.valkey import connect
+
+log = structlog.get_logger(__name__)
+
 
 # Passes the wish for a session on to the supervisor of its attempt, or reports why there is none.
 
@@ -113,7 +114,6 @@ def sweep(root: Path, server: ServerClient) -> list[str]:
 
 
 HEALTH_SHARD = 0
-log = structlog.get_logger(__name__)
 
 STATUS_EVERY_S = 1.0
 DESIRED_EVERY_S = 1.0

@@ -29,13 +29,11 @@ from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.reports import RankError
 from trainyard.spec import read_spec
 from trainyard.spec.values.variables import expand
-from workers.attempt.documents import RankExit
+from workers.attempt.documents import RankExit, write_document
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.json_files import write_document
 from workers.containers.arguments import run_words
 from workers.containers.documents import ContainerPlan
-from workers.containers.user import opened_by_user
-from workers.containers.variables import variables_file, variables_in_container
+from workers.containers.variables import opened_by_user, variables_file, variables_in_container
 from workers.machine.processes import die_with_parent, name_process, open_descriptors
 from workers.progress.marker import SIZE
 from workers.rank_process import notebook
@@ -53,8 +51,7 @@ from workers.rank_process.fresh_interpreter import (
 from workers.rank_process.group_formation import C10D, replace_everywhere, watch_group
 from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
-from workers.secrets.giving import variables_of
-from workers.secrets.masking import masked_text
+from workers.secrets.masking import masked_text, variables_of
 from workers.training.startup.warm import LATER_MODULES
 
 KEPT_S = 1.0  # a thread of gloo that waits for the lock gets it within milliseconds

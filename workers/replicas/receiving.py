@@ -19,7 +19,7 @@ from trainyard.contract.base import BadMessage
 from trainyard.contract.seals import seal, unseal
 from trainyard.spooling.held_folder import remove_tree
 from workers.replicas.folders import MemoryFolder, NoRoom
-from workers.replicas.wire import (
+from workers.replicas.sending import (
     BEGIN,
     CHUNK_BYTES,
     END,

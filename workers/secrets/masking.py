@@ -1,12 +1,17 @@
-"""Replaces the values of secrets in what ranks print, also where a value comes in two writes."""
+"""Secrets of ranks: given to the process that becomes a rank, and masked in its output.
+
+Masking replaces the values of secrets in what ranks print, also where a value comes in two writes."""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
+
+from trainyard.contract.calls.secrets import GivenSecret
 
 MASK = b"***"
 LEAST_BYTES = 4  # a shorter value is not masked: it would be found in half of all lines
@@ -90,3 +95,20 @@ def masked_text(text: str, values: Iterable[str]) -> str:
     masker = Masker(patterns_of(values))
     data = text.encode(errors="surrogatepass")
     return (masker.mask(data) + masker.flush()).decode(errors="replace")
+
+
+# Gives a rank its secrets, in the process that becomes it: as variables, or in files that are in memory alone.
+
+
+def variables_of(secrets: Iterable[GivenSecret]) -> dict[str, str]:
+    """Return the variables of this process. A file is one of memory, which ends with the process and its children."""
+    return {one.variable: _file_of(one) if one.is_file else one.value for one in secrets}
+
+
+def _file_of(secret: GivenSecret) -> str:
+    descriptor = os.memfd_create(f"secret-{secret.variable}", 0)  # 0: it stays open in a program that is started
+    left = memoryview(secret.value.encode())
+    while left:
+        left = left[os.write(descriptor, left) :]
+    os.fchmod(descriptor, 0o400)
+    return f"/proc/{os.getpid()}/fd/{descriptor}"

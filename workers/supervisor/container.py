@@ -15,12 +15,11 @@ from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
 from trainyard.spec.sections.environment import EnvironmentSection, environment_of
+from workers.attempt.documents import read_document
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.json_files import read_document
 from workers.attempt.zygote_messages import StartRequest
 from workers.containers.arguments import podman, remove_words
-from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan
-from workers.containers.naming import container_name
+from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan, container_name
 from workers.containers.probing import SETTING
 from workers.data_access.roots import ROOTS, path_problem
 from workers.environments.content import SHORT, BadEnvironment, Content, read_content

@@ -10,13 +10,13 @@ import structlog
 from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.orders import Order
-from trainyard.contract.reports import Reason
+from trainyard.contract.reports import Reason, SavedStep, StopEvidence
 from trainyard.spec.values.durations import grace_s as grace_of
+from workers.attempt.documents import read_document
 from workers.attempt.folder import AttemptFolder
 from workers.supervisor.environment import CODE
 from workers.supervisor.failure_sentences import reason_of
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.ranks.stopping import StopProgress
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +31,37 @@ GRACE_S = {
     "hang": 0.0,
     CODE: 0.0,
 }
+
+
+class StopProgress:
+    """``grace_s`` is what ranks have from SIGTERM to SIGKILL; what the server names goes before the spec's own."""
+
+    def __init__(self, grace_s: float) -> None:
+        self.grace_s = grace_s
+        self.began_at = 0.0  # monotonic
+        self._at = 0.0  # Unix seconds
+        self.is_hurried = False  # the server has named a shorter grace while it ran
+        self.killed: list[int] = []
+
+    def begin(self, now: float, grace_s: float | None) -> None:
+        self.began_at, self._at = now, time.time()
+        if grace_s is not None:
+            self.grace_s = grace_s
+
+    def shorten(self, grace_s: float) -> None:
+        self.grace_s, self.is_hurried = grace_s, True
+
+    def evidence(self, ranks: Sequence[RankState], folder: AttemptFolder) -> StopEvidence:
+        """Return what the server makes a sentence of. ``saved`` is what a recipe's rank 0 left: its last step, and
+        whether the checkpoint behind it is whole."""
+        ended = [rank.ended_at for rank in ranks if rank.ended_at is not None]
+        return StopEvidence(
+            took_s=round(max(0.0, max(ended, default=self._at) - self._at), 3),
+            grace_s=self.grace_s,
+            killed=self.killed,
+            hurried=self.is_hurried,
+            saved=read_document(folder.stopped_path, SavedStep),
+        )
 
 
 class Ending:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -26,7 +27,6 @@ from workers.containers.documents import ContainerPlan
 from workers.environments.content import BadEnvironment, Content, read_content
 from workers.environments.documents import BuildPlan, BuildProgress
 from workers.environments.documents import words_of as progress_words
-from workers.environments.failure_lines import failure_of
 from workers.environments.store import BUILDERS_LOCK, EnvironmentRecord, EnvironmentStore, FileLock, size_of
 from workers.machine.passed_variables import passed_variables
 from workers.machine.processes import Exit
@@ -36,9 +36,15 @@ from workers.supervisor.ranks.tracebacks import last_lines
 
 log = structlog.get_logger(__name__)
 
+
 CODE = "environment"  # of the reason
 READ_BYTES = 1 << 16
 WAITS = "Waiting for the environment, which another run builds here"
+MAX_CHARACTERS = 600  # of an installer's failure
+_DECORATION = re.compile(r"^[\s×x│╰─▶├>|-]+(?=\S)|^(error|ERROR|critical|fatal): *", re.IGNORECASE)
+_CAUSE = re.compile(r"[:.]? (cause|Caused by): ", re.IGNORECASE)
+_BEGINS = re.compile(r"^\s*×|^(error|ERROR|critical|fatal)\b", re.IGNORECASE)
+_OURS = re.compile(r"^\$ |ended with exit code \d+$")
 
 
 class EnvironmentBuild:
@@ -288,3 +294,25 @@ class EnvironmentBuild:
     def _print(self, line: str) -> None:
         with contextlib.suppress(OSError), self._folder.append(self._order.first_rank, "build") as output:
             output.write(f"{line}\n".encode())
+
+
+# Failure of an installer, as one sentence of its own words.
+
+
+def failure_of(lines: Sequence[str]) -> str:
+    """Return the installer's last error among the lines that it printed; empty where there is none."""
+    own = [line for line in lines if line.strip() and not _OURS.search(line)]
+    starts = [place for place, line in enumerate(own) if _BEGINS.match(line)]
+    if not starts:
+        return _clipped(own[-1].strip()) if own else ""
+    # An error of several lines begins with a sign of its own; pip repeats the word on each line.
+    first = starts[-1]
+    while first > 0 and first - 1 in starts and not own[first].lstrip().startswith("×"):
+        first -= 1
+    words = [_DECORATION.sub("", line.strip()) for line in own[first:]]
+    return _clipped(_CAUSE.sub(": ", " ".join(" ".join(words).split())))
+
+
+def _clipped(text: str) -> str:
+    text = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+    return text if text.endswith((".", "…", "!")) else f"{text}."

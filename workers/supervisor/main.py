@@ -31,8 +31,8 @@ from workers.supervisor.sessions import Sessions
 from workers.supervisor.starting import Starting
 from workers.supervisor.watching import Watching
 from workers.transport.control_socket import Request, SupervisorAnswer, listen, serve_one, socket_path
+from workers.transport.desired_reader import connect
 from workers.transport.node_config import load_config
-from workers.transport.valkey import connect
 
 POLL_EVERY_S = 0.1
 SHIPPING_LIMIT_S = 600.0

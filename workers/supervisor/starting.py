@@ -13,8 +13,7 @@ from workers.rank_process.group_formation import can_watch
 from workers.rank_process.run import RankPlan
 from workers.supervisor.container import build_for
 from workers.supervisor.ranks.confinement import Confinement
-from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, reserve_ports, start_of_ranks
-from workers.supervisor.ranks.replicas import replica_plan
+from workers.supervisor.ranks.launch import RankStart, close_all, plan_rank, replica_plan, reserve_ports, start_of_ranks
 from workers.supervisor.ranks.state import RankState
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
 
 from trainyard.contract.desired import TraceRequest
-from workers.attempt.json_files import write_document
+from workers.attempt.documents import write_document
+from workers.attempt.folder import AttemptFolder
+from workers.machine.processes import PROC, UNSEEN_S, descendants_of, send, start_of
 from workers.rank_process.cold_rank import marks_files
 from workers.supervisor.hangs.watch import HangWatch
 from workers.supervisor.ranks.activity import Activity
-from workers.supervisor.ranks.stopping import ExitWatch
+from workers.supervisor.ranks.state import RankState
 from workers.supervisor.starting import Starting
 from workers.supervisor.valkey_thread import EXCHANGE_EVERY_S
 
@@ -20,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 TABLES = ("tcp", "tcp6")
 LISTEN = "0A"
+EXIT_GRACE_S = 60.0  # in which nothing is at work in a rank whose script is over, and no child of it lives
+HELPERS = b"resource_tracker"  # of multiprocessing and of joblib: they live as long as their parent
 
 
 class Watching:
@@ -108,3 +115,38 @@ def is_listening(port: int, proc: Path = Path("/proc/self/net")) -> bool | None:
             if state == LISTEN and local.rpartition(":")[2] == wanted:
                 return True
     return False if is_known else None
+
+
+class ExitWatch:
+    """Ends ranks whose script is over, whose process does not exit, and in which nothing is at work any more. What
+    their exit functions (atexit) and children do is the script's work still, however long it takes."""
+
+    def __init__(self, folder: AttemptFolder, activity: Activity) -> None:
+        self._folder = folder
+        self._activity = activity
+        self._busy_at: dict[int, float] = {}  # when the script was over, or a child lived last; monotonic
+        self._looked_at = 0.0
+
+    def update(self, ranks: Sequence[RankState]) -> None:
+        now, before = time.monotonic(), self._looked_at
+        self._looked_at = now
+        for rank in ranks:
+            if rank.ended_at is not None or rank.exit_hang or not self._folder.exit_path(rank.rank).exists():
+                continue
+            rank.is_exiting = not has_working_child(rank.pid)
+            if rank.rank not in self._busy_at or not rank.is_exiting or now - before > UNSEEN_S:
+                self._busy_at[rank.rank] = now
+            if now - max(self._busy_at[rank.rank], self._activity.last_at(rank.rank)) > EXIT_GRACE_S:
+                log.warning("rank.exit_hang", rank=rank.rank)
+                rank.exit_hang = True
+                for pid in (rank.pid, *descendants_of(rank.pid)):
+                    send(pid, signal.SIGKILL)
+
+
+def has_working_child(pid: int) -> bool:
+    """Whether a descendant lives that is more than a helper of a library."""
+    for child in descendants_of(pid):
+        with contextlib.suppress(OSError):
+            if start_of(child) is not None and HELPERS not in (PROC / str(child) / "cmdline").read_bytes():
+                return True
+    return False

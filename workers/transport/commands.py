@@ -1,4 +1,4 @@
-"""The commands that a node takes over Celery. Each may be lost: control sends the same again."""
+"""The node's Celery application, and the commands that it takes. Each may be lost: control sends the same again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from celery import Celery
 from trainyard.contract.base import BadMessage, WireStruct
 from trainyard.contract.desired import Nudge
 from trainyard.contract.inspections import Inspect
-from trainyard.contract.keys import ATTACH, INSPECT, NUDGE
+from trainyard.contract.keys import ATTACH, INSPECT, NUDGE, broker_url, node_queue
 from trainyard.contract.seals import command_scope, unseal
 from trainyard.contract.sessions.documents import Attach
-from workers.transport.broker import MessageGate
+from workers.transport.broker import OPTIONS, MessageGate
 
 log = structlog.get_logger(__name__)
 
@@ -83,3 +83,32 @@ def _carry_out(task: str, work: Callable[[], None]) -> None:
         work()
     except BadMessage as error:
         log.warning("command.refused", task=task, error=str(error))
+
+
+def make_app(redis_url: str, node_name: str, gate: MessageGate | None = None) -> Celery:
+    # No fixups: with DJANGO_SETTINGS_MODULE in the environment Celery would look for a Django project.
+    app = Celery("trainyard-node", fixups=[])
+    app.conf.update(
+        broker_url=broker_url(redis_url),
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        # A Valkey whose disk is full answers every command with an error: wait and connect again, do not end.
+        broker_channel_error_retry=True,
+        broker_transport_options={
+            "socket_timeout": 10,
+            "socket_connect_timeout": 2,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+            **OPTIONS,
+            "gate": gate,
+        },
+        accept_content=["json"],
+        task_serializer="json",
+        task_default_queue=node_queue(node_name),
+        task_ignore_result=True,
+        worker_prefetch_multiplier=0,  # no limit: with one it reads nothing for up to a second once it is busy
+        worker_enable_remote_control=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_hijack_root_logger=False,
+    )
+    return app

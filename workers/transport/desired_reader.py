@@ -1,8 +1,11 @@
-"""Reads the desired state of a node, for its worker and for its supervisors."""
+"""The server's Valkey, and the desired state that it has for a node: for its worker and its supervisors."""
 
 from __future__ import annotations
 
+import redis
 import structlog
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from trainyard.contract.base import BadMessage, JsonObject
 from trainyard.contract.desired import Desired, lenient_desired
@@ -41,3 +44,14 @@ class DesiredReader:
             for problem in problems:
                 log.warning("desired.refused", error=problem)
         self._problems = problems
+
+
+def connect(url: str) -> redis.Redis:
+    """Return a client that gives up quickly: its users try again a second later anyway."""
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=2.0,
+        socket_connect_timeout=1.0,
+        health_check_interval=30,
+        retry=Retry(NoBackoff(), 0),
+    )

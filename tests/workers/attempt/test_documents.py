@@ -16,9 +16,8 @@ from trainyard.contract.desired import TraceRequest
 from trainyard.contract.orders import CodeReference, Order
 from trainyard.contract.reports import AttemptReport, RankError, SavedStep
 from trainyard.contract.statuses import Phase
-from workers.attempt.documents import FileStamps, RankExit, SentOutput
+from workers.attempt.documents import FileStamps, RankExit, SentOutput, read_document, write_document
 from workers.attempt.folder import AttemptFolder, attempts_in
-from workers.attempt.json_files import read_document, write_document
 from workers.machine.processes import Process
 from workers.node.attempts import SETTLED_S, Attempts
 from workers.transport.node_config import NodeConfig

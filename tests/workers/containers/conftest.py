@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers import short_folder
 from tests.workers.containers.podman_machine import PYTHON, Machine, root_archive
-from workers.containers.naming import SHARED, SHARED_MEMORY
+from workers.containers.documents import SHARED, SHARED_MEMORY
 
 
 @pytest.fixture(scope="module")

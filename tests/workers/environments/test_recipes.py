@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from workers.environments import builder
-from workers.environments.documents import BuildPlan, BuildProgress, words_of
+from workers.environments.documents import BuildFailed, BuildPlan, BuildProgress, Steps, words_of
 from workers.environments.pip_configuration import configuration, for_pip, for_uv
-from workers.environments.steps import BuildFailed, Steps
 
 RESOLVED = "".join(f"package-{number}=={number}.0\n" for number in range(18))
 

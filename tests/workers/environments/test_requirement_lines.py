@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from workers.environments.failure_lines import failure_of
 from workers.environments.requirement_lines import is_local, name_of, parse, parts, without_credentials
+from workers.supervisor.environment import failure_of
 
 LOCK = """# locked
 --index-url https://example.org/simple

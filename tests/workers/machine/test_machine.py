@@ -25,7 +25,7 @@ from workers.machine.health import GpuReader, HealthReader
 from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
 from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.sandbox.node import SETTING, find_isolation
-from workers.transport.celery_app import make_app
+from workers.transport.commands import make_app
 from workers.transport.control_socket import Request, SupervisorAnswer, listen, send_request, serve_one, socket_path
 
 

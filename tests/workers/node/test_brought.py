@@ -12,10 +12,8 @@ from unittest.mock import MagicMock
 import pytest
 from celery.utils.dispatch import Signal
 
-from workers.node import main
-from workers.node.brought import departure, leftovers
-from workers.node.brought.departure import Departure
-from workers.node.brought.tokens import token_for, token_in
+from workers.node import brought, main
+from workers.node.brought import Departure, token_for, token_in
 from workers.node.main import parse
 from workers.transport.node_config import CannotStart
 
@@ -42,9 +40,9 @@ class Worker:
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The signals that were sent."""
     found: list[tuple[int, int]] = []
-    monkeypatch.setattr(departure.os, "kill", lambda *words: found.append(words))
-    monkeypatch.setattr(departure, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(departure, "READ_S", 0.0)
+    monkeypatch.setattr(brought.os, "kill", lambda *words: found.append(words))
+    monkeypatch.setattr(brought, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(brought, "READ_S", 0.0)
     return found
 
 
@@ -136,7 +134,7 @@ def test_a_node_reports_at_sigterm_that_it_is_leaving(
 
 def age(folder: Path, seconds: float) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    file = leftovers.alive_file(folder)
+    file = brought.alive_file(folder)
     file.touch()
     os.utime(file, times=(file.stat().st_mtime - seconds,) * 2)
     return folder
@@ -144,30 +142,30 @@ def age(folder: Path, seconds: float) -> Path:
 
 def test_folders_of_nodes_that_died_are_removed_by_the_next_one_there(tmp_path: Path) -> None:
     nodes = tmp_path / "nodes"
-    dead = [age(nodes / f"a{number}-0", leftovers.KEPT_S + 60) for number in range(leftovers.MOST + 1)]
+    dead = [age(nodes / f"a{number}-0", brought.KEPT_S + 60) for number in range(brought.MOST + 1)]
     (dead[0] / "attempts").mkdir()
-    half_removed = nodes / f"{leftovers.PREFIX}1"
+    half_removed = nodes / f"{brought.PREFIX}1"
     half_removed.mkdir()
-    alive = age(nodes / "b-0", leftovers.KEPT_S - 60)
+    alive = age(nodes / "b-0", brought.KEPT_S - 60)
     of_another_kind = nodes / "gpu-1"  # it stays, and may be switched off for long
     of_another_kind.mkdir()
     (nodes / "c-0").symlink_to(dead[1])
     own = nodes / "own-0"
     own.mkdir()
-    assert leftovers.sweep(own) == leftovers.MOST
-    assert leftovers.sweep(own) == 2
+    assert brought.sweep(own) == brought.MOST
+    assert brought.sweep(own) == 2
     assert sorted(nodes.iterdir()) == sorted([alive, of_another_kind, own, nodes / "c-0"])
-    assert leftovers.sweep(tmp_path / "gone" / "x-0") == 0
+    assert brought.sweep(tmp_path / "gone" / "x-0") == 0
 
 
 def test_a_node_that_lives_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = age(tmp_path / "a-0", 1_000)
-    keep_alive = leftovers.KeepAlive(home)
+    keep_alive = brought.KeepAlive(home)
     keep_alive.show()
-    assert leftovers.alive_file(home).stat().st_mtime > leftovers.alive_file(age(tmp_path / "b-0", 500)).stat().st_mtime
+    assert brought.alive_file(home).stat().st_mtime > brought.alive_file(age(tmp_path / "b-0", 500)).stat().st_mtime
     age(home, 1_000)
     keep_alive.show()  # not twice within a minute
-    assert leftovers.alive_file(home).stat().st_mtime < leftovers.alive_file(tmp_path / "b-0").stat().st_mtime
-    monkeypatch.setattr(leftovers, "SHOW_EVERY_S", 0.0)
+    assert brought.alive_file(home).stat().st_mtime < brought.alive_file(tmp_path / "b-0").stat().st_mtime
+    monkeypatch.setattr(brought, "SHOW_EVERY_S", 0.0)
     shutil.rmtree(home)
-    leftovers.KeepAlive(home).show()  # its folder is gone: no error
+    brought.KeepAlive(home).show()  # its folder is gone: no error

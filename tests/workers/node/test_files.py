@@ -20,12 +20,12 @@ from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import CodeReference, Order
 from workers.attempt.folder import AttemptFolder
+from workers.node.finished import send_traces
 from workers.node.output import files, sending
 from workers.node.output.files import list_files
 from workers.node.output.sending import carry_out_decision, output_state, upload_finished, upload_output
-from workers.node.output.traces import send_traces
 from workers.node.output.working_folder import gained, record_code, take_over
-from workers.node.preparation.bundles import CannotRunHere, lay_out_code
+from workers.node.preparation.orders import CannotRunHere, lay_out_code
 from workers.node.server_client import ServerClient
 from workers.transport.node_config import NodeConfig, make_home
 

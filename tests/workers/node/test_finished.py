@@ -33,8 +33,8 @@ from workers.supervisor.contact import Contact
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import make_report
 from workers.supervisor.valkey_thread import ValkeyThread
+from workers.transport.desired_reader import connect
 from workers.transport.node_config import NodeConfig, make_home
-from workers.transport.valkey import connect
 
 SCRIPT = "print('hello')"
 

@@ -23,8 +23,8 @@ from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spooling.held_folder import remove_tree
 from trainyard.spooling.reader import SpoolReader
 from workers.attempt.folder import AttemptFolder
+from workers.node.finished import send_traces
 from workers.node.output.sending import carry_out_decision, upload_output
-from workers.node.output.traces import send_traces
 from workers.node.output.working_folder import record_code, take_over
 from workers.node.server_client import ServerClient
 from workers.node.worker import sweep

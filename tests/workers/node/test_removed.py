@@ -14,8 +14,7 @@ from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.contract.calls.joining import REMOVED_EXIT_CODE
 from trainyard.contract.keys import new_key
-from workers.node.server_client import ServerClient
-from workers.node.server_clock import ServerClock
+from workers.node.server_client import ServerClient, ServerClock
 from workers.transport.node_config import NodeConfig
 
 WAITS = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from workers.progress import marker
-from workers.progress.description import described
 from workers.rank_process.cold_rank import HOOK, VARIABLE, MarksFile, leading_to_hook
 from workers.rank_process.run import STACK_SIGNAL
+from workers.supervisor.hangs.tracker import described
 
 LOOKS = """
 import json, os, sys

@@ -12,8 +12,7 @@ from trainyard.contract.keys import new_key
 from trainyard.contract.seals import seal
 from workers.replicas.folders import MemoryFolder
 from workers.replicas.receiving import KnownAttempt, Receiver
-from workers.replicas.sending import PeerConnection, PeerFailed
-from workers.replicas.wire import StatePart, part_scope, read_line
+from workers.replicas.sending import PeerConnection, PeerFailed, StatePart, part_scope, read_line
 
 RUN, KEY = "272bay33uw", new_key()
 PART = b"weights" * 1000

@@ -14,7 +14,7 @@ import pytest
 from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from workers.node.attempts import refuse_isolation
-from workers.node.preparation.bundles import CannotRunHere
+from workers.node.preparation.orders import CannotRunHere
 from workers.sandbox import cgroups, node, seccomp
 from workers.sandbox.cgroups import CgroupLimits, MemoryEvents
 from workers.sandbox.kernel import CLONE_NEWUSER, PR_SET_NO_NEW_PRIVS, prctl, unshare

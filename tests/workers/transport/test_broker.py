@@ -17,14 +17,14 @@ from tests.servers import Valkey
 from tests.workers.control import until
 from tests.workers.junk import JUNK, message
 from workers.transport.broker import ForeignMessage, MessageGate, read_message, rebuilt_message
-from workers.transport.celery_app import make_app
+from workers.transport.commands import make_app
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = "workers.tasks.nudge"
 # A worker that writes down in Valkey what it did, and lets nothing pass but what is sealed with "fits".
 WORKER = """
 import sys, redis
-from workers.transport.celery_app import make_app
+from workers.transport.commands import make_app
 from workers.transport.broker import MessageGate
 url = sys.argv[1]
 done = redis.Redis.from_url(url)

@@ -12,9 +12,8 @@ from contextlib import suppress
 
 from trainyard.contract.calls.output_files import GainedFile, GainedFiles
 from trainyard.spooling.held_folder import HeldFolder
-from workers.attempt.documents import FileStamps
+from workers.attempt.documents import FileStamps, read_document, write_document
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.json_files import read_document, write_document
 from workers.node.output.files import LEFT_OUT, OutputFile, stamp_of
 
 MAX_NAMED = 300

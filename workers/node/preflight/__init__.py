@@ -1,5 +1,4 @@
 """A node checks itself and its connections to the other nodes of its cluster.
 
-Read in this order: ``self_check`` (what is put together), ``folders`` and ``clock`` (of the node alone), ``listener``
-(answers other nodes), ``peers`` (tries connections to them).
+Read in this order: ``self_check`` (of the node alone, and what is put together), ``peers`` (connections to others).
 """

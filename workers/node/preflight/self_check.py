@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,12 +17,11 @@ from msgspec.structs import replace
 
 from trainyard.contract.base import BadDocument, WireStruct, decode
 from trainyard.contract.desired import CollectivePlan, ProbeRequest
-from trainyard.contract.machines import CollectiveResult, SelfCheck
-from workers.machine.gpu_faults import GpuFaultReader
+from trainyard.contract.machines import CollectiveResult, FolderState, SelfCheck
+from trainyard.spooling.plain_files import create_plain
+from workers.machine.gpus import GpuFaultReader
 from workers.machine.passed_variables import passed_variables
-from workers.node.preflight.folders import check_folder
-from workers.node.preflight.listener import ProbeListener
-from workers.node.preflight.peers import Peers
+from workers.node.preflight.peers import Peers, ProbeListener
 from workers.supervisor.ranks.launch import interface_of, reserve_port
 
 MODULE = "workers.training.communication.probe"
@@ -30,6 +30,7 @@ LIMIT_S = 60.0  # with the import of torch
 MAX_PROBLEM = 300
 TRIES = 3
 LOOK_EVERY_S = 5.0
+PROBE_BYTES = 4096
 
 
 class SelfChecker:
@@ -185,3 +186,40 @@ class Collective:
 def _last_words(errors: bytes) -> str:
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1][:MAX_PROBLEM].rstrip(".") if lines else ""
+
+
+def check_folder(path: Path) -> FolderState:
+    """Return whether files can be written into ``path``, by writing one, and how much room there is. A folder that is
+    not there yet is judged by the nearest one above it, in which it would be made."""
+    state = FolderState(path=str(path))
+    there = path
+    while not _exists(there) and there != there.parent:
+        there = there.parent
+    try:
+        if not there.is_dir():
+            what = "is a file, not a folder" if there == path else f"cannot be made: {there} is a file"
+            state.problem = what
+            return state
+        usage = shutil.disk_usage(there)
+        state.free_bytes, state.total_bytes = usage.free, usage.total
+        _try_to_write(there)
+    except OSError as error:
+        state.problem = f"takes no files: {(error.strerror or str(error)).lower()}"
+    return state
+
+
+def _exists(path: Path) -> bool:
+    """Return whether there is anything, also where what is above ``path`` is a file."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
+
+
+def _try_to_write(folder: Path) -> None:
+    probe = folder / f".trainyard-preflight.{os.getpid()}"
+    try:
+        with create_plain(probe) as file:
+            file.write(bytes(PROBE_BYTES))
+    finally:
+        probe.unlink(missing_ok=True)

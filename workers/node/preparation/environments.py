@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from workers.containers.probing import find_podman, podman_environment
 from workers.containers.removal import remove_leftovers
+from workers.environments.documents import NodeTools
+from workers.environments.pip_configuration import configuration
 from workers.environments.store import EnvironmentStore
-from workers.environments.tools import find_tools
-from workers.sandbox.node import Isolation
+from workers.sandbox.node import NO_ISOLATION, Isolation
 
 LIMIT = "TRAINYARD_ENVIRONMENTS_LIMIT_BYTES"
 DEFAULT_LIMIT_BYTES = 50 * 2**30
+CONDAS = ("micromamba", "mamba", "conda")
 
 
 class Environments:
@@ -38,3 +44,26 @@ def limit_bytes() -> int:
     if text and not text.isdecimal():
         raise ValueError(f"{LIMIT} is {text!r}: it is a number of bytes, such as {DEFAULT_LIMIT_BYTES}")
     return int(text) if text else DEFAULT_LIMIT_BYTES
+
+
+def find_tools(environment: Mapping[str, str], isolation: Isolation = NO_ISOLATION) -> NodeTools:
+    """Return the node's programs. One that the user of a project's ranks may not run counts as missing."""
+    prefix = Path(sys.prefix)
+    path = environment.get("PATH", os.defpath)
+    own = [prefix / "bin" / "uv", prefix / "tools" / "bin" / "uv"]
+    return NodeTools(
+        uv=_first([*_on_path(["uv"], path), *own], isolation),
+        conda=_first(_on_path(CONDAS, path), isolation),
+        podman=find_podman(environment),
+        podman_environment=podman_environment(environment),
+        pip=configuration(environment, prefix),
+    )
+
+
+def _on_path(names: Iterable[str], path: str) -> list[Path]:
+    return [Path(found) for name in names if (found := shutil.which(name, path=path))]
+
+
+def _first(candidates: Iterable[Path], isolation: Isolation) -> str:
+    usable = (os.fspath(one) for one in candidates if os.access(one, os.X_OK) and one.is_file())
+    return next((one for one in usable if not isolation.problem_of(one)), "")

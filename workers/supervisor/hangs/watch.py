@@ -16,8 +16,7 @@ from trainyard.contract.reports import MAX_STACK_CHARACTERS, RankStall
 from trainyard.spec.sections.hangs import HangRules
 from trainyard.spooling.plain_files import open_plain
 from workers.attempt.folder import AttemptFolder
-from workers.machine.processes import STOPPED, state_of
-from workers.machine.sockets import socket_inodes
+from workers.machine.processes import STOPPED, socket_inodes, state_of
 from workers.progress.marker import Marker
 from workers.rank_process.cold_rank import MarksFile
 from workers.rank_process.run import STACK_SIGNAL

@@ -1,4 +1,5 @@
-"""What keeps the ranks of one attempt together on this node: their namespaces, and their control group with its limits.
+"""What keeps the ranks of one attempt together on this node: their namespaces, and their control group with its limits
+and its kills for want of memory.
 
 Both are made before the supervisor reads the node's key, and end with it.
 """
@@ -12,6 +13,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NoReturn
@@ -25,9 +27,7 @@ from trainyard.spec.sections.environment import has_container
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import give_name
-from workers.containers.documents import ContainerPlan
-from workers.containers.naming import SHARED, SHARED_MEMORY
-from workers.machine.memory_kills import count_memory_kills
+from workers.containers.documents import SHARED, SHARED_MEMORY, ContainerPlan
 from workers.machine.processes import die_with_parent, is_exiting, name_process, open_descriptors
 from workers.progress import marker
 from workers.rank_process.run import RankPlan, become_rank
@@ -38,9 +38,13 @@ from workers.sandbox.node import Isolation, project_users, user_of
 from workers.sandbox.process import TEMPORARY
 from workers.supervisor.ranks.state import RankState
 
-LOOPBACK = "127.0.0.1"
-
 log = structlog.get_logger(__name__)
+
+
+LOOPBACK = "127.0.0.1"
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+MACHINE = Path("/proc/vmstat")
 
 
 class Confinement:
@@ -254,3 +258,40 @@ def _wait(reader: int, parent: int, memory: mmap.mmap, output: tuple[int, ...]) 
     if plan is None:
         os._exit(0)
     become_rank(plan, parent, output)
+
+
+# Number of processes that the kernel has killed for want of memory: proof of why one of ours was killed. Linux.
+
+
+def count_memory_kills() -> int:
+    """Return the count of this process' cgroup, or where it has none that of the machine; 0 where neither is known.
+
+    The counters only grow. The kernel counts a process in the cgroup that it belonged to, whatever limit was reached.
+    """
+    for path in (*_counters(), MACHINE):
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            name, _, value = line.partition(" ")
+            if name == "oom_kill" and value.strip().isdigit():
+                return int(value)
+    return 0
+
+
+def _counters() -> Iterator[Path]:
+    """Yield where the counter of the own cgroup may be: version 2, then 1, by its path and as a container sees it."""
+    try:
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            yield from (folder / "memory.events" for folder in (CGROUPS / path.lstrip("/"), CGROUPS))
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            base = CGROUPS / "memory"
+            yield from (folder / "memory.oom_control" for folder in (base / path.lstrip("/"), base))

@@ -10,9 +10,8 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import RankError, RankReport
 from trainyard.failures.ranks import explain_rank
 from trainyard.spec.survival import outlives_workers
-from workers.attempt.documents import RankExit
+from workers.attempt.documents import RankExit, read_document
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.json_files import read_document
 from workers.machine.processes import Exit
 from workers.supervisor.failure_sentences import explained
 from workers.supervisor.ranks.tracebacks import TRACEBACK_BYTES, error_in, last_text

@@ -16,8 +16,7 @@ from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
 from workers.replicas.plan import ReplicaPlan
-from workers.replicas.sending import PeerConnection, PeerFailed
-from workers.replicas.wire import MANIFEST, StatePart
+from workers.replicas.sending import MANIFEST, PeerConnection, PeerFailed, StatePart
 from workers.training.checkpoints.background import Background
 from workers.training.checkpoints.manifest import (
     Manifest,

@@ -11,8 +11,7 @@ import pytest
 
 from trainyard.contract.desired import Peer
 from workers.node.preflight import peers as peers_module
-from workers.node.preflight.listener import NONCE_BYTES, ProbeListener
-from workers.node.preflight.peers import Peers, try_peer
+from workers.node.preflight.peers import NONCE_BYTES, Peers, ProbeListener, try_peer
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.node.memory import has_supervisors
+from workers.node.memory import GONE_AFTER_S, OWNER, has_supervisors, open_own_memory, remove_abandoned
 from workers.replicas.folders import FOLDER, LIMIT, MemoryFolder, NoMemoryFolder, memory_path
-from workers.replicas.ownership import GONE_AFTER_S, OWNER, open_own_memory, remove_abandoned
 
 HOLDS_A_LOCK = """
 import fcntl, sys, time

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 from tests.workers.control import until
 from workers.machine.processes import state_of
-from workers.machine.work import WorkMeter
+from workers.supervisor.ranks.activity import WorkMeter
 
 LOOK_S = 2.0
 LOADER = """
