@@ -21,7 +21,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.loop import StepResult, rebalance, settle, take_step
 from workers.training.passes import Passed
 

@@ -28,7 +28,7 @@ from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from workers.training.data.batches.feed import Feed
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision

@@ -13,7 +13,7 @@ from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace, choose_device
+from workers.training.group.process_group import RankPlace, choose_device
 from workers.training.loop import settle, take_step
 
 WARM_STEPS = 5  # the first of them compile

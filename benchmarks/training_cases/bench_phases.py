@@ -27,7 +27,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS
 from workers.training.measuring.measures import Measures, StepMeasures

@@ -32,7 +32,7 @@ from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training.build import Training
 from workers.training.checkpoints.store import read_store
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import settle, take_step
 

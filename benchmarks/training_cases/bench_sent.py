@@ -14,7 +14,7 @@ from benchmarks.table import Goal, Row
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.loop import settle, take_step
 
 WORLD = 2

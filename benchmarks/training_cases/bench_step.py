@@ -22,7 +22,7 @@ from trainyard.spec import RecipeSpec
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.loop import report, settle, take_step
 from workers.training.measuring.progress import Progress
 from workers.training.optimizing.optimizers import ADAM_BETAS

@@ -19,7 +19,7 @@ from workers.training.group import process_group
 from workers.training.measuring.measures import Measures
 from workers.training.mesh import BatchShare, Mesh
 from workers.training.optimizing.numerics import Precision
-from workers.training.optimizing.schedules import Schedule
+from workers.training.optimizing.optimizers import Schedule
 from workers.training.passes import StartSum
 from workers.training.recipes import Task
 from workers.training.strategies.synchronization.protocol import OwnLoss, Synchronization

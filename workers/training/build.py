@@ -18,10 +18,10 @@ from workers.training.assembly import Applies, Assembly
 from workers.training.data.batches.feed import Feed
 from workers.training.group import process_group
 from workers.training.measuring.flops import flops_per_row
-from workers.training.measuring.heap import Heap
 from workers.training.measuring.measures import Measures
+from workers.training.measuring.memory import Heap
 from workers.training.mesh import BatchShare, Mesh, make_device_mesh, share_batch
-from workers.training.optimizing import optimizers, schedules
+from workers.training.optimizing import optimizers
 from workers.training.optimizing.early_stopping import EarlyStopping
 from workers.training.optimizing.numerics import Precision
 from workers.training.passes import Passes, PlainPasses, StartSum
@@ -77,7 +77,7 @@ class Training:
     passes: Passes
     precision: Precision
     optimizer: torch.optim.Optimizer
-    schedule: schedules.Schedule
+    schedule: optimizers.Schedule
     synchronization: Synchronization
     start_sum: StartSum  # over those that validate
     measures: Measures
@@ -225,8 +225,8 @@ def make_measures(
     )
 
 
-def make_schedule(settings: Train) -> schedules.Schedule:
-    return schedules.make_schedule(
+def make_schedule(settings: Train) -> optimizers.Schedule:
+    return optimizers.make_schedule(
         settings.schedule, peak=settings.learning_rate, steps=settings.steps, warmup_steps=settings.warmup_steps
     )
 

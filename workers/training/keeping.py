@@ -11,7 +11,7 @@ from trainyard.spec import RecipeSpec
 from workers.replicas.plan import ReplicaPlan
 from workers.training.build import Training
 from workers.training.changing import change_for
-from workers.training.checkpoints import retention
+from workers.training.checkpoints import store
 from workers.training.checkpoints.pieces import piece_of, share_writing
 from workers.training.checkpoints.restoring import Found, Refused, choose
 from workers.training.checkpoints.saving import AttemptFacts, Saver, off_record, record_of
@@ -194,10 +194,10 @@ class DiskCheckpoints:
 
     def _tidy(self, facts: AttemptFacts) -> None:
         sync(facts.folder.parent)  # the folder may be new, and what is in it is on the disk only when its name is
-        retention.sweep(facts.folder, Mark(facts.fence, 0))
-        for mark in retention.retired(facts.folder):
+        store.sweep(facts.folder, Mark(facts.fence, 0))
+        for mark in store.retired(facts.folder):
             self._metrics.report(record_of("deleted", facts.run, mark))
-            retention.remove(facts.folder / mark.deleted_name)
+            store.remove(facts.folder / mark.deleted_name)
 
     def _report_off(self, rank: int, trouble: str) -> None:
         if rank == 0:

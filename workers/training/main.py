@@ -1,4 +1,4 @@
-"""The entry of a rank that runs a recipe."""
+"""The entry of a rank that runs a recipe: its data, which every rank has before any trains, and its training."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
+import torch.distributed as dist
 
 import trainyard
 from trainyard.failures.ranks import STOPPED_WITH_ANOTHER
@@ -22,9 +26,9 @@ from workers.training.build import build
 from workers.training.checkpoints.store import read_store
 from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
-from workers.training.data.together import load_together
+from workers.training.data.problems import OthersDataProblem
 from workers.training.group import process_group
-from workers.training.group.place import RankPlace, choose_device, num_threads, read_place
+from workers.training.group.process_group import RankPlace, choose_device, num_threads, read_place
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import Stopped, run_loop
 from workers.training.measuring.phases import CHECKPOINT
@@ -34,6 +38,10 @@ from workers.training.recipes import ModelDocument, load_task
 from workers.training.startup.batch_size import batch_size_found_before, find_batch_size
 from workers.training.startup.learning_rate import find_learning_rate
 from workers.training.startup.width_check import report_width_check
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(days=2)  # a node may fetch and cut terabytes, where a collective gives up after half an hour
 
 
 def main(spec: Spec) -> None:
@@ -103,3 +111,44 @@ def write_stop_report(stopped: Stopped, place: RankPlace) -> None:
     path = os.environ.get("TRAINYARD_STOPPED")
     if path and place.rank == 0:
         Path(path).write_text(json.dumps({"step": stopped.step, "saved": stopped.is_saved}))
+
+
+# Every rank has its data, or all know who has not and why, before any of them trains.
+
+
+def load_together(load: Callable[[], T]) -> T:
+    """Return what ``load`` returns, once every rank of the default process group has its own.
+
+    Raises what ``load`` raised; where another's has failed, OthersDataProblem with the words of the first such rank.
+    """
+    try:
+        loaded = load()
+    except Exception as error:
+        _publish(f"{error}" or type(error).__name__)
+        raise
+    _publish("")
+    for rank in range(dist.get_world_size()):
+        # One after the other: a rank that waits for all at once would not learn of one that has failed.
+        if trouble := _read(rank):
+            raise OthersDataProblem(f"rank {rank}: {trouble}")
+    return loaded
+
+
+def _publish(trouble: str) -> None:
+    _store().set(_key(dist.get_rank()), trouble)
+
+
+def _read(rank: int) -> str:
+    store = _store()
+    store.wait([_key(rank)], PATIENCE)
+    trouble: bytes = store.get(_key(rank))
+    return trouble.decode()
+
+
+def _key(rank: int) -> str:
+    return f"trainyard/data/{rank}"
+
+
+def _store() -> Any:
+    """Return the store over which the ranks have met."""
+    return dist.distributed_c10d._get_default_store()

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.workers.training.parity import nothing
 from tests.workers.training.ranks import Point, series
-from workers.training.measuring.traffic import ring_bytes
+from workers.training.measuring.collectives import ring_bytes
 
 MODEL = {"layers": 2, "width": 64, "heads": 4, "context": 16}
 NUM_PARAMETERS = 2 * 256 * 64 + 2 * (4 * 64 * 64 + 2 * 64 * 128) + (2 * 2 + 1) * 64

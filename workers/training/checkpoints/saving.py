@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.records import Checkpoint, CheckpointState
-from workers.training.checkpoints import retention
-from workers.training.checkpoints.background import Background
+from workers.training.checkpoints import store
 from workers.training.checkpoints.encryption import file_context
 from workers.training.checkpoints.manifest import Manifest, TrainingState, parameters_digest, write_manifest
 from workers.training.checkpoints.parts import (
@@ -37,6 +38,28 @@ from workers.training.recipes import ModelDocument
 # How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
 PARTS_TIMEOUT_S = 600.0
 MAX_WHY = 500  # characters of a reason in a record; the log has all
+
+
+class Background:
+    """One piece of work at a time, in a thread beside training."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thread: threading.Thread | None = None
+
+    def start(self, work: Callable[..., None], *arguments: Any) -> None:
+        # A daemon: a training that fails must not wait for its disk.
+        self._thread = threading.Thread(target=work, args=arguments, name=self._name, daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether nothing is being done any more."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+            if self._thread.is_alive():
+                return False
+            self._thread = None
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +137,7 @@ class Saver:
         folder = facts.folder / mark.temporary_name
         try:
             if facts.rank == 0:
-                retention.sweep(facts.folder, mark)
+                store.sweep(facts.folder, mark)
             folder.mkdir(exist_ok=True)
             self.metrics.flush()  # first: behind a checkpoint that counts nobody logs its steps again
             write_part(folder, facts.rank, self._snapshot, random, stall_s, facts.encryption_of(mark))
@@ -139,9 +162,9 @@ class Saver:
         saved.took_s = time.perf_counter() - started
         saved.stall_s = max(note.stall_s for note in notes.values())
         self.metrics.report(saved)
-        for old in retention.retire(facts.folder, facts.keep, self.damaged):
+        for old in store.retire(facts.folder, facts.keep, self.damaged):
             self.metrics.report(record_of("deleted", facts.run, old))
-            retention.remove(facts.folder / old.deleted_name)
+            store.remove(facts.folder / old.deleted_name)
 
     def _give_up(self, folder: Path, mark: Mark, why: str) -> None:
         print(f"checkpoint at step {mark.step} could not be kept, training goes on: {why}", flush=True)

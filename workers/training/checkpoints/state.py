@@ -16,7 +16,7 @@ from workers.training.build import Training
 from workers.training.checkpoints.manifest import Manifest, TrainingState
 from workers.training.checkpoints.pieces import Region, TensorPiece, piece_of
 from workers.training.checkpoints.random_state import load_random_state
-from workers.training.data.batches.positions import skipped_of
+from workers.training.data.batches.order import skipped_of
 from workers.training.mesh import AXES
 from workers.training.optimizing.optimizers import Group
 

@@ -1,16 +1,19 @@
-"""Folder of a run's checkpoints, and the names in it."""
+"""Folder of a run's checkpoints: the names in it, and the removal of those that are not kept."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.at_rest.keyring import NO_KEYS, Keyring, read_keyring
 from workers.training.checkpoints.encryption import file_context
-from workers.training.data.batches.positions import SkippedSteps
+from workers.training.checkpoints.manifest import MANIFEST
+from workers.training.data.batches.order import SkippedSteps
+from workers.training.files import sync
 
 # Digits are bounded: a name that a person made up is no reason to count with huge numbers.
 WHOLE = re.compile(r"step-(\d{1,18})\.fence-(\d{1,18})")
@@ -93,3 +96,38 @@ def find(folder: Path, kind: re.Pattern[str] = WHOLE) -> list[Mark]:
     """Return the marks of the folders of a kind that lie in ``folder``, oldest first."""
     matches: Iterable[re.Match[str] | None] = (kind.fullmatch(path.name) for path in folder.iterdir())
     return sorted(Mark(fence=int(match[2]), step=int(match[1])) for match in matches if match)
+
+
+# Removal of checkpoints that are not kept, and of what an attempt that ended in mid-save has left behind.
+
+
+def retire(folder: Path, keep: int, damaged: Set[Mark]) -> list[Mark]:
+    """Take out of use what is damaged and all but the newest ``keep``; return their marks. One stays in any case.
+
+    They are renamed first: one that is half removed must not look like one that is damaged.
+    """
+    # A folder without a manifest is no checkpoint, whoever put it there: it takes no place of one, and stays.
+    whole = [mark for mark in find(folder) if mark not in damaged and (folder / mark.name / MANIFEST).is_file()]
+    gone = [mark for mark in find(folder) if mark in damaged] + whole[: -max(1, keep)]
+    for mark in gone:
+        (folder / mark.name).rename(folder / mark.deleted_name)
+    if gone:
+        sync(folder)
+    return gone
+
+
+def retired(folder: Path) -> list[Mark]:
+    """Return the checkpoints that an earlier attempt took out of use and could neither remove nor report."""
+    return find(folder, DELETED)
+
+
+def sweep(folder: Path, current: Mark) -> None:
+    """Remove what earlier saves have begun and not finished. Those of later fences are not ours to touch."""
+    for mark in find(folder, TEMPORARY):
+        if mark < current:
+            remove(folder / mark.temporary_name)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder that is out of use; what cannot be removed now is tried again by the next attempt."""
+    shutil.rmtree(path, ignore_errors=True)

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 from trainyard.planner import Rates
 from workers.training.group.agreement import gather_all
-from workers.training.measuring.memory_parts import Held, held, release
+from workers.training.measuring.memory import Held, held, release
 from workers.training.recipes import gpt
 
 Timed = tuple[str, int]  # the curve of a program, and which of its points it makes

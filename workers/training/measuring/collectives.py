@@ -22,7 +22,31 @@ from torch.distributed import _functional_collectives as functional
 from torch.distributed.distributed_c10d import ProcessGroup, Work
 
 from workers.training.measuring.phases import COMMUNICATION, Phases
-from workers.training.measuring.traffic import gathered_bytes, ring_bytes, scattered_bytes, sent_bytes
+
+
+def ring_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what each rank sends in an all-reduce of ``num_bytes`` around a ring: 2 (N - 1) / N of them.
+
+    Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations".
+    """
+    return 2 * (world_size - 1) * num_bytes // world_size
+
+
+def gathered_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what each rank sends in an all-gather to which it brings ``num_bytes``: its piece and those it passes."""
+    return (world_size - 1) * num_bytes
+
+
+def scattered_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what each rank sends in a reduce-scatter of ``num_bytes`` on each: all pieces but its own. Between GPUs:
+    gloo reduces the whole and keeps a piece, which sends twice as much."""
+    return (world_size - 1) * num_bytes // world_size
+
+
+def sent_bytes(num_bytes: int, world_size: int) -> int:
+    """Return what a rank sends that sends ``num_bytes`` to one other."""
+    return num_bytes
+
 
 Sent = Callable[[int, int], int]  # bytes of what a rank puts in and ranks of the group -> bytes that it sends
 

@@ -1,7 +1,9 @@
-"""Memory that a rank holds."""
+"""Memory that a rank holds: how much, its peak and its limit, and what of its heap is given back."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import math
 import os
 import resource
@@ -9,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -109,3 +112,162 @@ def kibibytes(path: Path) -> dict[str, float]:
         if rest.endswith(" kB"):
             found[name] = float(rest.split()[0])
     return found
+
+
+# The heap of a rank that trains on a CPU: what lies free in it is given back before it grows without end.
+#
+# glibc, to 2.37, cannot give a freed piece of aligned memory to the next request of the same size, and torch aligns
+# all. Where large tensors of other lives lie between activations, as the weights do that shards gather and drop,
+# every step leaves a few holes more: FSDP2's ranks were at 1.4 and 1.5 times their first steps after 80. Giving free
+# pages back costs the next step their faults, so it is done only when the heap has grown, and in the same steps on
+# all ranks.
+
+EVERY_STEPS = 5
+FIRST_STEPS = 2  # after which a training has what it needs
+GROWTH = 1.05
+
+
+class Heap:
+    """Call ``after_step`` once a step. Without shards a heap does not grow, and is left alone."""
+
+    def __init__(self, device: torch.device, *, has_shards: bool) -> None:
+        self._is_watched = has_shards and device.type == "cpu" and sys.platform == "linux"
+        self._steps = 0
+        self._usual = 0
+
+    def after_step(self) -> None:
+        """Give back what is free, where more is held than by the first steps."""
+        self._steps += 1
+        if not self._is_watched or (self._steps > FIRST_STEPS and self._steps % EVERY_STEPS):
+            return
+        held = own_bytes()
+        if self._steps <= FIRST_STEPS:
+            self._usual = max(self._usual, held)
+        elif held > GROWTH * self._usual:
+            give_back()
+
+
+def give_back() -> None:
+    """Give the system the pages of the heap that hold nothing. Another C library than GNU's keeps what it keeps."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+# Parts of a rank's memory: its own, and what it shares with the process it was forked from and with neighbours.
+
+
+class Held(NamedTuple):
+    """``own_bytes`` is the proportional set size less the pages of files: pages of its own, and its part of those that
+    it shares. Of those it got from the process that it was forked from there are ``shared_bytes``, which ``sharers``
+    have in common."""
+
+    own_bytes: float
+    shared_bytes: float
+    sharers: float
+
+
+def held(device: torch.device) -> Held:
+    """Return what this process holds. On a GPU it is what the allocator has given out, which nobody shares."""
+    if device.type == "cuda" or not ROLLUP.exists():
+        return Held(max(1.0, float(memory_bytes(device))), 0.0, 1.0)
+    parts = kibibytes(ROLLUP)
+    own = parts["Pss"] - parts["Pss_File"]
+    shared, proportional = parts["Shared_Dirty"], parts["Pss_Anon"] - parts["Private_Dirty"]
+    return Held(1024 * own, 1024 * shared, max(1.0, shared / proportional) if proportional > 0 else 1.0)
+
+
+def release(device: torch.device) -> None:
+    """Give back what is free but still held."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    elif sys.platform == "linux":
+        give_back()
+
+
+# Limit of a rank's memory, and its peak.
+
+CPU_SHARE = 0.7  # of what is available; the rest is for page cache, checkpoints in memory and everybody else
+GPU_SHARE = 0.9  # of what is free; the rest is for what the allocator cannot fill
+MEMINFO = Path("/proc/meminfo")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+def share_of_memory(device: torch.device, num_ranks_here: int) -> int:
+    """Return the bytes that this rank may take beside what it holds, one of ``num_ranks_here`` on this node that ask
+    at the same time. A GPU is one rank's own."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(GPU_SHARE * (free + unused))
+    available = min([machine_bytes(MEMINFO.read_text()), *cgroup_bytes(OWN_CGROUPS.read_text(), CGROUPS)])
+    return int(CPU_SHARE * available / num_ranks_here)
+
+
+def machine_bytes(meminfo: str) -> int:
+    """Return what can be taken without swapping, by the kernel's own estimate."""
+    for line in meminfo.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError("train.find_batch_size needs MemAvailable in /proc/meminfo, which this system does not have")
+
+
+def cgroup_bytes(own: str, root: Path) -> list[int]:
+    """Return what each control group above this process leaves, of those that set a limit (versions 1 and 2)."""
+    found = []
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        base, limit, used = (
+            (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
+            if controllers
+            else (root, "memory.max", "memory.current")
+        )
+        folder = base / path.lstrip("/")
+        for place in (folder, *folder.parents):
+            if not place.is_relative_to(base):
+                break
+            left = _left(place / limit, place / used)
+            if left is not None:
+                found.append(left)
+    return found
+
+
+def _left(limit: Path, used: Path) -> int | None:
+    try:
+        most = limit.read_text().strip()
+        return None if most == "max" else max(0, int(most) - int(used.read_text()))
+    except OSError:  # a group without this controller, or one that a container does not see
+        return None
+
+
+class PeakMemory:
+    """Measures the most that this rank has held since ``restart``, over what it held when this was made."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._before = self._held()
+
+    def restart(self) -> None:
+        restart_peak(self._device)
+
+    def resting_bytes(self) -> int:
+        """Return what is held now, over what was held before."""
+        return self._held() - self._before
+
+    def peak_bytes(self) -> int:
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_reserved(self._device) - self._before
+        return own_peak_bytes() - self._before
+
+    def _held(self) -> int:
+        if self._device.type == "cuda":
+            return memory_bytes(self._device)
+        try:
+            return own_bytes()
+        except (OSError, KeyError):
+            raise ValueError(
+                "train.find_batch_size needs RssAnon in /proc/self/status, which this system does not have"
+            ) from None

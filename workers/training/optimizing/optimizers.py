@@ -1,7 +1,8 @@
-"""Optimizers by the name that a spec gives them."""
+"""Optimizers and schedules of the learning rate, by the names that a spec gives them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,20 @@ NAMES = ("adamw", "sgd", "muon")
 
 Group = dict[str, Any]  # a parameter group of torch.optim
 RateScale = Callable[[str], float]  # by a parameter's name in the whole model: what its learning rate is multiplied by
+Schedule = Callable[[int], float]
+
+# Of the steps behind the warm-up, the share in which warmup-stable-decay falls. A tenth is enough (Hu et al. 2024,
+# section 4.2); with a fifth it ends where cosine ends (Hägele et al. 2024, section 3), at a few hundred steps too.
+DECAY_SHARE = 0.2
+
+# What remains of the peak after warm-up, for a progress from 0 (first step behind it) towards 1 (never reached).
+SHAPES: dict[str, Callable[[float], float]] = {
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),  # Loshchilov & Hutter 2017, equation 5
+    # Hu et al. 2024, equation 1: the peak, then a fall that any checkpoint from before it can make anew.
+    "warmup-stable-decay": lambda progress: min(1.0, (1.0 - progress) / DECAY_SHARE),
+}
 
 
 def one_rate(_: str) -> float:
@@ -131,3 +146,24 @@ def set_weight_decay(optimizer: torch.optim.Optimizer, weight_decay: float) -> N
     for group in optimizer.param_groups:
         if group.get("decays", True):
             group["weight_decay"] = weight_decay / group.get("rate_scale", 1.0)
+
+
+# Learning rate as a pure function of the step, so that a resumed run needs no schedule state.
+
+
+def make_schedule(kind: str, *, peak: float, steps: int, warmup_steps: int) -> Schedule:
+    """Return the learning rate for each optimizer step 1..steps.
+
+    It climbs in equal parts and reaches ``peak`` at step ``warmup_steps``, then follows the shape, whose end (0 for
+    all but constant) lies one step behind the last, so that no step is wasted. Raises ValueError for an unknown kind.
+    """
+    if kind not in SHAPES:
+        raise ValueError(f"train.schedule is {kind!r}; accepted are {', '.join(SHAPES)}")
+    shape = SHAPES[kind]
+
+    def learning_rate(step: int) -> float:
+        if step <= warmup_steps:
+            return peak * step / warmup_steps
+        return peak * shape((step - 1 - warmup_steps) / max(1, steps - warmup_steps))
+
+    return learning_rate

@@ -17,7 +17,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 from trainyard.contract.base import JsonObject
 from trainyard.extras import explained
 from trainyard.spec.sections.tasks import RecipeTask
-from workers.training.data.batches.batch import Batch, BatchReader
+from workers.training.data.batches.order import Batch, BatchReader
 
 # Names, so that reading the registry costs no import: a rank loads the one recipe it runs.
 RECIPES: dict[str, str] = {

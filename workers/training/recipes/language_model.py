@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import nn
-from torch.distributed.tensor import DTensor
-from torch.distributed.tensor.parallel import ParallelStyle
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+)
 
 from trainyard.spec.sections import tasks as spec
 from trainyard.spec.sections.data import TextData
-from workers.training.data.batches.batch import Batch
-from workers.training.data.batches.order import EpochOrder, Rows
-from workers.training.data.batches.transfer import on_device
+from workers.training.data.batches.feed import on_device
+from workers.training.data.batches.order import Batch, EpochOrder, Rows
 from workers.training.data.corpus import TOKENIZER, Corpus, Tokens, load_corpus
 from workers.training.data.fetching.problems import shown
 from workers.training.data.problems import DataProblem
 from workers.training.recipes import ModelDocument
 from workers.training.recipes.gpt import GPT, Shape
-from workers.training.recipes.gpt_plan import tensor_plan
 from workers.training.recipes.parts import keep_part
-from workers.training.recipes.split_loss import split_cross_entropy
 from workers.training.recipes.width_transfer import rate_scale
 
 VALIDATION_TOKENS = 8192
 DESCRIBED = {"source", "location", "tokens", "vocabulary"}  # of task.data, beside the weights
+BY_TIME = Shard(1)  # of (batch, time, width): the residual stream between all modules, in plain tensors
+WHOLE = Replicate()
 
 
 class LanguageModelTask:
@@ -152,3 +159,83 @@ def load(task: spec.LanguageModelTask, *, seed: int, device: torch.device) -> La
         base_width=model.base_width or None,
     )
     return LanguageModelTask(shape, corpus, task.data, seed, device)
+
+
+# Cross-entropy over logits that tensor-parallel ranks hold cut along the vocabulary: no rank ever sees them whole.
+#
+# Source: Shoeybi et al. 2019, "Megatron-LM" (section 3: the fused parallel cross-entropy, which sends a few numbers a
+# token in place of a vocabulary of them). torch's ``loss_parallel`` does the same in a context that backward must run
+# in as well, which the schedule of a pipeline would have to know of.
+
+
+def split_cross_entropy(logits: DTensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross-entropy, a float32 scalar that is the same on all ranks of the group.
+
+    ``logits`` (rows, time, vocabulary) is cut along the last dimension; ``targets`` (rows, time) int64 is whole.
+    """
+    (placement,) = logits.placements
+    assert isinstance(placement, Shard) and placement.dim in (logits.ndim - 1, -1), placement
+    group = logits.device_mesh.get_group()
+    piece = -(-logits.shape[-1] // group.size())  # as chunk() cuts: all but the last are of this size
+    loss: torch.Tensor = _SplitCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        logits.to_local().flatten(0, -2), targets.flatten(), piece * group.rank(), group
+    )
+    return loss
+
+
+class _SplitCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, logits: torch.Tensor, targets: torch.Tensor, first: int, group: dist.ProcessGroup
+    ) -> torch.Tensor:
+        """``logits`` (tokens, piece) are those of classes ``first`` and on; ``targets`` (tokens,) count in all."""
+        size = logits.shape[-1]
+        peak = logits.amax(-1).float()
+        dist.all_reduce(peak, dist.ReduceOp.MAX, group=group)
+        shifted = logits.float() - peak[:, None]
+        weights = shifted.exp()
+        is_mine = (targets >= first) & (targets < first + size)
+        own = (targets - first).clamp(0, size - 1)
+        at_target = shifted.gather(-1, own[:, None]).squeeze(-1) * is_mine
+        sums = torch.stack((weights.sum(-1), at_target))
+        dist.all_reduce(sums, group=group)
+        ctx.save_for_backward(weights.div_(sums[0, :, None]), own, is_mine)
+        ctx.dtype = logits.dtype
+        return (sums[0].log() - sums[1]).mean()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        """Of each logit: its softmax, less one at the target, over the number of tokens."""
+        softmax, own, is_mine = ctx.saved_tensors
+        change = softmax.scatter_add(-1, own[:, None], -is_mine[:, None].to(softmax.dtype))
+        return (change * (gradients[0] / len(own))).to(ctx.dtype), None, None, None
+
+
+# Plan by which tensor-parallel ranks cut the GPT: which matrix by columns, which by rows, and where the sequence is
+# split.
+
+
+def tensor_plan() -> dict[str, ParallelStyle]:
+    """Return the style of each module by name; a star stands for any layer. Styles are used once: each call makes new
+    ones.
+
+    Attention is cut by heads, as rows of its three projections are whole heads: ``Attention`` counts those it has.
+    """
+    return {
+        # Each rank looks up the bytes it has rows for; the sum of what all found is handed out by time.
+        "embedding": RowwiseParallel(input_layouts=WHOLE, output_layouts=BY_TIME),
+        "layers.*.attention_norm": SequenceParallel(),
+        # Gathered once for the three projections; ``turn``, the table of angles, is whole and no DTensor.
+        "layers.*.attention": PrepareModuleInput(input_layouts=(BY_TIME, None), desired_input_layouts=(WHOLE, None)),
+        "layers.*.attention.query": ColwiseParallel(),
+        "layers.*.attention.key": ColwiseParallel(),
+        "layers.*.attention.value": ColwiseParallel(),
+        "layers.*.attention.output": RowwiseParallel(output_layouts=BY_TIME),
+        "layers.*.mlp_norm": SequenceParallel(),
+        "layers.*.mlp": PrepareModuleInput(input_layouts=(BY_TIME,), desired_input_layouts=(WHOLE,)),
+        "layers.*.mlp.up": ColwiseParallel(),
+        "layers.*.mlp.down": RowwiseParallel(output_layouts=BY_TIME),
+        "norm": SequenceParallel(),
+        # Logits stay cut along the vocabulary, as DTensors: the loss needs no more.
+        "head": ColwiseParallel(input_layouts=BY_TIME, output_layouts=Shard(-1), use_local_output=False),
+    }

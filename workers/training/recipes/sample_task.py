@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from trainyard.contract.base import JsonObject
-from workers.training.data.batches.batch import Batch
-from workers.training.data.batches.order import EpochOrder, Rows
-from workers.training.data.batches.transfer import on_device
+from workers.training.data.batches.feed import on_device
+from workers.training.data.batches.order import Batch, EpochOrder, Rows
 from workers.training.data.storage.sample_files import Samples
 from workers.training.recipes import ModelDocument
 from workers.training.recipes.parts import keep_part

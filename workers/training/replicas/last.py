@@ -32,9 +32,8 @@ from workers.training.checkpoints.saving import AttemptFacts, manifest_of
 from workers.training.checkpoints.store import Mark
 from workers.training.group.agreement import gather_all
 from workers.training.metrics import Metrics
-from workers.training.replicas.committing import lay_down
 from workers.training.replicas.interval import SHARE
-from workers.training.replicas.snapshots import MemorySnapshot
+from workers.training.replicas.snapshots import MemorySnapshot, lay_down
 from workers.training.replicas.taking import refusing
 
 PROBES = 20  # steps that show whether a note is cheap enough, again and again: a disk may become slow

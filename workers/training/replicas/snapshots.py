@@ -1,10 +1,13 @@
-"""A snapshot that lies in a file in memory: taking it is one copy, and it outlives the process."""
+"""A snapshot that lies in a file in memory: taking it is one copy, and it outlives the process. A manifest commits
+it."""
 
 from __future__ import annotations
 
 import hashlib
 import mmap
 import os
+import re
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,11 +15,13 @@ from pathlib import Path
 
 import torch
 
-from workers.training.checkpoints.manifest import StoredFile
+from workers.replicas.folders import RunMemory
+from workers.training.checkpoints.manifest import MANIFEST, StoredFile
 from workers.training.checkpoints.snapshot import Snapshot
-from workers.training.checkpoints.store import Mark
+from workers.training.checkpoints.store import Mark, find
 
 CHUNK_BYTES = 4 << 20  # hashed without the interpreter's lock, so that training goes on meanwhile
+BUFFER = re.compile(r"rank-\d{1,9}\.fence-(\d{1,18})\.[a-z]")
 
 
 @dataclass(slots=True)
@@ -70,3 +75,25 @@ class MemorySnapshot(Snapshot):
         if num_bytes == 0:
             return torch.empty(0, dtype=torch.uint8)
         return torch.frombuffer(memory, dtype=torch.uint8, offset=len(self.header), count=num_bytes)
+
+
+# Commit of a state in memory: its manifest is laid down last, and then the states before it go.
+
+
+def commit(memory: RunMemory, mark: Mark, manifest: str) -> None:
+    """Let the state count on this node, and remove what ranks here took before."""
+    lay_down(memory.own / mark.name, manifest)
+    for older in find(memory.own):
+        if older < mark:
+            shutil.rmtree(memory.own / older.name, ignore_errors=True)
+    for path in memory.buffers.iterdir():
+        found = BUFFER.fullmatch(path.name)
+        if found and int(found[1]) < mark.fence:
+            path.unlink(missing_ok=True)
+
+
+def lay_down(folder: Path, manifest: str) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = folder / f".{MANIFEST}"
+    temporary.write_text(manifest)
+    temporary.rename(folder / MANIFEST)

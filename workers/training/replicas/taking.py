@@ -17,7 +17,6 @@ from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
 from workers.replicas.plan import ReplicaPlan
 from workers.replicas.sending import MANIFEST, PeerConnection, PeerFailed, StatePart
-from workers.training.checkpoints.background import Background
 from workers.training.checkpoints.manifest import (
     Manifest,
     StoredFile,
@@ -30,13 +29,12 @@ from workers.training.checkpoints.manifest import (
 from workers.training.checkpoints.parts import PartNote
 from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
-from workers.training.checkpoints.saving import AttemptFacts, manifest_of, off_record, record_of
+from workers.training.checkpoints.saving import AttemptFacts, Background, manifest_of, off_record, record_of
 from workers.training.checkpoints.store import Mark
 from workers.training.group.agreement import gather_all
 from workers.training.metrics import Metrics, facts_record
-from workers.training.replicas.committing import commit
 from workers.training.replicas.interval import Interval
-from workers.training.replicas.snapshots import MemorySnapshot
+from workers.training.replicas.snapshots import MemorySnapshot, commit
 
 POLL_S = 0.005
 MAX_POLL_S = 0.05

@@ -24,9 +24,9 @@ from workers.training.build import Training, build
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manifest
 from workers.training.checkpoints.store import Store
 from workers.training.group.agreement import gather_all
-from workers.training.group.place import RankPlace
+from workers.training.group.process_group import RankPlace
 from workers.training.loop import kept_random_state, settle, take_step
-from workers.training.measuring.memory_limit import PeakMemory, share_of_memory
+from workers.training.measuring.memory import PeakMemory, share_of_memory
 from workers.training.measuring.progress import with_unit
 from workers.training.mesh import Mesh, share_batch
 from workers.training.metrics import Metrics

@@ -18,7 +18,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.assembly import Assembly
-from workers.training.measuring.traffic import ring_bytes
+from workers.training.measuring.collectives import ring_bytes
 from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.protocol import EveryStep
 

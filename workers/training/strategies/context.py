@@ -25,8 +25,7 @@ import torch.distributed as dist
 from torch import nn
 
 from workers.training.assembly import Assembly
-from workers.training.data.batches.batch import Batch
-from workers.training.data.batches.order import Rows
+from workers.training.data.batches.order import Batch, Rows
 from workers.training.recipes import Task
 from workers.training.recipes.gpt import GPT, GPTBlock
 

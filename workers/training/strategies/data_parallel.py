@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from workers.training.assembly import Assembly
-from workers.training.measuring.traffic import ring_bytes
+from workers.training.measuring.collectives import ring_bytes
 from workers.training.mesh import Mesh, copies_of
 from workers.training.strategies.compression import Compression
 

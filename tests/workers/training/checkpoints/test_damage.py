@@ -11,7 +11,7 @@ from tests.workers.training.checkpoints.yard import RUN, Yard, after, states
 from tests.workers.training.ranks import notes
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, read_manifest
 from workers.training.checkpoints.reading import check_files
-from workers.training.checkpoints.retention import retire
+from workers.training.checkpoints.store import retire
 
 FILE = "rank-0.safetensors"
 

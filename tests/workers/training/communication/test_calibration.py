@@ -11,9 +11,9 @@ import torch
 from tests.workers.training.communication.little import little_work
 from trainyard.planner import Rates
 from workers.training.communication import calibration
-from workers.training.communication.reports import with_links
-from workers.training.communication.timing import LinearFit
-from workers.training.measuring.memory_parts import held
+from workers.training.communication.exchanges import LinearFit
+from workers.training.communication.main import with_links
+from workers.training.measuring.memory import held
 
 CPU = torch.device("cpu")
 

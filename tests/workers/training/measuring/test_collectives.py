@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import Point, recipe_spec, tiny_spec, train_on
-from workers.training.measuring.traffic import gathered_bytes, ring_bytes, scattered_bytes
+from workers.training.measuring.collectives import gathered_bytes, ring_bytes, scattered_bytes
 from workers.training.recipes import load_task
 
 STEPS = 3

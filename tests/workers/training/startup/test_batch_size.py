@@ -7,7 +7,7 @@ import pytest
 
 from tests.workers.training.checkpoints.yard import Yard, after
 from tests.workers.training.ranks import Point, series, tiny_spec, train_on
-from workers.training.measuring.memory_limit import cgroup_bytes, machine_bytes
+from workers.training.measuring.memory import cgroup_bytes, machine_bytes
 from workers.training.startup import batch_size
 from workers.training.startup.batch_size import SizeTrial, largest_that_fits, quickest, scaled_learning_rate
 

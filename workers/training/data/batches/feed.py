@@ -1,5 +1,5 @@
 """Batches of each step: read ahead by a thread where that is worth one, and where it is not, several at once, since
-most of what a small batch costs is the calls that read it."""
+most of what a small batch costs is the calls that read it. Arrays go to the device beside what it computes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 
-from workers.training.data.batches.batch import Batch, BatchReader
-from workers.training.data.batches.order import Rows
-from workers.training.data.batches.positions import Positions, Skipped, SkippedSteps
-from workers.training.data.batches.transfer import Arrival, TransferReader
+from workers.training.data.batches.order import Batch, BatchReader, Positions, Rows, Skipped, SkippedSteps
 from workers.training.mesh import BatchShare
 
 T = TypeVar("T")
@@ -30,6 +28,8 @@ WORTH_A_THREAD_S = 200e-6  # below it a batch is read sooner than two threads ha
 NUM_READS = 3  # in a row that took longer: one may have been the first of a file
 AT_ONCE = 64  # batches at most that are read together…
 AT_ONCE_S = 1e-3  # …and for how long: no step waits for more, and none of them is large
+Read = Callable[[slice], Batch]
+Arrival = Callable[[], Batch]  # called by the thread that computes, just before it uses the batch
 
 
 class Feed:
@@ -222,3 +222,44 @@ def close(shelf: Shelf[Any], thread: threading.Thread) -> None:
     shelf.close()
     if thread is not threading.current_thread():
         thread.join(CLOSE_TIMEOUT_S)
+
+
+# Transfer of arrays from the host to the device, beside what it computes.
+
+
+def on_device(array: np.ndarray[Any, np.dtype[Any]], device: torch.device) -> torch.Tensor:
+    """Return a tensor of ``array``, which nobody changes any more, on ``device``.
+
+    To a GPU it goes from memory that is never swapped, so that the copy needs no processor; it is on its way when this
+    returns, and what is computed later on the same stream waits for it.
+    """
+    tensor = torch.from_numpy(array)
+    if device.type != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
+class TransferReader:
+    """Reads batches in a thread of its own, for another that computes."""
+
+    def __init__(self, read: Read, device: torch.device) -> None:
+        self._read, self._device = read, device
+        # Copies on a stream of their own: on the one of the thread that computes they would wait for its kernels.
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+    def read(self, positions: slice) -> Arrival:
+        if self._stream is None:
+            batch = self._read(positions)
+            return lambda: batch
+        with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+            batch = self._read(positions)
+            return partial(_arrived, batch, self._stream.record_event())
+
+
+def _arrived(batch: Batch, copied: torch.cuda.Event) -> Batch:
+    """Let the current stream wait until the batch is there, and keep its memory until that stream is through."""
+    stream = torch.cuda.current_stream()
+    stream.wait_event(copied)
+    for tensor in batch:
+        tensor.record_stream(stream)
+    return batch

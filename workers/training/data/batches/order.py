@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import torch
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Words = np.ndarray[Any, np.dtype[np.uint64]]
@@ -24,6 +26,7 @@ Words = np.ndarray[Any, np.dtype[np.uint64]]
 NUM_ROUNDS = 6
 FEW_ROWS = 8_192  # of which an epoch's order is computed at once: a batch of 32 then costs 2 us and not 10
 ROW_BITS = np.uint64(FEW_ROWS - 1)
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +138,69 @@ def words(keys: Words, count: int) -> Words:
     found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     found ^= found >> np.uint64(31)
     return found
+
+
+class BatchReader(Protocol):
+    """Reader of a training's batches: a recipe's task."""
+
+    def train_batch(self, positions: slice | Rows) -> Batch:
+        """Return the samples at these positions, which rise and count from 0 over all epochs, on the task's device."""
+
+
+# Samples of each step: one batch behind the other, without those of skipped batches. Pure.
+
+
+class Skipped(NamedTuple):
+    """Samples that are left out, from ``start`` up to and without ``stop``, counted from 0 over all epochs."""
+
+    start: int
+    stop: int
+
+
+class SkippedSteps(NamedTuple):
+    """Steps whose batches are left out, both ends included, as the attempt with that fence counted them."""
+
+    fence: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """``first_step`` begins with ``first_sample``. A batch that would touch skipped samples begins behind them, so that
+    every batch is one stretch of samples."""
+
+    batch_size: int
+    first_step: int = 1
+    first_sample: int = 0
+    skipped: tuple[Skipped, ...] = ()
+
+    def samples_before(self, step: int) -> int:
+        """Return the sample with which ``step`` begins."""
+        place, left = self.first_sample, step - self.first_step
+        if left < 0:
+            return place + left * self.batch_size
+        for start, stop in sorted(self.skipped):
+            if stop <= place:
+                continue
+            before = max(0, start - place) // self.batch_size  # whole batches that end before the skipped samples
+            if left < before:
+                break
+            place, left = max(place, stop), left - before
+        return place + left * self.batch_size
+
+    def without(self, steps: Iterable[SkippedSteps]) -> Positions:
+        """Leave out the batches of these steps, in the order in which that was decided: the later ones count steps as
+        the earlier ones left them."""
+        found = self
+        for one in steps:
+            if one.last >= found.first_step:
+                first = found.samples_before(max(one.first, found.first_step))
+                stop = found.samples_before(one.last) + found.batch_size
+                found = replace(found, skipped=(*found.skipped, Skipped(first, stop)))
+        return found
+
+
+def skipped_of(documents: Sequence[Sequence[int]]) -> tuple[Skipped, ...]:
+    """Return what a checkpoint's state has of skipped samples."""
+    return tuple(Skipped(int(start), int(stop)) for start, stop in documents)

@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from workers.training.data.fetching.hosts import only_allowed_hosts
-from workers.training.data.fetching.problems import explained, is_passing, shown
+from workers.training.data.fetching.problems import explained, is_passing, only_allowed_hosts, shown
 from workers.training.data.problems import DataProblem
 from workers.training.data.progress import DataProgress
 from workers.training.data.storage.cache import cached

@@ -25,8 +25,13 @@ from trainyard.contract.inspections import Cell, ClassFacts, ColumnFacts, Datase
 from trainyard.spec.sections.data import ImageData, TextData
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
-from workers.training.data.sources.images import channels_first, classes_of, num_channels_of, open_all_arrays
-from workers.training.data.sources.picture import read_picture
+from workers.training.data.sources.images import (
+    channels_first,
+    classes_of,
+    num_channels_of,
+    open_all_arrays,
+    read_picture,
+)
 from workers.training.data.sources.text import JsonLines
 from workers.training.data.storage.arrays import Array
 from workers.training.data.tabular.columns import Column, look_at

@@ -15,8 +15,7 @@ from workers.training.data.progress import DataProgress
 from workers.training.data.sources.files import Files
 from workers.training.data.storage.arrays import Array, NpyWriter, open_array
 from workers.training.data.storage.cache import Facts
-from workers.training.data.storage.sample_files import PARTS, SamplesWriter, refuse_too_few
-from workers.training.data.storage.split import Split
+from workers.training.data.storage.sample_files import PARTS, SamplesWriter, Split, refuse_too_few
 from workers.training.data.tabular.columns import look_at, read_cells
 from workers.training.data.tabular.features import MAX_WORDS, Features, read_features
 from workers.training.data.tabular.table_parts import Table

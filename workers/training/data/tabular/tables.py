@@ -1,15 +1,23 @@
-"""Opens tables, whatever kind of file holds them."""
+"""Tables, whatever kind of file holds them: NPZ and Parquet here, and text, which is read in ``csv_table``."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import Files
+from workers.training.data.storage.arrays import Array
+from workers.training.data.storage.npz_arrays import NpzArray, pick, read_npz, refuse_other_rows
 from workers.training.data.tabular.csv_table import CsvTable
-from workers.training.data.tabular.npz_table import NpzTable
-from workers.training.data.tabular.parquet_table import ParquetTable
-from workers.training.data.tabular.table_parts import Table
+from workers.training.data.tabular.table_parts import ROWS_AT_ONCE, Batch, Table
 
 SOME = 30
 NPZ_TARGET = "y"
@@ -42,3 +50,130 @@ def _open(source: str, files: Files, target: str) -> Table:
     if source == "parquet":
         return ParquetTable(files)
     return NpzTable(files, target)
+
+
+# Tables in NPZ files: ``x`` (rows, features) holds numbers, ``y`` or an array named as the target what is learnt.
+
+
+class NpzTable:
+    """Its columns are x0, x1, … and the target. All files have as many columns as the first one."""
+
+    def __init__(self, files: Files, target: str) -> None:
+        self._files = files
+        self._arrays = [self._open(path, target) for path in files.paths]
+        widths = {inputs.shape[1]: inputs for inputs, _ in self._arrays}
+        if len(widths) > 1:
+            places = " and ".join(f"{inputs.place} has {width}" for width, inputs in list(widths.items())[:2])
+            raise DataProblem(f"{places} columns: files of one folder make one table")
+        self.names = [f"x{index}" for index in range(next(iter(widths)))] + [target]
+
+    def count_rows(self) -> int:
+        return sum(inputs.shape[0] for inputs, _ in self._arrays)
+
+    def batches(self) -> Iterator[Batch]:
+        for inputs, targets in self._arrays:
+            at_once, first_row = max(1, min(ROWS_AT_ONCE, 2**22 // max(1, inputs.shape[1]))), 0
+            for rows, answers in zip(inputs.blocks(at_once), targets.blocks(at_once), strict=True):
+                columns = [_column(part) for part in rows.T]
+                yield Batch([*columns, _column(answers)], inputs.path, first_row, len(rows))
+                first_row += len(rows)
+
+    def place(self, path: Path, row: int) -> str:
+        return f"{self._files.name_of(path)}, row {row + 1}"
+
+    def _open(self, path: Path, target: str) -> tuple[NpzArray, NpzArray]:
+        name = self._files.name_of(path)
+        arrays = read_npz(path, name)
+        inputs, targets = pick(arrays, name, "x"), pick(arrays, name, target, "y")
+        if len(inputs.shape) != 2 or inputs.dtype.kind not in "biuf":
+            raise DataProblem(
+                f"{inputs.place} is {inputs.dtype} of the shape {inputs.shape}: a table has numbers (rows, columns)"
+            )
+        if targets.dtype.kind not in "biufU":
+            raise DataProblem(f"{targets.place} is {targets.dtype}: targets are numbers or text")
+        refuse_other_rows(inputs, targets)
+        return inputs, targets
+
+
+def _column(values: Array) -> Any:
+    """Return the values as Arrow's text or float64."""
+    if values.dtype.kind == "U":
+        return pa.array(values.tolist(), pa.string())
+    return pa.array(np.ascontiguousarray(values, np.float64))
+
+
+# Tables in Parquet files.
+
+
+class ParquetTable:
+    """All files have the columns of the first one, in any order. Numbers, truth and times are read as float64."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.names = list(self._open(files.paths[0]).schema_arrow.names)
+
+    def count_rows(self) -> int:
+        return sum(self._open(path).metadata.num_rows for path in self._files.paths)
+
+    def batches(self) -> Iterator[Batch]:
+        kinds: list[Any] = []
+        for path in self._files.paths:
+            name, first_row = self._files.name_of(path), 0
+            opened = self._open(path)
+            if missing := sorted(set(self.names) - set(opened.schema_arrow.names)):
+                raise DataProblem(f"{name} has no column {missing[0]!r}, which the first file of the folder has")
+            try:
+                for record in opened.iter_batches(ROWS_AT_ONCE, columns=self.names):
+                    columns = [
+                        _plain(record.column(column), f"{name}, column {column!r}", column) for column in self.names
+                    ]
+                    kinds = kinds or [column.type for column in columns]
+                    columns = [_alike(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+                    self._refuse_other_kinds(kinds, columns, name)
+                    yield Batch(columns, path, first_row, record.num_rows)
+                    first_row += record.num_rows
+            except (pa.ArrowException, OSError) as error:
+                raise DataProblem(f"{name} cannot be read after row {first_row}: {str(error)[:300]}") from None
+
+    def _refuse_other_kinds(self, kinds: list[Any], columns: list[Any], name: str) -> None:
+        for column, kind, known in zip(columns, kinds, self.names, strict=True):
+            if column.type != kind:
+                here, there = ("numbers", "text") if pa.types.is_floating(column.type) else ("text", "numbers")
+                raise DataProblem(
+                    f"{name}, column {known!r} holds {here}, and that of {self._files.name_of(self._files.paths[0])} "
+                    f"holds {there}: write both alike"
+                )
+
+    def place(self, path: Path, row: int) -> str:
+        return f"{self._files.name_of(path)}, row {row + 1}"
+
+    def _open(self, path: Path) -> Any:
+        try:
+            return pq.ParquetFile(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataProblem(
+                f"{self._files.name_of(path)} is not a whole Parquet file ({str(error)[:200]}): write it again"
+            ) from None
+
+
+def _plain(column: Any, place: str, name: str) -> Any:
+    """Return a column as text or as float64."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+        return pc.cast(column, pa.string())
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64(), safe=False)
+    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        return pc.cast(pc.cast(column, pa.int64()), pa.float64(), safe=False)
+    if pa.types.is_date32(kind):
+        return pc.cast(pc.cast(column, pa.int32()), pa.float64())
+    if pa.types.is_null(kind):
+        return pc.cast(column, pa.float64())
+    raise DataProblem(f"{place} is of the type {kind}: columns hold numbers or text; leave {name!r} out or convert it")
+
+
+def _alike(column: Any, kind: Any) -> Any:
+    """Return the column as one of ``kind`` where nothing is in it: an empty one says nothing of its kind."""
+    return pc.cast(column, kind) if column.null_count == len(column) else column

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from workers.training.data.problems import DataProblem
 from workers.training.data.storage.arrays import Array
-from workers.training.data.storage.split import Numbers
+from workers.training.data.storage.sample_files import Numbers
 from workers.training.data.tabular.columns import Cells, Column
 from workers.training.data.tabular.table_parts import Table
 

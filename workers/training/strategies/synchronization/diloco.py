@@ -21,9 +21,8 @@ from torch import nn
 
 from workers.training.assembly import Assembly
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.synchronization.flat import Flat, parameters_of
 from workers.training.strategies.synchronization.local_sgd import LocalSGD
-from workers.training.strategies.synchronization.protocol import OwnLoss
+from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, parameters_of
 
 VELOCITY = "velocity"
 

@@ -22,10 +22,9 @@ import torch.distributed as dist
 from torch import nn
 
 from workers.training.assembly import Assembly
-from workers.training.measuring.traffic import ring_bytes
+from workers.training.measuring.collectives import ring_bytes
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.synchronization.flat import Flat, parameters_of
-from workers.training.strategies.synchronization.protocol import OwnLoss
+from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, parameters_of
 
 
 class LocalSGD:

@@ -31,10 +31,8 @@ from torch import nn
 
 from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import waiting
-from workers.training.optimizing.optimizers import set_rate
-from workers.training.optimizing.schedules import Schedule
-from workers.training.strategies.synchronization.flat import Flat, parameters_of
-from workers.training.strategies.synchronization.protocol import OwnLoss
+from workers.training.optimizing.optimizers import Schedule, set_rate
+from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, parameters_of
 
 # Longer than any step takes: a connection without any sign of its end is given up after it.
 SILENCE_LIMIT = timedelta(minutes=30)

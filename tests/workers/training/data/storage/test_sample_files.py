@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from workers.training.data.storage.split import Split
+from workers.training.data.storage.sample_files import Split
 
 
 def chosen(classes: list[int], block: int = 7) -> list[int]:

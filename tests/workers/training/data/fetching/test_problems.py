@@ -16,7 +16,7 @@ from tests.workers.training.data.file_server import FileServer, serve_files
 from trainyard.formats.addresses import HOSTS, address_problem
 from workers.data_access.roots import ROOTS, location_problem
 from workers.training.data.fetching import fetch
-from workers.training.data.fetching.hosts import RefusedAddress, only_allowed_hosts
+from workers.training.data.fetching.problems import RefusedAddress, only_allowed_hosts
 from workers.training.data.problems import DataProblem
 
 ROWS = b"height,label\n" + b"".join(b"%d,%d\n" % (index, index % 2) for index in range(20))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from workers.training.strategies.synchronization.flat import Flat
+from workers.training.strategies.synchronization.protocol import Flat
 
 
 def test_tensors_go_into_one_buffer_and_come_back() -> None:
