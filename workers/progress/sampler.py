@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         is_pair: bool
 
     class Written(TypedDict):
-        """As ``workers.supervisor.hangs.tracker.Description`` is read."""
+        """As ``workers.progress.description.Description`` is read."""
 
         collective: WrittenCollective | None
         entered: dict[str, int]

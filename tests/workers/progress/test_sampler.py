@@ -17,9 +17,9 @@ import torch
 import torch.distributed
 
 from workers.progress import marker
+from workers.progress.description import described
 from workers.progress.marker import Marker
 from workers.progress.sampler import ROOT, pending_collective
-from workers.supervisor.hangs.tracker import described
 
 SCRIPT = """
 import time

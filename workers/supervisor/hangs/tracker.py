@@ -6,12 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import median
 
-import msgspec
-
-from trainyard.contract.base import prepared
-from trainyard.contract.reports import MAX_STACK_CHARACTERS, PendingCollective, RankStall
+from trainyard.contract.reports import RankStall
 from trainyard.spec.sections.hangs import HangRules
 from workers.machine.processes import STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S
+from workers.progress.description import Description, described
 from workers.progress.marker import Marks
 
 LEAST_S = 60.0  # of auto
@@ -165,26 +163,3 @@ class Tracker:
             line=description.line[:200],
             stack=description.stack,
         )
-
-
-# Description of a rank, as its sampler writes it and its supervisor reads it.
-
-
-class Description(msgspec.Struct):
-    """JSON in the marker's text. The sampler writes it with Python's own library alone: see ``sampler.Written``."""
-
-    collective: PendingCollective | None = None
-    entered: dict[str, int] = {}  # msgspec makes a new one for each
-    line: str = ""
-    stack: str = ""
-    is_compiling: bool = False
-
-
-def described(text: bytes) -> Description:
-    """Return what the rank's sampler wrote. The rank may be a user's: what is no description is an empty one."""
-    try:
-        found = msgspec.json.decode(text, type=prepared(Description)) if text else Description()
-    except msgspec.DecodeError:
-        return Description()
-    found.stack = found.stack[:MAX_STACK_CHARACTERS]
-    return found

@@ -6,8 +6,9 @@ import msgspec
 
 from trainyard.contract.reports import PendingCollective, RankStall
 from trainyard.spec.sections.hangs import HangRules
+from workers.progress.description import Description
 from workers.progress.marker import Marks
-from workers.supervisor.hangs.tracker import Description, RankTraits, Sample, Tracker
+from workers.supervisor.hangs.tracker import RankTraits, Sample, Tracker
 
 RECIPE, SCRIPT, ALONE = RankTraits(True, True), RankTraits(False, True), RankTraits(False, False)
 IN_A_COLLECTIVE = msgspec.json.encode(
