@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from workers.attempt.folder import AttemptFolder
@@ -75,13 +74,12 @@ class WorkMeter:
 def look(pid: int) -> Looked:
     looked = Looked({}, {})
     for process in (pid, *descendants_of(pid)):
-        looked.io_bytes[process] = _sum_of(PROC / str(process) / "io", ("rchar", "wchar"))
+        looked.io_bytes[process] = _sum_of(f"{process}/io", ("rchar", "wchar"))
         for thread in _threads_of(process):
-            folder = PROC / str(process) / "task" / str(thread)
             calls = 0
             if thread == process:
-                calls = _sum_of(folder / "status", ("voluntary_ctxt_switches",))
-                calls += _sum_of(folder / "io", ("syscr", "syscw"))
+                calls = _sum_of(f"{process}/task/{thread}/status", ("voluntary_ctxt_switches",))
+                calls += _sum_of(f"{process}/task/{thread}/io", ("syscr", "syscw"))
             looked.threads[process, thread] = Thread(_cpu_s(process, thread), calls)
     return looked
 
@@ -101,10 +99,11 @@ def _cpu_s(pid: int, thread: int) -> float:
         return cpu_s(pid) if pid == thread else 0.0
 
 
-def _sum_of(path: Path, names: tuple[str, ...]) -> int:
-    """Return the sum of the lines ``name: number`` of these names; 0 where the file is not to be read."""
+def _sum_of(file: str, names: tuple[str, ...]) -> int:
+    """Return the sum of the lines ``name: number`` of these names in a file of the kernel's; 0 where it is not to be
+    read."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = (PROC / file).read_text(errors="replace").splitlines()
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.partition(":")[0] in names)

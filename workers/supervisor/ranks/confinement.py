@@ -1,5 +1,4 @@
-"""What keeps the ranks of one attempt together on this node: their namespaces, and their control group with its limits
-and its kills for want of memory.
+"""What keeps the ranks of one attempt together on this node: their namespaces, and their control group with its limits.
 
 Both are made before the supervisor reads the node's key, and end with it.
 """
@@ -13,7 +12,6 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NoReturn
@@ -40,11 +38,7 @@ from workers.supervisor.ranks.state import RankState
 
 log = structlog.get_logger(__name__)
 
-
 LOOPBACK = "127.0.0.1"
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUPS = Path("/proc/self/cgroup")
-MACHINE = Path("/proc/vmstat")
 
 
 class Confinement:
@@ -63,7 +57,7 @@ class Confinement:
         self._limits = limits_of(isolation, order.num_ranks)
         self._group = self._make_group()
         self._events = cgroups.MemoryEvents()
-        self._kills = count_memory_kills()
+        self._kills = cgroups.count_memory_kills()
 
     @property
     def address(self) -> str:
@@ -136,7 +130,7 @@ class Confinement:
     def record_memory(self, rank: RankState) -> None:
         """Record in a rank that has ended whether the kernel killed for memory meanwhile, and by which limit."""
         if self._group is None:
-            rank.oom_killed = count_memory_kills() > self._kills
+            rank.oom_killed = cgroups.count_memory_kills() > self._kills
             if rank.oom_killed and self._has_containers:
                 rank.memory_limit_bytes = self.isolation.memory_bytes or None
             return
@@ -258,40 +252,3 @@ def _wait(reader: int, parent: int, memory: mmap.mmap, output: tuple[int, ...]) 
     if plan is None:
         os._exit(0)
     become_rank(plan, parent, output)
-
-
-# Number of processes that the kernel has killed for want of memory: proof of why one of ours was killed. Linux.
-
-
-def count_memory_kills() -> int:
-    """Return the count of this process' cgroup, or where it has none that of the machine; 0 where neither is known.
-
-    The counters only grow. The kernel counts a process in the cgroup that it belonged to, whatever limit was reached.
-    """
-    for path in (*_counters(), MACHINE):
-        try:
-            lines = path.read_text().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            name, _, value = line.partition(" ")
-            if name == "oom_kill" and value.strip().isdigit():
-                return int(value)
-    return 0
-
-
-def _counters() -> Iterator[Path]:
-    """Yield where the counter of the own cgroup may be: version 2, then 1, by its path and as a container sees it."""
-    try:
-        lines = OWN_CGROUPS.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            yield from (folder / "memory.events" for folder in (CGROUPS / path.lstrip("/"), CGROUPS))
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            base = CGROUPS / "memory"
-            yield from (folder / "memory.oom_control" for folder in (base / path.lstrip("/"), base))
