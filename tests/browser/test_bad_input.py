@@ -89,18 +89,6 @@ def test_a_series_that_is_no_number_at_all_is_marked_and_says_so(seat: Seat, bad
         assert card.evaluate("(card) => card.chart.built.bad.length") == NUM
 
 
-def test_a_plot_that_shows_no_line_says_why(seat: Seat, bad: str) -> None:
-    page = seat.go(f"/runs/{bad}/")
-    expect(chart(page, "bad/all_nan").get_by_text("no value here is a number")).to_be_visible()
-    expect(chart(page, "bad/huge").get_by_text("these values are too far apart for one axis")).to_be_visible()
-    negative = chart(page, "bad/negative")
-    expect(negative.locator(".chart-nothing")).to_be_hidden()
-    negative.get_by_role("application").press("l")
-    expect(negative.get_by_text("no value is above zero, as log y needs")).to_be_visible()
-    negative.get_by_role("application").press("l")
-    expect(negative.locator(".chart-nothing")).to_be_hidden()
-
-
 def test_numbers_beside_those_that_are_none_are_read(seat: Seat, bad: str) -> None:
     page = seat.go(f"/runs/{bad}/")
     card = chart(page, "bad/some_of_each")

@@ -67,25 +67,6 @@ def test_drags_lead_to_a_spike_of_one_step_among_a_million(seat: Seat, million: 
     wait_until_all_is_in_view(page, loss)
 
 
-def test_keys_alone_lead_there_too(seat: Seat, million: str) -> None:
-    page = seat.go(f"/runs/{million}/")
-    loss = chart(page, "train/loss")
-    plot = loss.get_by_role("application", name="Plot of train/loss")
-    wait_until_drawn(loss)
-    plot.focus()
-    for _ in range(NUM_ZOOMS + 12):
-        step_to(page, loss, SPIKE)
-        if width_of(loss) < 50:
-            break
-        page.keyboard.press("+")
-        page.keyboard.press("+")
-        settle(page, loss)
-    expect(loss.locator(".chart-value")).to_have_text(f"step {SPIKE:,}  ·  42")
-    expect(loss.locator("[aria-live]")).to_have_text(f"step {SPIKE:,}: 42")
-    page.keyboard.press("0")
-    wait_until_all_is_in_view(page, loss)
-
-
 def test_a_line_that_is_pointed_at_is_lit_in_all_charts_and_the_legends_sort_together(seat: Seat, ranks: str) -> None:
     page = seat.go(f"/runs/{ranks}/")
     time, wait = chart(page, "rank/step_time_s"), chart(page, "rank/wait_s")
@@ -228,22 +209,6 @@ def zoom_by_drag(page: Page, card: Locator) -> None:
         arg=[card.element_handle(), before],
     )
     settle(page, card)
-
-
-def step_to(page: Page, card: Locator, step: int) -> None:
-    """Move the crosshair with the arrow keys to the point nearest to a step."""
-    place = """(card, step) => {
-        const {pointing, plot} = card.chart;
-        const [at, wanted] = [pointing.place ?? plot.placeOf(plot.range[0]), plot.placeOf(step)];
-        return pointing.place === null ? wanted - at + 1 : wanted - at;
-    }"""
-    for _ in range(2000):
-        left: int = card.evaluate(place, step)
-        if not left:
-            return
-        arrow = "ArrowRight" if left > 0 else "ArrowLeft"
-        page.keyboard.press(f"Shift+{arrow}" if abs(left) >= 10 else arrow)
-    raise AssertionError(f"step {step} was not reached")
 
 
 def box_of(card: Locator) -> dict[str, Any]:

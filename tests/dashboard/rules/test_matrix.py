@@ -114,6 +114,7 @@ def test_nobody_gets_in_by_a_method_that_no_route_declares(world: World) -> None
     public = {route.path for route in there if rule_of(route) == PUBLIC}
     paths = {route.path for route in there if not route.is_socket} - FRAMEWORKS - {ADMIN_SIGN_OUT} - public
     others = {Route(method, path) for method in METHODS for path in paths} - {*there}
+    others = {one for one in others if one.method == "PUT" or not one.is_admin}  # all methods go through one door there
     answers = {route: client.generic(route.method, world.path(route)) for route in others}
     admitted = [
         (str(route), answer.status_code)

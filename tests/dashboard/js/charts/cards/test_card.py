@@ -188,6 +188,13 @@ def test_a_chart_without_a_line_says_why(values: list[Any], words: str, table: P
         assert card.evaluate("(card) => card.chart.plot.range.every(Number.isFinite)")
 
 
+def test_a_chart_that_a_key_makes_logarithmic_says_why_its_line_is_gone(table: Page) -> None:
+    card = lay(table, "odd", line(-2, -1))
+    for words in ("no value is above zero, as log y needs", ""):
+        card.get_by_role("application").press("l")
+        expect(card.locator(".chart-nothing")).to_have_text(words)
+
+
 def test_signs_show_what_is_no_number(table: Page) -> None:
     card = lay(table, "odd", line(1, "NaN", 2, "Infinity", 3, "-Infinity", 4))
     reds = """(card) => {
@@ -265,6 +272,8 @@ def test_keys_zoom_pan_and_give_all_back(table: Page) -> None:
     expect(value(card)).to_have_text("step 101  ·  100")
     table.keyboard.press("Home")
     expect(value(card)).to_have_text("step 1  ·  0")
+    table.keyboard.press("Shift+ArrowRight")
+    expect(value(card)).to_have_text("step 11  ·  10")
 
 
 def test_the_arrows_choose_a_line_and_its_value_alone_is_said(table: Page) -> None:
