@@ -39,8 +39,9 @@ def test_files_are_listed(trainyard: Trainyard, run: Run) -> None:
 
 
 def test_what_waits_on_a_node_is_said_and_sent_when_asked(
-    trainyard: Trainyard, cast: Cast, make_run: Callable[..., Run]
+    trainyard: Trainyard, cast: Cast, make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(commands, "PATIENCE_S", 0.2)
     run = make_run(status=Status.SUCCEEDED)
     attempt = make_attempt(run, [make_node(cast.cluster, "node-a")], phase=Phase.ENDED, ended_at=timezone.now())
     gained = {"num_files": 1, "bytes": 7, "files": [{"path": "snapshot.pt", "size_bytes": 7}]}
