@@ -25,8 +25,9 @@ has_tables = pytest.mark.skipif(not TABLES[0].exists(), reason="this system does
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
+    """Behind a public address, where the file leads here straight."""
     with short_folder("ty-own-") as folder:
-        one = Up(new_home(folder))
+        one = Up(new_home(folder), PUBLIC_URL="http://train.example.org")
         try:
             yield one.wait_until_ready()
         finally:
@@ -61,7 +62,7 @@ def ask(one: socket.socket, token: str, *more: str, path: str = "/api/v1/me") ->
 
 
 def test_a_program_of_the_servers_own_user_uses_it_again_and_again(up: Up) -> None:
-    assert up.token.startswith(MACHINE_PREFIX)
+    assert up.token.startswith(MACHINE_PREFIX) and up.url.startswith("http://127.0.0.1:")
     with connection(up) as one:
         assert ask(one, up.token)[0] == ask(one, up.token)[0] == HTTPStatus.OK
 
@@ -94,18 +95,6 @@ def test_nobody_borrows_the_connection_of_another_by_a_header(up: Up) -> None:
         status, said = ask(one, up.token, f"X-Forwarded-For: {host}:{port}")
         assert status == HTTPStatus.UNAUTHORIZED and "by a proxy" in said
         assert ask(ours, up.token, "X-Forwarded-For: 10.0.0.7")[0] == HTTPStatus.UNAUTHORIZED
-
-
-def test_behind_a_public_address_the_file_leads_here_straight() -> None:
-    with short_folder("ty-own-") as folder:
-        one = Up(new_home(folder), PUBLIC_URL="http://train.example.org")
-        try:
-            one.wait_until_ready()
-            assert one.url.startswith("http://127.0.0.1:")
-            with connection(one) as here:
-                assert ask(here, one.token)[0] == HTTPStatus.OK
-        finally:
-            one.close()
 
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
