@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from dashboard.http.hosts import allowed, url
+import pytest
+
+from dashboard.http.hosts import allowed, proxy_users, url
 
 
 def test_a_server_for_this_machine_answers_to_nobody_elses_name() -> None:
@@ -27,3 +29,9 @@ def test_the_url_is_one_that_a_browser_opens() -> None:
     assert url("0.0.0.0", 8000) == "http://127.0.0.1:8000"
     assert url("::1", 8000) == "http://[::1]:8000"
     assert url("::", 8000) == "http://127.0.0.1:8000"
+
+
+def test_users_are_given_by_name_or_number() -> None:
+    assert proxy_users("root, 4242") == {0, 4242} and proxy_users("") == frozenset()
+    with pytest.raises(ValueError, match="FORWARDED_ALLOW_USERS names 'no-such-user'"):
+        proxy_users("no-such-user")

@@ -1,8 +1,10 @@
-"""Who gets the file ``client.toml`` gets nothing by it: its token is for processes of the server's own user."""
+"""Who gets the file ``client.toml`` gets nothing by it: its token is for processes of the server's own user. A forged
+address counts for nothing either: who says for whom they speak is a proxy of ours, and no rank on this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from dashboard.http.own_clients import TABLES, why_not
@@ -18,7 +21,7 @@ from runs.rights.access import MACHINE_PREFIX
 from tests.servers import short_folder
 from tests.up_process import Up, new_home
 
-NOBODY = 65534
+NOBODY, PROXY = 65534, 4242
 is_root = pytest.mark.skipif(os.getuid() != 0, reason="only root makes sockets of other users")
 has_tables = pytest.mark.skipif(not TABLES[0].exists(), reason="this system does not say whose a socket is")
 
@@ -27,7 +30,7 @@ has_tables = pytest.mark.skipif(not TABLES[0].exists(), reason="this system does
 def up() -> Iterator[Up]:
     """Behind a public address, where the file leads here straight."""
     with short_folder("ty-own-") as folder:
-        one = Up(new_home(folder), PUBLIC_URL="http://train.example.org")
+        one = Up(new_home(folder), PUBLIC_URL="http://train.example.org", FORWARDED_ALLOW_USERS=f"root, {PROXY}")
         try:
             yield one.wait_until_ready()
         finally:
@@ -95,6 +98,33 @@ def test_nobody_borrows_the_connection_of_another_by_a_header(up: Up) -> None:
         status, said = ask(one, up.token, f"X-Forwarded-For: {host}:{port}")
         assert status == HTTPStatus.UNAUTHORIZED and "by a proxy" in said
         assert ask(ours, up.token, "X-Forwarded-For: 10.0.0.7")[0] == HTTPStatus.UNAUTHORIZED
+
+
+def address_of_sign_in(up: Up, claimed: str, user: int) -> str:
+    """Return the address that the audit has of a wrong password, sent over a connection of ``user``."""
+    with httpx.Client(
+        base_url=up.url, headers={"X-Forwarded-For": claimed, "Origin": up.url}, trust_env=False
+    ) as client:
+        os.seteuid(user)
+        try:
+            page = client.get("/sign-in/").text
+        finally:
+            os.seteuid(os.getuid())
+        csrf = page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
+        form = {"username": "guest", "password": "wrong", "csrfmiddlewaretoken": csrf}
+        assert client.post("/sign-in/", data=form).status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+    with connection(up) as ours:
+        status, said = ask(ours, up.token, path="/api/v1/audit?limit=1")
+    assert status == HTTPStatus.OK, said
+    return str(json.loads(said)["items"][0]["address"])
+
+
+@is_root
+@has_tables
+def test_another_user_of_this_machine_forges_no_address(up: Up) -> None:
+    assert address_of_sign_in(up, "203.0.113.1", NOBODY) == "127.0.0.1"
+    assert address_of_sign_in(up, "203.0.113.2", PROXY) == "203.0.113.2", "the user that the setting names"
+    assert address_of_sign_in(up, "203.0.113.3", os.getuid()) == "203.0.113.3", "the server's own user"
 
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

@@ -30,26 +30,17 @@ def refused(up: Up) -> str:
         up.close()
 
 
-def test_the_port_of_the_command_line_goes_before_that_of_the_environment(folder: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        said = refused(Up(folder / "home", "--port", str(port), PORT="0"))
-    assert f"127.0.0.1:{port} cannot be listened on" in said
-
-
 @pytest.mark.parametrize("port", ["eighty", "70000"])
 def test_a_port_that_is_none_is_refused(folder: Path, port: str) -> None:
     assert "PORT" in refused(Up(folder / "home", "--port", port))
 
 
-def test_a_taken_port_is_named(folder: Path) -> None:
+def test_a_taken_port_is_named_and_that_of_the_command_line_goes_first(folder: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = refused(Up(folder / "home", PORT=str(port)))
+        said = refused(Up(folder / "home", "--port", str(port), PORT="0"))
     assert f"127.0.0.1:{port} cannot be listened on" in said
 
 
