@@ -1,4 +1,5 @@
-"""Every route there is: found by walking the URL resolver and the sockets, so that none can be forgotten."""
+"""Every route there is: found by walking the URL resolver and the sockets, so that none can be forgotten; and the rules
+of the administration's."""
 
 from __future__ import annotations
 
@@ -11,10 +12,9 @@ from typing import Any, NamedTuple
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
-from dashboard.rules.admin import admin_rule
 from dashboard.rules.callers import TOKENS_ALONE, Caller, outcome
 from dashboard.sockets.consumers import websocket_urlpatterns
-from runs.rights.access.operations import PUBLIC, Rule
+from runs.rights.access.operations import PUBLIC, Rule, RuleKind
 
 API, ADMIN_PREFIX = "api/v1/", "admin/"
 FRAMEWORKS = {"/api/v1/openapi.json", "/api/v1/docs"}  # whose views wear nothing, and show nothing of anybody
@@ -113,3 +113,53 @@ def matrix() -> list[list[str]]:
         ]
         lines.append([str(route), str(rule.permission or rule.kind), *found])
     return lines
+
+
+# The rules of the administration: Django's own pages for staff, by table.
+
+STAFF, TABLE, READ_ONLY = Rule(RuleKind.STAFF), Rule(RuleKind.TABLE), Rule(RuleKind.READ_ONLY)
+# People change rows of these tables there. Every other table is read only, whoever asks.
+CHANGED_BY_HAND = frozenset(
+    {
+        "auth/group",
+        "runs/cluster",
+        "runs/clusterrole",
+        "runs/customrole",
+        "runs/grouprole",
+        "runs/membership",
+        "runs/project",
+        "runs/user",
+    }
+)
+OF_THE_SITE: dict[str, Rule] = {
+    "/admin/": STAFF,
+    "/admin/autocomplete/": TABLE,
+    "/admin/jsi18n/": STAFF,
+    "/admin/logout/": PUBLIC,
+    "/admin/password_change/done/": STAFF,
+    "/admin/r/<content_type_id>/<object_id>/": STAFF,
+    "/admin/search/": STAFF,
+}
+DELETED_ELSEWHERE = frozenset({"runs/user"})  # people are erased on their page under People
+_OF_A_TABLE = re.compile(r"/admin/(?P<table>\w+/\w+)/(?P<page>[<>\w/]*)")
+_READING = frozenset({"", "<object_id>/history/"})
+
+
+def admin_rule(method: str, path: str) -> Rule | None:
+    """Return the rule of a page of the administration; None for one that nobody gave a rule."""
+    if path in OF_THE_SITE:
+        is_refused = path == "/admin/autocomplete/" and method == "POST"  # before anybody is asked
+        return STAFF if is_refused else OF_THE_SITE[path]
+    found = _OF_A_TABLE.fullmatch(path)
+    if found is None:
+        return None
+    page = found["page"]
+    if page == "<object_id>/":
+        return STAFF  # leads to the page of the row, which asks
+    if page in _READING or (page == "<object_id>/change/" and method == "GET"):
+        return TABLE
+    if page == "<object_id>/delete/" and found["table"] in DELETED_ELSEWHERE:
+        return READ_ONLY
+    if page in ("add/", "<object_id>/change/", "<object_id>/delete/", "<id>/password/"):
+        return TABLE if found["table"] in CHANGED_BY_HAND else READ_ONLY
+    return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
-from dashboard.pages.shared.badges import run_badge
+from dashboard.pages.shared.badges import run_badge, sweep_badge
 from dashboard.pages.shared.frame import entries, page
-from dashboard.pages.sweeps.badges import sweep_badge
 from runs.models.indexes import first_rows
 from runs.presenting.listing import find_runs
 from runs.rights.access.operations import SIGNED_IN

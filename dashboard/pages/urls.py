@@ -22,7 +22,7 @@ from dashboard.pages.people import views as people
 from dashboard.pages.run import apps, checkpoints
 from dashboard.pages.run import verbs as page_verbs
 from dashboard.pages.run import views as run
-from dashboard.pages.runs import verbs as run_verbs
+from dashboard.pages.runs import views as run_verbs
 from dashboard.pages.runs import views as runs_table
 from dashboard.pages.sweeps import verbs as sweep_verbs
 from dashboard.pages.sweeps import views as sweeps

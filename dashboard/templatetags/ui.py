@@ -18,7 +18,7 @@ from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.frontend import icons
-from dashboard.frontend.scripts import PACKAGES, script
+from dashboard.frontend.finders import PACKAGES, script
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.badges import Badge
 from trainyard.contract.answers.runs import Lamp

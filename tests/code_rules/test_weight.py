@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.frontend.scripts import PACKAGES
+from dashboard.frontend.finders import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "static" / "js"

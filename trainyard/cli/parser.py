@@ -21,7 +21,7 @@ from trainyard.cli import (
     syncing,
 )
 from trainyard.cli.beside import executing, forwarding, notebooks
-from trainyard.cli.security.words import add_security
+from trainyard.cli.security import add_security
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")

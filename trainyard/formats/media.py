@@ -30,7 +30,7 @@ from trainyard.contract.records import (
     TextMeta,
     encode_part,
 )
-from trainyard.formats import binning, sounds
+from trainyard.formats import arrays, sounds
 from trainyard.formats.arrays import as_bytes, as_samples, copied, is_tensor, numpy_or_none, pixels_first, samples_first
 from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, png, size_of
 
@@ -177,7 +177,7 @@ class Histogram(Media):
     kind = "histogram"
 
     def __init__(self, values: Any = None, *, bins: int = 64, counts: Any = None, edges: Any = None) -> None:
-        self._make: Callable[[], binning.Binned] | None = None
+        self._make: Callable[[], arrays.Binned] | None = None
         if counts is not None or edges is not None:
             self._try(self._take_counts, values, counts, edges)
         else:
@@ -192,7 +192,7 @@ class Histogram(Media):
     def _take_counts(self, values: Any, counts: Any, edges: Any) -> None:
         if values is not None or counts is None or edges is None:
             raise ValueError("it takes values, or counts and edges")
-        found = binning.given(_listed(edges), _listed(counts))
+        found = arrays.given(_listed(edges), _listed(counts))
         if len(found.counts) > MAX_BINS:
             raise ValueError(f"{len(found.counts):,} bins are more than {MAX_BINS:,}")
         self._keep(found)
@@ -209,12 +209,12 @@ class Histogram(Media):
                 raise ValueError(f"values are numbers, not {'None' if values is None else own.dtype}")
             size = int(own.nbytes)
         if size > COPY_BYTES:
-            self._keep(binning.binned(own, bins))
+            self._keep(arrays.binned(own, bins))
         else:
             self.num_bytes = size
-            self._make = lambda: binning.binned(own, bins)
+            self._make = lambda: arrays.binned(own, bins)
 
-    def _keep(self, found: binning.Binned) -> None:
+    def _keep(self, found: arrays.Binned) -> None:
         self.num_bytes = 16 * len(found.counts)
         self._make = lambda: found
 

@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 from trainyard.contract.base import BadDocument, convert, encode
 from trainyard.contract.sessions.documents import FRAME_BYTES, WINDOW_BYTES, FrameKind, SessionEnd, SessionWish
-from trainyard.rest.websocket import WebSocket
+from trainyard.rest.client import Client
+from trainyard.rest.config import load
+from trainyard.rest.connection import ApiError
+from trainyard.rest.websocket import NoWebSocket, WebSocket
 
 TAKEN_EVERY_BYTES = 32 * 1024
 NUMBER = struct.Struct(">Q")
@@ -94,3 +97,12 @@ class Session:
         if is_idle or self._untaken >= TAKEN_EVERY_BYTES:
             self._untaken = 0
             self.send(FrameKind.TAKEN, NUMBER.pack(number))
+
+
+def opened(client: Client, run: str) -> WebSocket:
+    """Open it. Raises ApiError where the server does not."""
+    config = load()
+    try:
+        return WebSocket(client.url, config.token, f"/ws/runs/{run}/session/")
+    except NoWebSocket as error:
+        raise ApiError(error.status, f"{client.url}: {error}", []) from None

@@ -1,4 +1,4 @@
-"""How a run's status looks: a word, a colour and an icon each, here and nowhere else."""
+"""How the status of a run, a sweep or a trial looks: a word, a colour and an icon each, here and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from runs.models import Run
 from runs.values.status import Status
+from trainyard.contract.statuses import SweepStatus, TrialState
 
 
 class Badge(NamedTuple):
@@ -38,3 +39,28 @@ def badge(status: str) -> Badge:
 
 def run_badge(run: Run) -> Badge:
     return PRUNED if run.is_pruned else badge(run.status)
+
+
+SWEEPS = {
+    SweepStatus.RUNNING: Badge("running", "green", "status-running", "pulsing"),
+    SweepStatus.PAUSED: Badge("paused", "violet", "status-paused"),
+    SweepStatus.STOPPING: Badge("stopping", "grey", "status-stopping", "striped"),
+    SweepStatus.SUCCEEDED: Badge("succeeded", "green", "status-succeeded", "solid"),
+    SweepStatus.FAILED: Badge("failed", "red", "status-failed", "solid"),
+    SweepStatus.CANCELLED: Badge("cancelled", "grey", "status-cancelled", "solid"),
+}
+TRIALS = {
+    TrialState.WAITING: Badge("waiting", "grey", "status-queued"),
+    TrialState.RUNNING: Badge("running", "green", "status-running", "pulsing"),
+    TrialState.COMPLETE: Badge("complete", "green", "status-succeeded", "solid"),
+    TrialState.PRUNED: PRUNED,
+    TrialState.FAILED: Badge("failed", "red", "status-failed", "solid"),
+}
+
+
+def sweep_badge(status: str) -> Badge:
+    return SWEEPS[SweepStatus(status)]
+
+
+def trial_badge(state: str) -> Badge:
+    return TRIALS[TrialState(state)]

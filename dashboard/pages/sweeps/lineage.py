@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from dashboard.pages.shared.badges import trial_badge
 from dashboard.pages.shared.numbers import count, number, setting
 from dashboard.pages.shared.run_rows import run_url
-from dashboard.pages.sweeps.badges import trial_badge
 from runs.sweeps.populations.lineage import Branch
 
 LIMIT = 100  # lanes

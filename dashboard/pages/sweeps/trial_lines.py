@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.pages.shared.badges import Badge, badge
+from dashboard.pages.shared.badges import Badge, badge, trial_badge
 from dashboard.pages.shared.numbers import number, setting
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
-from dashboard.pages.sweeps.badges import trial_badge
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
 from dashboard.pages.sweeps.trial_table import NEWEST, VALUE, Asked, Found, brush_words

@@ -15,9 +15,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
-from dashboard.pages.shared.badges import Badge
+from dashboard.pages.shared.badges import Badge, sweep_badge
 from dashboard.pages.shared.frame import page, refusal, show
-from dashboard.pages.sweeps.badges import sweep_badge
 from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.offers import offers_of

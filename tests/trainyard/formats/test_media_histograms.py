@@ -12,7 +12,7 @@ import pytest
 
 import trainyard
 from tests.trainyard.media_records import logged
-from trainyard.formats import binning
+from trainyard.formats import arrays
 
 
 @pytest.mark.parametrize("has_numpy", [True, False])
@@ -27,7 +27,7 @@ def test_any_values_have_a_histogram_that_counts_each_of_them(
 ) -> None:
     if not has_numpy:
         monkeypatch.setattr("trainyard.formats.media.numpy_or_none", lambda: None)
-        monkeypatch.setattr("trainyard.formats.binning.numpy_or_none", lambda: None)
+        monkeypatch.setattr("trainyard.formats.arrays.numpy_or_none", lambda: None)
     payload = logged(spool, trainyard.Histogram(values, bins=8))
     numbers = array("d", payload["data"])
     edges, counts = numbers[:9], numbers[9:]
@@ -39,9 +39,9 @@ def test_any_values_have_a_histogram_that_counts_each_of_them(
 
 def test_with_numpy_and_without_it_histograms_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).normal(0, 1, 5_000)
-    by_numpy = binning.binned(values, 50)
-    monkeypatch.setattr("trainyard.formats.binning.numpy_or_none", lambda: None)
-    plain = binning.binned(values.tolist(), 50)
+    by_numpy = arrays.binned(values, 50)
+    monkeypatch.setattr("trainyard.formats.arrays.numpy_or_none", lambda: None)
+    plain = arrays.binned(values.tolist(), 50)
     assert np.abs(np.array(by_numpy.counts) - np.array(plain.counts)).sum() <= 4  # what lies on an edge
     assert np.allclose(by_numpy.edges, plain.edges)
 

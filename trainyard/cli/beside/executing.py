@@ -10,12 +10,11 @@ import sys
 import threading
 from collections.abc import Iterator
 
-from trainyard.cli.beside.opening import opened
 from trainyard.cli.screen import Screen
 from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind, SessionEnd, SessionWish
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
-from trainyard.rest.session import SIZE, Session
+from trainyard.rest.session import SIZE, Session, opened
 
 if sys.platform != "win32":
     import termios

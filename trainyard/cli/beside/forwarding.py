@@ -8,11 +8,10 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from trainyard.cli.beside.opening import opened
 from trainyard.cli.screen import Screen
 from trainyard.contract.sessions.documents import FRAME_BYTES, FrameKind, SessionWish
 from trainyard.rest.client import Client
-from trainyard.rest.session import CHANNEL, Session
+from trainyard.rest.session import CHANNEL, Session, opened
 
 FAILED = 1
 LOOPBACK = "127.0.0.1"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 
+from dashboard.pages.launch import plan as launch_cost
 from dashboard.pages.launch.plan import MAX_NODES, MAX_RANKS, NUM_COLOURS, draw
+from dashboard.pages.launch.spec_form import typed_of
+from runs.models import Membership, Project, Role, Run, User
+from runs.records.metrics.models import Fact
+from runs.values.status import Status
+from tests.cast import Cast, make_attempt, make_node, spec
+from trainyard.planner import default_rates
 from trainyard.spec import merge, parse_spec
 
 RECIPE: dict[str, Any] = {"name": "x", "task": {"recipe": "language-model"}}
@@ -118,3 +127,147 @@ def test_each_axis_is_told_in_one_plain_sentence(changes: dict[str, Any], words:
     drawing = drawn({"resources.nodes": 2, **changes})
     assert len(drawing.axes) == 1
     assert words in drawing.axes[0].sentence and drawing.axes[0].sentence.count(".") == 1
+
+
+# The right column of the launch page: what the run would cost, and what would cost less.
+
+pytestmark = pytest.mark.django_db
+AsUser = Callable[[User], Client]
+CPU = {"hostname": "box", "cpu": {"model": "A CPU", "count": 4}, "memory_bytes": 8 * 2**30, "gpus": []}
+BENCHMARK = {"name": "links", "task": {"recipe": "communication-benchmark"}, "resources": {"nodes": 2}}
+
+
+@pytest.fixture
+def preview(as_user: AsUser, cast: Cast) -> Callable[..., str]:
+    """``preview(path=text, …)``: the column for the small spec with these fields changed."""
+    for name in ("a", "b"):
+        make_node(cast.cluster, name, inventory=CPU)
+
+    def look(**changes: str) -> str:
+        typed = {**typed_of(parse_spec(spec()).resolved()), "resources.nodes": "2", **changes}
+        answer = as_user(cast.mate).post("/launch/preview/", typed)
+        assert answer.status_code == 200
+        return answer.content.decode()
+
+    return look
+
+
+def test_it_says_time_memory_and_traffic_and_that_speeds_are_assumed(preview: Callable[..., str]) -> None:
+    text = preview()
+    assert "Each of the 2 ranks" in text and "of the 4.0 GiB that its node has for it" in text
+    assert "All 300 steps" in text and "Sent in a step" in text and "assumed speeds" in text
+    assert "/launch/?from=measure%3Alocal%402x1" in text
+
+
+def test_stages_have_a_bar_each_and_a_better_plan_a_button_with_the_fields_that_it_fills(
+    preview: Callable[..., str],
+) -> None:
+    text = preview(**{"parallel.pipeline.stages": "2"})
+    assert "Rank 0, stage 0" in text and "Rank 1, stage 1" in text and "Pipeline bubble" in text
+    assert 'data-fields="{&quot;parallel.pipeline.stages&quot;: &quot;1&quot;' in text
+
+
+def test_what_fits_no_node_is_said_in_red(preview: Callable[..., str]) -> None:
+    text = preview(**{"task.model.width": "8192", "task.model.layers": "24"})
+    assert "more than the 4.0 GiB that its node has for it" in text
+
+
+def test_measured_speeds_are_named_with_the_run_that_measured_them(
+    preview: Callable[..., str], cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(spec=parse_spec(BENCHMARK).resolved(), status=Status.SUCCEEDED, fence=1)
+    make_attempt(run, list(cast.cluster.nodes.all()), fence=1, number=1)
+    rates = {**default_rates("cpu").as_document(), "is_measured": True}
+    Fact.objects.create(run_id=run.pk, attempt=1, name="rates", rank=0, data=rates, at=1.0)
+    text = preview()
+    assert "measured on this cluster" in text and f"/runs/{run.pk}/" in text and "assumed speeds" not in text
+
+
+def test_a_benchmark_of_another_project_is_counted_with_and_not_named(
+    preview: Callable[..., str], as_user: AsUser, cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    project = Project.objects.create(name="own")
+    cast.cluster.projects.add(project)
+    Membership.objects.create(project=project, user=cast.outsider, role=Role.MEMBER)
+    run = make_run(spec=parse_spec(BENCHMARK).resolved(), status=Status.SUCCEEDED, fence=1)
+    make_attempt(run, list(cast.cluster.nodes.all()), fence=1, number=1)
+    rates = {**default_rates("cpu").as_document(), "is_measured": True}
+    Fact.objects.create(run_id=run.pk, attempt=1, name="rates", rank=0, data=rates, at=1.0)
+    typed = {**typed_of(parse_spec(spec(project="own")).resolved()), "resources.nodes": "2"}
+    text = as_user(cast.outsider).post("/launch/preview/", typed).content.decode()
+    assert "measured on this cluster" in text and "assumed speeds" not in text and run.pk not in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task": "script", "task.script": "a.py", "task.code": "a" * 64},
+        {"task": "communication-benchmark", "task.operations": "compute"},
+        {"train.steps": "soon"},
+        {"resources.nodes": "9", "train.batch_size": "36"},
+    ],
+    ids=["script", "benchmark", "bad", "too-large"],
+)
+def test_what_the_planner_knows_nothing_of_has_no_cost(preview: Callable[..., str], changes: dict[str, str]) -> None:
+    assert "cost-title" not in preview(**changes)
+
+
+def test_a_run_that_waits_is_planned_for_the_nodes_that_it_waits_for(preview: Callable[..., str], cast: Cast) -> None:
+    cast.cluster.nodes.update(is_draining=True)
+    text = preview()
+    assert "draining" in text and "Each of the 2 ranks" in text
+
+
+def test_a_planner_that_breaks_leaves_the_rest_of_the_column(
+    preview: Callable[..., str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of a kind that nobody thought of")
+
+    monkeypatch.setattr(launch_cost.planning.planner, "estimate", broken)
+    text = preview()
+    assert "The planner could not work this one out." in text and "It would start at once" in text
+    assert "no estimate could be made" in caplog.text
+
+
+def test_a_world_that_is_too_large_for_every_keystroke_is_left_to_the_command_line(
+    preview: Callable[..., str], cast: Cast
+) -> None:
+    cast.cluster.nodes.update(slots=512)
+    text = preview(**{"resources.processes_per_node": "200", "train.batch_size": "400"})
+    assert "More than 256 ranks are not worked out here" in text
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [("local@2x1", ('value="rates-2x1"', 'value="send-receive" checked')), ("local@1x1", ('value="rates-1x1"',))],
+)
+def test_the_form_of_a_measurement_is_filled_with_the_shape_that_is_to_be_measured(
+    as_user: AsUser, cast: Cast, where: str, words: tuple[str, ...]
+) -> None:
+    text = as_user(cast.mate).get("/launch/", {"from": f"measure:{where}"}).content.decode()
+    assert all(one in text for one in words)
+    assert ('value="send-receive" checked' in text) == (where == "local@2x1")
+
+
+@pytest.mark.parametrize(
+    "where", ["", "local", "local@x", "local@2xmany", "@1x1", f"local@{'9' * 5_000}x1"], ids=lambda where: where[:20]
+)
+def test_what_is_no_shape_cannot_be_measured(as_user: AsUser, cast: Cast, where: str) -> None:
+    assert as_user(cast.mate).get("/launch/", {"from": f"measure:{where}"}).status_code == 404
+
+
+def test_a_clone_counts_with_what_a_step_took_in_its_run_until_its_plan_is_another(
+    preview: Callable[..., str], cast: Cast, make_run: Callable[..., Run]
+) -> None:
+    run = make_run(name="slowly", spec=parse_spec({**spec(), "resources": {"nodes": 2}}).resolved(), fence=1)
+    Fact.objects.create(
+        run_id=run.pk, attempt=1, name="measured", rank=0, data={"step": 9, "num_steps": 5, "step_time_s": 60.0}, at=1.0
+    )
+    text = preview(**{"from": f"run:{run.pk}"})
+    assert "slowly</a>, of the same plan, a step took" in text and "60 s" in text
+    assert "about 5 h" in text, "300 steps of a minute"
+    assert "assumed speeds" not in text
+    changed = preview(**{"from": f"run:{run.pk}", "train.batch_size": "64"})
+    assert "slowly" not in changed and "assumed speeds" in changed
+    assert "slowly" not in preview()

@@ -11,8 +11,7 @@ from django.http import QueryDict
 from django.test import Client
 
 from dashboard.pages.launch.space_entries import entries_of, space_in, values_in
-from dashboard.pages.launch.sweep_controls import MEASURES, PRUNERS, SAMPLERS
-from dashboard.pages.launch.sweep_form import DEFAULTS, typed_of
+from dashboard.pages.launch.sweep_form import DEFAULTS, MEASURES, PRUNERS, SAMPLERS, typed_of
 from runs.models import Sweep, User
 from tests.cast import Cast, make_node
 from trainyard.spec.sweeps import parse_sweep

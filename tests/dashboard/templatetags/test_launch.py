@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from dashboard.pages.launch import field_markup, sources
+from dashboard.pages.launch import sources
 from dashboard.pages.launch.spec_form import Control, Option, Typed, sections, typed_of
+from dashboard.templatetags import launch
 from trainyard.spec import Problem, form_fields
 
 FILES = ["train.py"]
@@ -26,16 +27,16 @@ def without_spaces(markup: str) -> str:
 def test_each_field_of_an_example_is_as_the_template_draws_it(name: str) -> None:
     for control in controls(typed_of(sources.examples()[name])):
         for shown in (control, control._replace(is_hidden=not control.is_hidden)):
-            drawn = field_markup.field_markup(shown, FILES)
-            assert without_spaces(drawn) == without_spaces(field_markup._draw(shown, FILES)), control.info.path
+            drawn = launch.field_markup(shown, FILES)
+            assert without_spaces(drawn) == without_spaces(launch._draw(shown, FILES)), control.info.path
 
 
 def test_what_one_person_types_another_does_not_see() -> None:
     for text in ("<script>own-words", "", "others"):
         typed = {info.path: text for info in form_fields()} | {"task": "script"}
         for control in controls(typed, Problem("name", "<i>is wrong")):
-            drawn = field_markup.field_markup(control, FILES)
-            assert without_spaces(drawn) == without_spaces(field_markup._draw(control, FILES)), control.info.path
+            drawn = launch.field_markup(control, FILES)
+            assert without_spaces(drawn) == without_spaces(launch._draw(control, FILES)), control.info.path
             assert "<script>" not in drawn and "<i>" not in drawn
             assert "own-words" not in drawn or "own-words" in text
 
@@ -46,6 +47,6 @@ def test_a_list_marks_what_is_chosen_and_says_who_has_it() -> None:
         for one in controls(typed_of({"cluster": "local", "task": {"script": "a.py", "code": "."}}))
         if one.info.path == "cluster"
     )
-    drawn = field_markup.field_markup(cluster, FILES)
+    drawn = launch.field_markup(cluster, FILES)
     assert '<option value="local" data-projects="default" selected>local</option>' in drawn
     assert '<option value="&lt;b&gt;">&lt;b&gt;</option>' in drawn

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from dashboard.frontend.scripts import PACKAGES, script
+from dashboard.frontend.finders import PACKAGES, script
 from runs.models import Run
 from tests.cast import Cast
 

@@ -1,0 +1,259 @@
+"""The commands ``trainyard secrets``, ``privacy`` and ``audit``: their words, and what each does."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trainyard.cli.screen import Screen, ago, size
+from trainyard.contract.answers.people import Export
+from trainyard.rest import privacy_calls
+from trainyard.rest.client import Client
+from trainyard.rest.connection import ApiError
+
+Adder = Callable[..., argparse.ArgumentParser]
+
+
+def add_security(commands: Any, command: Adder) -> None:
+    """Add the commands. ``command`` makes one command of a group."""
+    group = commands.add_parser("secrets", help="values that runs need and nobody reads", description="Secrets.")
+    _add_secrets(group.add_subparsers(dest="secrets_command", required=True, metavar="COMMAND"), command)
+    group = commands.add_parser("privacy", help="your data, and where projects' lie", description="Privacy.")
+    _add_privacy(group.add_subparsers(dest="privacy_command", required=True, metavar="COMMAND"), command)
+    group = commands.add_parser("audit", help="who did what", description="Who did what.")
+    _add_audit(group.add_subparsers(dest="audit_command", required=True, metavar="COMMAND"), command)
+
+
+def _add_secrets(verbs: Any, command: Adder) -> None:
+    listed = command(verbs, "list", list_secrets, "list names, versions and times")
+    put = command(verbs, "set", put_secret, "set a secret; its value is asked for, or read from the standard input")
+    delete = command(verbs, "delete", delete_secret, "forget a secret with all its versions")
+    for one in (put, delete):
+        one.add_argument("name", metavar="NAME", help="letters, digits and _")
+    for one in (listed, put, delete):
+        one.add_argument("--project", help="whose; without it your own")
+    _speaks_json(listed)
+    command(verbs, "rotate-key", rotate_key, "wrap all secrets with a new key (administrators)")
+
+
+def _add_privacy(verbs: Any, command: Adder) -> None:
+    export = command(verbs, "export", export_mine, "bring a ZIP of all that belongs to you")
+    export.add_argument("--to", metavar="FILE", help="where it goes (default: trainyard-ID.zip)")
+    export.add_argument("--timeout", type=float, default=300.0, metavar="SECONDS", help="give up after so long (300)")
+    storage = command(verbs, "storage", show_storage, "show where every byte of a project lies")
+    _speaks_json(storage)
+    retention = command(verbs, "retention", keep_for, "show or set for how long a project keeps what")
+    retention.add_argument(
+        "--keep", type=kind_and_days, action="append", default=[], metavar="KIND=DAYS",
+        help="keep a kind for so many days after the end of a run; KIND= for ever; may be repeated",
+    )  # fmt: skip
+    retention.add_argument("--yes", action="store_true", help="save it; without it what would go is shown")
+    for one in (storage, retention):
+        one.add_argument("project", metavar="PROJECT", help="its name or id")
+
+
+def _add_audit(verbs: Any, command: Adder) -> None:
+    listed = command(verbs, "list", list_audit, "list acts, the newest first")
+    listed.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many (default: 50)")
+    _speaks_json(listed)
+    export = command(verbs, "export", export_audit, "print acts with their hashes, the oldest first")
+    export.add_argument("--csv", action="store_true", help="CSV; without it JSON lines")
+    for one in (listed, export):
+        one.add_argument("--actor", help="only acts of this person")
+        one.add_argument("--action", help="only this act, or those that begin so: runs")
+        one.add_argument("--object", help="only those with this in their object, such as a run's id")
+        one.add_argument("--project", help="only those in this project")
+        one.add_argument("--result", choices=["ok", "refused", "failed"], help="only those that ended so")
+        one.add_argument("--q", metavar="TEXT", help="only those with this text")
+        one.add_argument("--since", metavar="TIME", help="from this time on, in ISO 8601")
+        one.add_argument("--until", metavar="TIME", help="before this time")
+    _speaks_json(command(verbs, "verify", verify_audit, "check the chain of hashes; exit 1 if a row does not fit"))
+
+
+def _speaks_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="JSON as REST answers it")
+
+
+# ``trainyard secrets``: values come from the standard input or a prompt, never from the command line.
+
+
+def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = list(client.secrets(arguments.project))
+    if arguments.json:
+        screen.json({"items": found})
+        return 0
+    titles = ("name", "version", "set by", "set", "used")
+    screen.table(
+        titles,
+        [
+            (
+                one["name"],
+                one["version"],
+                one["created_by"] or "",
+                ago(one["changed_at"]),
+                ago(one["used_at"]) or "never",
+            )
+            for one in found
+        ],
+    )
+    return 0
+
+
+def put_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    client.set_secret(arguments.name, _value(arguments.name), arguments.project)
+    screen.say(f"{arguments.name} is set. Runs that begin from now on get it.")
+    return 0
+
+
+def delete_secret(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    client.delete_secret(arguments.name, arguments.project)
+    screen.say(f"{arguments.name} is deleted.")
+    return 0
+
+
+def rotate_key(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    done = client.rotate_secrets_key()
+    screen.say(f"{done['sentence']} {done['versions']} values are wrapped with it.")
+    return 0
+
+
+def _value(name: str) -> str:
+    """Return what was typed without being shown, or all of the standard input but for the end of its last line."""
+    if sys.stdin.isatty():
+        value = getpass.getpass(f"Value of {name}: ")
+    else:
+        value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not value:
+        raise ApiError(400, f"secrets set {name}: there is no value", [])
+    return value
+
+
+# ``trainyard audit``: who did what, the check of the chain, and exports.
+
+FILTERS = ("actor", "action", "object", "project", "result", "q", "since", "until")
+
+
+def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = client.audit(arguments.limit, **_filters(arguments))
+    if arguments.json:
+        screen.json({"items": found})
+        return 0
+    rows = [
+        (
+            one["sequence"],
+            ago(one["at"]),
+            one["actor"] or "nobody",
+            one["action"],
+            one["object"],
+            one["project"],
+            one["result"],
+        )
+        for one in found
+    ]
+    screen.table(("row", "at", "who", "what", "of", "project", "result"), rows)
+    return 0
+
+
+def verify_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Exit code 1 where a row does not fit."""
+    found = client.verify_audit()
+    if arguments.json:
+        screen.json(found)
+    elif found["fault"] is not None:
+        screen.complain(found["fault"]["sentence"])
+    else:
+        screen.say(f"{found['rows']} rows, {found['first']} to {found['last']}, are intact.")
+        screen.line(found["hash"])
+    return 0 if found["intact"] else 1
+
+
+def export_audit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    for text in client.export_audit("csv" if arguments.csv else "jsonl", **_filters(arguments)):
+        sys.stdout.write(text)
+    return 0
+
+
+def _filters(arguments: argparse.Namespace) -> dict[str, str | None]:
+    return {name: getattr(arguments, name) for name in FILTERS}
+
+
+# ``trainyard privacy``: what belongs to oneself, and where a project's data lie and for how long.
+
+ASK_EVERY_S = 0.5
+CHUNK_BYTES = 1024 * 1024
+FOR_EVER = "for ever"
+
+
+def export_mine(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Have an export made, or take the one of the last hour, and bring it here."""
+    try:
+        found: Export | None = privacy_calls.request_export(client)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        found = privacy_calls.newest_export(client)  # one of the last hour
+    deadline = time.monotonic() + arguments.timeout
+    while found is not None and found["state"] == "waiting" and time.monotonic() < deadline:
+        time.sleep(ASK_EVERY_S)
+        found = privacy_calls.newest_export(client)
+    if found is None or found["state"] != "ready":
+        screen.complain(found["problem"] if found and found["problem"] else "The export is not ready yet.")
+        return 1
+    target = Path(arguments.to or f"trainyard-{found['id']}.zip")
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    headers = {"Accept-Encoding": "identity"}
+    with os.fdopen(descriptor, "wb") as file, client.open(f"me/exports/{found['id']}/file", headers) as answer:
+        for part in answer.iter_bytes(CHUNK_BYTES):
+            file.write(part)
+    screen.say(f"{found['rows']} rows, {size(found['size_bytes'])}")
+    screen.line(str(target))
+    return 0
+
+
+def show_storage(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    found = privacy_calls.storage(client, arguments.project)
+    if arguments.json:
+        screen.json(found)
+        return 0
+    rows = [
+        (one["kind"], one["place"], one["region"] or "not known", size(one["bytes"]), one["number"],
+         "outside" if one["is_outside"] else "")
+        for one in found["items"]
+    ]  # fmt: skip
+    screen.table(("kind", "place", "region", "size", "number", ""), rows)
+    if found["sentence"]:
+        screen.complain(found["sentence"])
+    return 0
+
+
+def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    """Show how long what is kept; with ``--keep`` what would go, and with ``--yes`` save it."""
+    days = dict(arguments.keep)
+    if days and not arguments.yes:
+        removals = privacy_calls.preview_retention(client, arguments.project, days)["items"]
+        screen.say("This would be removed now. --yes saves it.")
+        titles = ("kind", "older than", "runs", "size")
+        screen.table(titles, [(one["kind"], f"{one['days']} d", one["runs"], size(one["bytes"])) for one in removals])
+        return 0
+    if days:
+        kept = privacy_calls.set_retention(client, arguments.project, days)["days"]
+    else:
+        kept = privacy_calls.retention(client, arguments.project)["days"]
+    screen.table(
+        ("kind", "kept"), [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()]
+    )
+    return 0
+
+
+def kind_and_days(text: str) -> tuple[str, int | None]:
+    """Read ``logs=30``; ``logs=`` is for ever."""
+    kind, sign, number = text.partition("=")
+    if not sign:
+        raise ValueError(text)
+    return kind, int(number) if number else None
