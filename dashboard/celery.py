@@ -94,7 +94,7 @@ class Sweeps(ThreadStep):
     """Steps sweeps, beside the ticks: a sampler may take its time."""
 
     def make(self) -> Any:
-        from runs.sweeps.clock import sweep_clock
+        from runs.sweeps.stepping import sweep_clock
 
         return sweep_clock()
 
@@ -103,7 +103,7 @@ class Listener(ThreadStep):
     """Receives the hints of supervisors with a new report."""
 
     def make(self) -> Any:
-        from runs.life.reconcile.hints import Hints
+        from runs.life.reconcile.clock import Hints
 
         return Hints()
 

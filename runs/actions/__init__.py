@@ -45,7 +45,6 @@ from runs.actions.people.projects import (
     remove_member,
     withdraw_invitation,
 )
-from runs.actions.people.service_accounts import close_service_account, create_service_account
 from runs.actions.people.sign_in import (
     Paused,
     first_start,
@@ -54,7 +53,16 @@ from runs.actions.people.sign_in import (
     sign_in,
     use_sign_in_link,
 )
-from runs.actions.people.tokens import create_token, live_tokens, may_revoke, revoke_token, revoke_tokens, tokens_of
+from runs.actions.people.tokens import (
+    close_service_account,
+    create_service_account,
+    create_token,
+    live_tokens,
+    may_revoke,
+    revoke_token,
+    revoke_tokens,
+    tokens_of,
+)
 from runs.actions.privacy.encryption import destroy_storage_keys, rotate_storage_key, set_encryption
 from runs.actions.privacy.people import agree, erase_person, get_export, request_export, why_not_erased
 from runs.actions.privacy.projects import (

@@ -2,7 +2,7 @@
 
 Such a run is identified by its local id, which its own processes chose: sending it again finds the same row. No node
 holds it. Its status follows from what was sent so far: an end needs proof, and silence is no proof. While heartbeats
-arrive it is RUNNING; ``runs.life.reconcile.elsewhere`` changes that when they stop.
+arrive it is RUNNING; ``runs.life.reconcile.loop`` changes that when they stop.
 """
 
 from __future__ import annotations

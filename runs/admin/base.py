@@ -1,10 +1,12 @@
-"""Two kinds of pages in the admin: rows that people edit, and rows that machines wrote."""
+"""Two kinds of pages in the admin: rows that people edit, and rows that machines wrote; and their columns."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
+from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -15,6 +17,7 @@ from runs.actions import void_handed_out
 from runs.models import Run, User
 from runs.presenting.listing import holds
 from runs.rights.access import is_present
+from trainyard.formats.figures import Value, seconds, size
 
 MAX_FOUND = 1_000  # runs, the newest, whose rows a search shows
 ROWS = 25  # on a page: drawing one costs about 0.7 ms
@@ -107,3 +110,26 @@ class WrittenInline(TabularInline):  # type: ignore[misc]  # unfold has no types
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+# Columns whose values have a unit: written as on the pages, and ordered by what lies in the database.
+
+Read = Callable[[Any], str]
+
+
+def size_of(field: str) -> Read:
+    """A column of bytes, as KiB, MiB, GiB."""
+    return _column(field, "size", size)
+
+
+def time_of(field: str, heading: str) -> Read:
+    """A column of seconds, as ms, s, min."""
+    return _column(field, heading, seconds)
+
+
+def _column(field: str, heading: str, write: Callable[[Value], str]) -> Read:
+    @admin.display(description=heading, ordering=field)
+    def read(row: Any) -> str:
+        return write(getattr(row, field))
+
+    return read

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from runs.admin.base import WrittenAdmin
-from runs.admin.columns import size_of, time_of
+from runs.admin.base import WrittenAdmin, size_of, time_of
 from runs.records.metrics.models import (
     Axis,
     Block,

@@ -8,8 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline
-from runs.admin.columns import size_of, time_of
+from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, size_of, time_of
 from runs.models import (
     Attempt,
     CodeBundle,

@@ -9,7 +9,7 @@ from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body
-from runs.interactive import app_tickets, notebooks
+from runs.interactive import app_tickets
 from runs.interactive.addresses import MAX_PORT, App
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
@@ -37,7 +37,7 @@ def open_app(request: HttpRequest, run_id: str, body: InBody[AppIn]) -> Answer[A
     user = actor(request)
     run = get_run(request, run_id)
     secret, is_token = credential_of(request)
-    app = App(run_id, body.rank, body.port or notebooks.port_of(run))
+    app = App(run_id, body.rank, body.port or app_tickets.port_of(run))
     url = app_tickets.issue(actor=user, app=app, secret=secret, is_token=is_token)
     return Answer(201, AppOut(url=url, expires_in_s=app_tickets.TICKET_S))
 

@@ -1,4 +1,5 @@
-"""Who may open an app of a run: a ticket that works once, and the pass that a browser gets for it.
+"""Apps of a run: where a notebook listens, and who may open one by a ticket that works once, and the pass that a
+browser gets for it.
 
 A ticket is made by the dashboard for a signed-in person and is taken by the app's own origin, which answers it with a
 cookie. The cookie opens this app alone, and no longer than the sign-in or token lasts that the ticket was made with.
@@ -14,18 +15,17 @@ import structlog
 from django.conf import settings
 
 from runs.engines.control_hints import control_key
-from runs.interactive import notebooks
 from runs.interactive.addresses import MAX_PORT, App, ProxyOrigin
 from runs.interactive.opening import place_of
 from runs.models import Run, User
 from runs.rights.access import get_run_to_enter
-from runs.rights.secrets.notebook_tokens import token_of
+from runs.rights.secrets.delivery import token_of
 from runs.serving.transport import redis
 from runs.values.refused import Refused
-from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, decode, encode
+from trainyard.contract.base import BadDocument, BadMessage, Id, WireStruct, convert, decode, encode
 from trainyard.contract.keys import PREFIX
 from trainyard.contract.locks import lock, unlock
-from trainyard.contract.orders import Locked
+from trainyard.contract.orders import Go, Locked
 
 log = structlog.get_logger(__name__)
 
@@ -87,7 +87,7 @@ def issue(*, actor: User, app: App, secret: str, is_token: bool) -> str:
 
 
 def _is_its_notebook(run: Run, app: App) -> bool:
-    return notebooks.is_notebook(run) and app.rank == 0 and app.port == notebooks.port_of(run)
+    return is_notebook(run) and app.rank == 0 and app.port == port_of(run)
 
 
 def redeem(ticket: str, app: App) -> str:
@@ -137,3 +137,18 @@ def _opened(kind: str, secret: str, text: object) -> AppPass | None:
 
 def _scope(kind: str, secret: str) -> str:
     return f"app-{kind}:{digest_of(secret)}"
+
+
+# Notebook runs: where their JupyterLab listens.
+
+
+def is_notebook(run: Run) -> bool:
+    return bool(run.spec.get("task", {}).get("notebook"))
+
+
+def port_of(run: Run) -> int:
+    """Return where JupyterLab listens on its node. Raises Refused where none runs."""
+    attempt = run.live_attempt()
+    if not is_notebook(run) or attempt is None or not attempt.go:
+        raise Refused("no-notebook", f"Run {run.name} has no notebook that runs now.")
+    return convert(attempt.go, Go).master_port

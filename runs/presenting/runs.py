@@ -11,7 +11,7 @@ from django.utils import timezone
 from runs.ingest import troubles
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.models import Placement, Run
-from runs.presenting import endings, groups, server_state, slow_ranks, unsent
+from runs.presenting import groups, run_remarks, server_state
 from runs.presenting.measured import Throughput, throughputs
 from runs.presenting.newest import Newest, newest_of, newest_of_all
 from runs.presenting.stamps import stamp
@@ -227,23 +227,23 @@ def run_document(
 def _troubles(
     run: Run,
     newest: Newest,
-    sendings: Sequence[unsent.NodeSending],
+    sendings: Sequence[run_remarks.NodeSending],
     telemetry: Telemetry | None,
     summary: dict[str, SeriesSummary] | None,
 ) -> list[troubles.Trouble]:
     of_records = troubles.described(telemetry.troubles if telemetry else {})
     attempt = newest.attempt
     if attempt is None:
-        return [*endings.remarks([], summary or {}), *of_records]
+        return [*run_remarks.end_remarks([], summary or {}), *of_records]
     reports = [placement.reported for placement in newest.placements]
     of_ranks = groups.remarks(Status(run.status), run.spec, attempt.world_size, reports)
-    of_end = endings.remarks(reports, summary or {})
-    return [*of_ranks, *slow_ranks.remarks(attempt), *of_end, *unsent.remarks(sendings), *of_records]
+    of_end = run_remarks.end_remarks(reports, summary or {})
+    return [*of_ranks, *run_remarks.slow_remarks(attempt), *of_end, *run_remarks.output_remarks(sendings), *of_records]
 
 
-def sendings_of(placements: Sequence[Placement]) -> list[unsent.NodeSending]:
+def sendings_of(placements: Sequence[Placement]) -> list[run_remarks.NodeSending]:
     """Return how far the output of each node has been sent."""
-    return [unsent.NodeSending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
+    return [run_remarks.NodeSending(one.node.name, one.output_state, _is_sent(one)) for one in placements]
 
 
 def _is_sent(placement: Placement) -> bool:
@@ -274,7 +274,7 @@ def _documents(runs: Sequence[Run], times: Mapping[str, TimeUse]) -> list[RunDoc
 
 
 def facts_of(
-    run: Run, newest: Newest, sendings: Sequence[unsent.NodeSending], telemetry: Telemetry, now: datetime
+    run: Run, newest: Newest, sendings: Sequence[run_remarks.NodeSending], telemetry: Telemetry, now: datetime
 ) -> LampFacts:
     attempt = newest.attempt
     placements = newest.placements if attempt is not None and attempt.ended_at is None else ()

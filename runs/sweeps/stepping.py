@@ -17,7 +17,8 @@ from django.db.models import Max, Q
 
 from runs.life import stopping
 from runs.models import Sweep, Trial
-from runs.models.runs import StaleStatus
+from runs.models.runs import StaleStatus, run_ended
+from runs.serving.clock import Clock
 from runs.sweeps.ending import end_runs, finish_ended
 from runs.sweeps.launching import CannotLaunch, launch_waiting, open_trial
 from runs.sweeps.observing import Observer
@@ -263,3 +264,15 @@ def slot_hours(sweep: Sweep, now: datetime) -> float:
         for started_at, ended_at, nodes, slots, shares in rows:
             total += ((ended_at or now) - started_at).total_seconds() * (nodes or 1) * (slots or 1) / shares
     return total / 3600.0
+
+
+# Stepping sweeps every second, in a thread of control's own: a slow proposal must not hold up recovery.
+
+EVERY_S = 0.5
+LOCK_S = 5  # where a round outlasts it, rows keep two processes from launching the same trial
+
+
+def sweep_clock() -> Clock:
+    clock = Clock("sweeps", Stepper().step_all, every_s=EVERY_S, lock_s=LOCK_S)
+    run_ended.connect(clock.wake)  # the next trial takes the place at once
+    return clock

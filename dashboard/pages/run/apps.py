@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.run.views import HEADER, around
 from dashboard.pages.shared.frame import page, person, refusal, show
-from runs.interactive import app_tickets, notebooks
+from runs.interactive import app_tickets
 from runs.interactive.addresses import MAX_PORT, App
 from runs.models import Run
 from runs.rights.access import Permission, get_run, why_not_enter
@@ -30,7 +30,7 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
         **around(request, run, "apps"),
         "ranks": found,
         "notebook_port": _notebook_port(run),
-        "is_notebook": notebooks.is_notebook(run),
+        "is_notebook": app_tickets.is_notebook(run),
         "is_served": app_tickets.proxy_origin() is not None,
         "tensorboard_port": TENSORBOARD_PORT,
         "command": command,
@@ -41,7 +41,7 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
 
 def _notebook_port(run: Run) -> int | None:
     try:
-        return notebooks.port_of(run)
+        return app_tickets.port_of(run)
     except Refused:  # it has none, or none now
         return None
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from runs.ingest import troubles
 from runs.life.hangs.sentences import stacks_text
 from runs.models import Run
-from runs.presenting import endings, groups, slow_ranks, unsent
+from runs.presenting import groups, run_remarks
 from runs.values.status import Status
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject, convert
@@ -82,10 +82,10 @@ def remarks(troubles: Sequence[run_answers.Trouble]) -> Remarks:
     """Sort the troubles of a run's document."""
     found = Remarks([], [], [], [])
     lists = {
-        **dict.fromkeys((*groups.CODES, *endings.CODES), found.ranks),
-        **dict.fromkeys(unsent.CODES, found.output),
+        **dict.fromkeys((*groups.CODES, *run_remarks.END_CODES), found.ranks),
+        **dict.fromkeys(run_remarks.OUTPUT_CODES, found.output),
         **dict.fromkeys(HARMLESS, found.harmless),
-        **{code: [] for code in slow_ranks.CODES},  # the page has notes with a button for these
+        **{code: [] for code in run_remarks.SLOW_CODES},  # the page has notes with a button for these
     }
     for one in troubles:
         lists.get(one["code"], found.bad).append(one["sentence"])

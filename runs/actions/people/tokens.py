@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from runs.actions.people.handed_out import end_tokens
-from runs.models import Token, User
+from runs.actions.people.ways_in import disable
+from runs.models import Membership, Project, Role, Token, User
 from runs.models.access import digest_of
 from runs.rights.access import (
     TOKEN_PREFIX,
@@ -26,6 +28,7 @@ from runs.rights.access import (
     permissions_in,
     require,
     require_account,
+    require_grant,
     require_presence,
     scope_permissions,
     with_rights_held,
@@ -174,3 +177,36 @@ def _require_within(token: Token, by: Token) -> None:
         raise Forbidden(f"The token {by.name} is for other projects.")
     if by.expires_at is not None and (token.expires_at is None or token.expires_at > by.expires_at):
         raise Forbidden(f"The token {by.name} ends before that.")
+
+
+# Service accounts: owners of tokens that are nobody's. They belong to a project and never sign in.
+
+MAX_NAME = 60
+
+
+@with_rights_held
+def create_service_account(*, actor: User, project: Project, name: str, role: Role) -> User:
+    """Make a service account with a role of the project that is no more than the actor's. Raises ValidationError for
+    its name, Refused for a taken one."""
+    require(actor, project, Permission.TOKENS_MANAGE)
+    require_grant(actor, project, role)
+    account = User(username=f"{project.name}.{name.strip()[:MAX_NAME]}", service_of=project)
+    account.set_unusable_password()
+    account.clean_fields(exclude=["password"])
+    account.clean()
+    try:
+        with transaction.atomic():
+            account.save()
+            Membership.objects.create(project=project, user=account, role=role)
+    except IntegrityError as error:
+        raise Refused("name-taken", f"There is already somebody named {account.username}.") from error
+    return account
+
+
+@with_rights_held
+def close_service_account(*, actor: User, account: User) -> None:
+    """End the account for good: its tokens open nothing. What it launched keeps its name."""
+    require_over_account(actor, account)
+    with transaction.atomic():
+        Membership.objects.filter(user=account).delete()
+        disable(account)

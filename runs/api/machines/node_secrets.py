@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError
 
 from runs.api.auth import Resource
-from runs.api.machines.node_bodies import answer_with, described
+from runs.api.node_auth import answer_with, described
 from runs.models import Node
 from runs.rights.access import NotFound
 from runs.rights.access.operations import NODE, operation

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.machines.node_bodies import answer_with, described, read_body
+from runs.api.node_auth import answer_with, described, read_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body, schema_of
 from runs.models import Node

@@ -8,7 +8,7 @@ from ninja import Schema
 from ninja import Status as Answer
 
 from runs.api.auth import Resource, actor
-from runs.api.machines.node_bodies import answer_with, described, read_body
+from runs.api.node_auth import answer_with, described, read_body
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
 from runs.sweeps.exchange.exporting import study_of

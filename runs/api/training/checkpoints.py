@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query
 
 from runs.api.auth import Resource, actor
-from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
+from runs.api.node_auth import answer_with, described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import schema_of
 from runs.models import GoneRun, RemovedData

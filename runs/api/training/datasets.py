@@ -14,7 +14,7 @@ from ninja.errors import HttpError
 
 from runs import actions
 from runs.api.auth import Resource, actor
-from runs.api.machines.node_bodies import described, read_sealed_body
+from runs.api.node_auth import described, read_sealed_body
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body, schema_of
 from runs.inputs.datasets import recipe_of

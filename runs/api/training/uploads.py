@@ -11,7 +11,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs.api.auth import Resource
-from runs.api.machines.node_bodies import answer_with, described, read_sealed_body
+from runs.api.node_auth import answer_with, described, read_sealed_body
 from runs.models import Node, Placement, Run
 from runs.records.files import outputs, uploads
 from runs.records.files.room import NoRoom

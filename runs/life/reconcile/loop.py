@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +19,6 @@ from runs.life.preflight.rounds import column_of, follow_preflights, probes_for,
 from runs.life.reconcile import datasets
 from runs.life.reconcile.acting import WRITE_EVERY_S, follow, free_slots, is_complete, live_attempts
 from runs.life.reconcile.desired import write_desired
-from runs.life.reconcile.elsewhere import lose_silent_runs
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.life.reconcile.listening import Listener, forget_the_rest
 from runs.life.reconcile.placing import claimant, is_claimed, schedule
@@ -29,6 +28,7 @@ from runs.life.resizing.preempting import preempt, preemptable_clusters
 from runs.life.resizing.rounds import resize_runs
 from runs.models import Attempt, Node, Placement, Run
 from runs.models.clusters import slots_of
+from runs.models.runs import StaleStatus
 from runs.recovery.fencing import TICK_KEY, listening_since
 from runs.recovery.log_matches import record_matches
 from runs.recovery.words import record_returns
@@ -304,3 +304,33 @@ def _take(placement: Placement, listed: ListedAttempt, listener: Listener) -> No
 def _has_news(listed: ListedAttempt) -> bool:
     output = listed.output or OutputState()
     return bool(output.problem or output.num_refused or output.num_pending or output.is_sent)
+
+
+# Runs outside of Trainyard whose heartbeats have stopped: they are out of contact, and nothing more is known.
+
+SILENCE_S = 30.0  # three heartbeats
+
+
+def lose_silent_runs(now: datetime, since: float) -> None:
+    """Move runs whose last heartbeat is older than SILENCE_S to LOST. The next heartbeat brings them back.
+
+    ``since`` (Unix seconds) is when control began to look: while the server was away it received no heartbeat.
+    """
+    limit = now - timedelta(seconds=SILENCE_S)
+    if since > limit.timestamp():
+        return
+    silent = Run.objects.filter(status=Status.RUNNING, heartbeat_at__lt=limit).exclude(local_id=None)
+    for run in silent.order_by():
+        try:
+            run.move_to(Status.LOST, code="no-heartbeat", sentence=_sentence(run))
+        except StaleStatus:  # its end has just arrived
+            continue
+
+
+def _sentence(run: Run) -> str:
+    assert run.heartbeat_at is not None, "the query asks for it"
+    at = run.heartbeat_at.astimezone(UTC)
+    return (
+        f"Logged outside of Trainyard. Nothing was heard of it since {at:%Y-%m-%d %H:%M:%S} UTC: "
+        "it was killed, or it cannot reach this server."
+    )

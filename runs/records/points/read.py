@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypedDict
 
+import numpy as np
+from numpy.typing import NDArray
+
+from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import Series
+from runs.records.metrics.progress import snapshot
 from runs.records.points.blocks import decode_block
-from runs.records.points.charts.grid import Grid, grid
-from runs.records.points.charts.listing import SeriesItem, SeriesItemOfRun, series_list, series_lists, with_figures
+from runs.records.points.charts.exports import stream
 from runs.records.points.charts.series import (
     Curve,
     RowFigures,
     SeriesData,
     TooManyPoints,
+    Window,
     curves,
     last_of,
     raw,
     row_figures,
     series_data,
+    spans_of,
     sparklines,
     steady_medians,
 )
+from runs.records.points.charts.windows import level_of
+from runs.records.points.charts.zoom import draw
 from runs.records.points.segments import decoded
 from trainyard.contract.answers.runs import SeriesSummary
 
@@ -71,3 +81,169 @@ def last_steps(run_ids: Sequence[str], name: str) -> dict[str, int]:
 def _of_both(choose: Callable[[Iterable[float]], float], one: float | None, other: float | None) -> float | None:
     numbers = [number for number in (one, other) if number is not None]
     return choose(numbers) if numbers else None
+
+
+# A measure of all ranks as one grid: a row for each rank, a column for each window of steps.
+#
+# It is read from the same pyramid as a chart, so that its cost goes by the cells that are drawn and not by the steps.
+
+MAX_CELLS = 600_000
+LEAST_COLUMNS = 16
+MOST_RANKS = 4096
+
+
+class Grid(NamedTuple):
+    """``values`` has the shape (names, ranks, columns): means over the points of a cell, NaN where there is none.
+
+    Column ``n`` holds the steps from ``first_step + n * width`` on, ``width`` of them.
+    """
+
+    ranks: list[int]
+    first_step: int
+    width: int
+    values: NDArray[np.float64]
+    cursor: int
+
+    @property
+    def num_columns(self) -> int:
+        return int(self.values.shape[2])
+
+
+def grid(run_id: str, names: Sequence[str], window: Window = (None, None), *, columns: int = 400) -> Grid:
+    """Return the named series of all ranks (those with the label ``rank``) between two steps, both included.
+
+    The newest attempt counts at each step. There are at most ``columns`` columns, fewer where the ranks are many.
+    """
+    cursors, found = curves({run_id: window}, names, points=2 * columns)
+    by_rank = [(rank, curve) for curve in found if (rank := _rank_of(curve)) is not None and curve.columns["step"].size]
+    ranks = sorted({rank for rank, _ in by_rank})[:MOST_RANKS]
+    if not ranks:
+        return Grid([], 0, 1, np.zeros((len(names), 0, 0)), cursors[run_id])
+    low = min(int(curve.columns["step"].min()) for _, curve in by_rank)
+    high = max(int(curve.columns["step"].max()) for _, curve in by_rank)
+    level = level_of([(low, high)], max(LEAST_COLUMNS, min(columns, MAX_CELLS // (len(ranks) * len(names)))))
+    first, num_columns = low >> level, (high >> level) - (low >> level) + 1
+    shape = (len(names), len(ranks), num_columns)
+    totals, counts = np.zeros(shape), np.zeros(shape)
+    places = {rank: place for place, rank in enumerate(ranks)}
+    for rank, curve in by_rank:
+        if rank in places:
+            cells = (curve.columns["step"] >> level) - first
+            values, weights = _means(curve)
+            at = names.index(curve.name), places[rank]
+            totals[at] += np.bincount(cells, values * weights, num_columns)
+            counts[at] += np.bincount(cells, weights, num_columns)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Grid(ranks, first << level, 1 << level, totals / counts, cursors[run_id])
+
+
+def _rank_of(curve: Curve) -> int | None:
+    """Return the rank of a series that has this label alone."""
+    rank = curve.labels.get("rank", "")
+    return int(rank) if len(curve.labels) == 1 and rank.isdecimal() and len(rank) < 8 else None
+
+
+def _means(curve: Curve) -> tuple[Floats, Floats]:
+    """Return the values of a curve's points or buckets and how many points each stands for, none where it is no finite
+    number."""
+    if curve.kind == "raw":
+        values, weights = curve.columns["value"], np.ones(curve.columns["value"].size)
+    else:
+        values, weights = curve.columns["mean"], curve.columns["count"].astype(np.float64)
+    is_finite = np.isfinite(values)
+    return np.where(is_finite, values, 0.0), np.where(is_finite, weights, 0.0)
+
+
+# The list of series, and the figures of each: of the points that are seen, which are not all that are stored.
+
+MAX_KNOWN = 100_000
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Number of visible points of a series, and the least and the greatest finite value of them."""
+
+    count: int
+    min: float | None
+    max: float | None
+
+
+_known: dict[tuple[Any, ...], Figures] = {}  # by series and what changes with every point
+
+
+class SeriesItem(TypedDict):
+    """A series in a list; ``last`` may be the word of a value that is not finite."""
+
+    name: str
+    labels: dict[str, str]
+    count: int
+    first_step: int | None
+    last_step: int | None
+    last: float | str | None
+    min: float | None
+    max: float | None
+
+
+class SeriesItemOfRun(SeriesItem):
+    run: str
+
+
+def series_list(run_id: str) -> list[SeriesItem]:
+    """Return every series of the run as PRODUCT's items, by name and labels."""
+    return [_item(row, seen) for row, seen in with_figures([run_id])]
+
+
+def series_lists(run_ids: Sequence[str]) -> list[SeriesItemOfRun]:
+    """Return the same of many runs, by name, labels and run; each item has its ``run``."""
+    return [{"run": row.run_id, **_item(row, seen)} for row, seen in with_figures(run_ids)]
+
+
+def _item(row: Series, seen: Figures) -> SeriesItem:
+    return {
+        "name": row.name,
+        "labels": row.labels,
+        "count": seen.count,
+        "first_step": row.first_step,
+        "last_step": row.last_step,
+        "last": last_of(row),
+        "min": seen.min,
+        "max": seen.max,
+    }
+
+
+def with_figures(run_ids: Sequence[str]) -> list[tuple[Series, Figures]]:
+    """Return the series of the runs with their figures, by name, labels and run.
+
+    A row counts what is stored. Where a newer attempt hides some of it, what is seen is read: mostly from the pyramid,
+    and not again until the series has grown.
+    """
+    with snapshot():
+        rows = list(Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id"))
+        found = {row.pk: Figures(row.count, row.min, row.max) for row in rows if len(row.firsts) < 2}
+        keys = {row.pk: (row.pk, row.count, row.last_attempt, row.last_time) for row in rows if row.pk not in found}
+        found |= {pk: seen for pk, key in keys.items() if (seen := _known.get(key)) is not None}
+        read = _read([row for row in rows if row.pk not in found])
+    if len(_known) > MAX_KNOWN:
+        _known.clear()
+    _known.update((keys[pk], seen) for pk, seen in read.items())
+    found |= read
+    return [(row, found[row.pk]) for row in rows]
+
+
+def _read(rows: Sequence[Series]) -> dict[int, Figures]:
+    runs = {row.pk: row.run_id for row in rows}
+    counts, values = dict.fromkeys(runs, 0), {pk: [np.zeros(0)] for pk in runs}
+    spans = [[span for span, _ in spans_of(row, "step", (None, None), "newest")] for row in rows]
+    for span, kind, columns in draw(sorted(set(runs.values())), spans, "step", 1):
+        pk = span.place[0]
+        counts[pk] += int(columns["count"].sum()) if kind == "buckets" else columns["value"].size
+        extremes = [columns["value"]] if kind == "raw" else [columns["min"], columns["max"]]
+        if kind == "buckets" and np.isinf(extremes).any():  # which finite ones lie behind an infinity is not known
+            extremes = [part.values for part in stream(runs[pk], span)]
+        values[pk] += extremes
+    return {pk: Figures(counts[pk], *_extremes(np.concatenate(values[pk]))) for pk in runs}
+
+
+def _extremes(values: Floats) -> tuple[float | None, float | None]:
+    finite = values[np.isfinite(values)]
+    return (float(finite.min()), float(finite.max())) if finite.size else (None, None)

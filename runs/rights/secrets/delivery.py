@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from runs.models import (
     Attempt,
@@ -19,7 +21,6 @@ from runs.models import (
 )
 from runs.rights.audit.acts import Act
 from runs.rights.audit.recording import record
-from runs.rights.secrets.notebook_tokens import TOKEN_VARIABLE, token_of
 from runs.rights.secrets.storage_keys import keyring_of_project, living_keys
 from runs.rights.secrets.store import open_newest, secrets_of
 from runs.values.status import Phase
@@ -153,3 +154,14 @@ def _record(node: Node, attempt: Attempt, run: Run, versions: dict[str, int]) ->
             result="ok",
         )
     )
+
+
+# The token that the JupyterLab of a notebook run takes.
+
+TOKEN_VARIABLE = "JUPYTER_TOKEN"
+
+
+def token_of(run: Run) -> str:
+    """Return the token: known to the server, and to the run's own processes. Whoever else is on its node cannot make
+    it."""
+    return salted_hmac("runs.notebook", run.pk, secret=settings.SECRET_KEY, algorithm="sha256").hexdigest()

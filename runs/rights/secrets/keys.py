@@ -1,17 +1,25 @@
-"""Key store of this server, by its settings."""
+"""Key store of this server, by its settings: a file of its own, the transit engine of Vault or OpenBao, or AWS KMS."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import json
 import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 from django.conf import settings
 
-from runs.rights.secrets.aws_kms import AwsKeys, Credentials
 from runs.rights.secrets.key_stores import EnvironmentKeys, FileKeys, KeyProblem, KeyStore
-from runs.rights.secrets.transit import TransitKeys
+from trainyard.rest.http_clients import outside_client, why_not
 
 FILE = "secrets.key"
 
@@ -64,3 +72,167 @@ def _aws_credentials() -> Credentials:
     if not key_id or not secret:
         raise KeyProblem("AWS KMS needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
     return Credentials(key_id, secret, os.environ.get("AWS_SESSION_TOKEN", ""))
+
+
+# Keys of Vault's or OpenBao's transit engine: data keys go there to be wrapped and unwrapped, the key never leaves.
+
+TIMEOUT = httpx.Timeout(5.0)
+VERSION = re.compile(r"vault:v(\d+):")
+
+
+class TransitKeys:
+    """``address`` is that of the key: https://vault.example:8200/v1/transit/keys/trainyard."""
+
+    def __init__(self, address: str, token: Callable[[], str], namespace: str = "") -> None:
+        self._engine, _, self._name = address.rstrip("/").rpartition("/keys/")
+        if not self._engine or not self._name:
+            raise KeyProblem(f"{address} is no address of a transit key: …/v1/transit/keys/NAME.")
+        self._token, self._namespace = token, namespace
+
+    def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
+        answer = self._post("encrypt", {"plaintext": _text(data_key), "associated_data": _text(place.encode())})
+        return self._id(answer["ciphertext"]), answer["ciphertext"]
+
+    def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
+        answer = self._post("decrypt", {"ciphertext": wrapped, "associated_data": _text(place.encode())})
+        return base64.b64decode(answer["plaintext"])
+
+    def newest(self) -> str:
+        found = self._call("GET", f"keys/{self._name}", None)
+        return f"transit:{self._name}:v{found.get('latest_version', '')}"
+
+    def rotate(self) -> str:
+        self._call("POST", f"keys/{self._name}/rotate", {})
+        return f"The transit key {self._name} has a new version."
+
+    def forget_others(self) -> None:
+        """Nothing: the service keeps old versions until its administrator raises min_decryption_version."""
+
+    def _id(self, ciphertext: str) -> str:
+        found = VERSION.match(ciphertext)
+        return f"transit:{self._name}:v{found[1] if found else ''}"
+
+    def _post(self, verb: str, body: dict[str, str]) -> dict[str, str]:
+        return self._call("POST", f"{verb}/{self._name}", body)
+
+    def _call(self, method: str, path: str, body: dict[str, str] | None) -> dict[str, str]:
+        headers = {"X-Vault-Token": self._token(), "X-Vault-Request": "true"}
+        if self._namespace:
+            headers["X-Vault-Namespace"] = self._namespace
+        try:
+            with outside_client(timeout=TIMEOUT) as client:
+                answer = client.request(method, f"{self._engine}/{path}", headers=headers, json=body)
+            answer.raise_for_status()
+            data = answer.json().get("data") if answer.content else {}
+        except httpx.HTTPStatusError as error:  # its text would quote the address; the body may quote what was sent
+            raise KeyProblem(f"The transit engine answered {error.response.status_code} to {path}.") from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise KeyProblem(f"The transit engine cannot be reached: {why_not(error)}.") from error
+        return data if isinstance(data, dict) else {}
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+# Keys of AWS KMS, by its plain HTTP API: each request is signed as AWS Signature Version 4 says.
+
+SERVICE = "kms"
+TYPE = "application/x-amz-json-1.1"
+
+
+class Credentials(NamedTuple):
+    key_id: str
+    secret: str
+    session: str = ""
+
+
+class AwsKeys:
+    """``key`` is the key's id, ARN or alias; the context binds what is wrapped to its place."""
+
+    def __init__(self, key: str, region: str, credentials: Callable[[], Credentials], endpoint: str = "") -> None:
+        self._key, self._region, self._credentials = key, region, credentials
+        self._endpoint = (endpoint or f"https://kms.{region}.amazonaws.com").rstrip("/")
+
+    def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
+        body: dict[str, object] = {
+            "KeyId": self._key,
+            "Plaintext": base64.b64encode(data_key).decode(),
+            "EncryptionContext": _bound(place),
+        }
+        answer = self._call("Encrypt", body)
+        return f"aws:{answer.get('KeyId', self._key)}", answer["CiphertextBlob"]
+
+    def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
+        answer = self._call("Decrypt", {"CiphertextBlob": wrapped, "EncryptionContext": _bound(place)})
+        return base64.b64decode(answer["Plaintext"])
+
+    def newest(self) -> str:
+        return ""  # KMS rotates behind the same id
+
+    def rotate(self) -> str:
+        self._call("RotateKeyOnDemand", {"KeyId": self._key})
+        return f"KMS rotates the key {self._key}."
+
+    def forget_others(self) -> None:
+        """Nothing: KMS keeps what it rotated."""
+
+    def _call(self, operation: str, body: dict[str, object]) -> dict[str, str]:
+        content = json.dumps(body).encode()
+        headers = {"content-type": TYPE, "x-amz-target": f"TrentService.{operation}"}
+        signed = sign(
+            "POST", self._endpoint, headers, content,
+            region=self._region, service=SERVICE, credentials=self._credentials(), now=datetime.now(UTC),
+        )  # fmt: skip
+        try:
+            with outside_client(timeout=TIMEOUT) as client:
+                answer = client.post(f"{self._endpoint}/", headers=signed, content=content)
+            answer.raise_for_status()
+            found = answer.json() if answer.content else {}
+        except httpx.HTTPStatusError as error:
+            raise KeyProblem(f"AWS KMS answered {error.response.status_code} to {operation}.") from error
+        except (httpx.HTTPError, ValueError) as error:
+            raise KeyProblem(f"AWS KMS cannot be reached: {why_not(error)}.") from error
+        return found if isinstance(found, dict) else {}
+
+
+def _bound(place: str) -> dict[str, str]:
+    return {"trainyard": place}
+
+
+def sign(
+    method: str,
+    url: str,
+    headers: dict[str, str],
+    content: bytes,
+    *,
+    region: str,
+    service: str,
+    credentials: Credentials,
+    now: datetime,
+) -> dict[str, str]:
+    """Return the headers with those of the signature. The URL's query is part of it."""
+    parts, at = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ")
+    known = {**headers, "host": parts.netloc, "x-amz-date": at}
+    if credentials.session:
+        known["x-amz-security-token"] = credentials.session
+    lowered = {name.lower(): " ".join(value.split()) for name, value in known.items()}
+    names = ";".join(sorted(lowered))
+    lines = [f"{name}:{lowered[name]}\n" for name in sorted(lowered)]
+    request = "\n".join(
+        [method, parts.path or "/", parts.query, "".join(lines), names, hashlib.sha256(content).hexdigest()]
+    )
+    scope = f"{at[:8]}/{region}/{service}/aws4_request"
+    text = "\n".join(["AWS4-HMAC-SHA256", at, scope, hashlib.sha256(request.encode()).hexdigest()])
+    signature = hmac.new(signing_key(credentials.secret, at[:8], region, service), text.encode(), "sha256").hexdigest()
+    known["authorization"] = (
+        f"AWS4-HMAC-SHA256 Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    )
+    return known
+
+
+def signing_key(secret: str, day: str, region: str, service: str) -> bytes:
+    key = f"AWS4{secret}".encode()
+    for part in (day, region, service, "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return key

@@ -10,10 +10,16 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from runs.models import Project, Secret, SecretVersion, User
-from runs.rights.secrets.envelope import Envelope, close_envelope, open_envelope, wrap_again
 from runs.rights.secrets.key_stores import KeyStore
 from runs.rights.secrets.keys import key_store
-from runs.rights.secrets.sealed import is_all_wrapped, wrap_texts_again
+from runs.rights.secrets.sealed import (
+    Envelope,
+    close_envelope,
+    is_all_wrapped,
+    open_envelope,
+    wrap_again,
+    wrap_texts_again,
+)
 from runs.rights.secrets.storage_keys import are_storage_keys_wrapped, wrap_storage_keys_again
 from trainyard.contract.limits import MAX_SECRET_BYTES
 

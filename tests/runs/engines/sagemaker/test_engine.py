@@ -14,8 +14,7 @@ from runs.causes.allocations import EndKind
 from runs.engines.findings import Finding
 from runs.engines.machine_system import JobState, SystemAway, SystemJob, SystemRefused
 from runs.engines.sagemaker.aws import Aws
-from runs.engines.sagemaker.doctor import examine
-from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem
+from runs.engines.sagemaker.engine import SageMakerEngine, SageMakerSystem, examine
 from runs.engines.sagemaker.settings import SageMakerSettings
 from tests.runs.engines.sagemaker.conftest import ORIGIN, REQUEST
 

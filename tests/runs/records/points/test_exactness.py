@@ -17,10 +17,10 @@ from runs.records.metrics.codec import Columns
 from runs.records.metrics.models import Axis as AxisRow
 from runs.records.metrics.models import Block, Level, Segment, Series, Telemetry
 from runs.records.points import segments, store
-from runs.records.points.charts.listing import series_list
 from runs.records.points.charts.series import Attempts, Axis, Curve, curves, raw
 from runs.records.points.compaction import levels, pyramid, sealing
 from runs.records.points.compaction.compactor import compact_run
+from runs.records.points.read import series_list
 
 pytestmark = pytest.mark.django_db(databases="__all__")
 

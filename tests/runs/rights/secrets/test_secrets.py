@@ -13,8 +13,8 @@ from runs import actions
 from runs.models import AuditEntry, Secret, SecretUse, SecretVersion, User
 from runs.rights.secrets import store
 from runs.rights.secrets.delivery import NotPlaced, SecretMissing, give
-from runs.rights.secrets.envelope import Envelope, open_envelope
 from runs.rights.secrets.key_stores import EnvironmentKeys, FileKeys, KeyProblem
+from runs.rights.secrets.sealed import Envelope, open_envelope
 from runs.values.status import Phase
 from tests.cast import Cast, make_attempt, make_node, make_run, spec
 from tests.runs.api.conftest import Api

@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from runs.rights.secrets.aws_kms import AwsKeys, Credentials, sign, signing_key
 from runs.rights.secrets.key_stores import KeyProblem
-from runs.rights.secrets.transit import TransitKeys
+from runs.rights.secrets.keys import AwsKeys, Credentials, TransitKeys, sign, signing_key
 
 
 class Service(BaseHTTPRequestHandler):

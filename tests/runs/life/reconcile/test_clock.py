@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runs.life.reconcile.hints import Hints
+from runs.life.reconcile.clock import Hints
 from runs.serving.transport import redis
 from tests.servers import Valkey
 from trainyard.contract.keys import CHANGED_CHANNEL

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.presenting import endings
+from runs.presenting import run_remarks
 from tests.voices import report_of
 
 
 def said(*ranks: dict[str, Any], **last: float | str) -> list[str]:
     summary = {name.replace("__", "/"): {"last": value} for name, value in last.items()}
-    return [one.sentence for one in endings.remarks([report_of(ranks=list(ranks))], summary)]
+    return [one.sentence for one in run_remarks.end_remarks([report_of(ranks=list(ranks))], summary)]
 
 
 def test_a_clean_end_is_not_remarked_on() -> None:

@@ -1,0 +1,101 @@
+"""Remarks that a run's status does not make: output that has not reached the server, ranks that slow it down, an exit
+that hung, a loss that is not a number. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from runs.ingest.troubles import Trouble
+from runs.life.watching.words import slow_sentences
+from runs.models import Attempt
+from trainyard.contract.answers.runs import SeriesSummary
+from trainyard.contract.node_status import OutputState
+from trainyard.contract.reports import AttemptReport
+from trainyard.formats.words import listed
+
+WAITS = "output_waits"
+REFUSED = "output_refused"
+OUTPUT_CODES = (WAITS, REFUSED)
+
+
+class NodeSending(NamedTuple):
+    """Progress of one node in sending its part of the newest attempt."""
+
+    node: str
+    output: OutputState
+    is_done: bool
+
+    @property
+    def num_refused(self) -> int:
+        return self.output.num_refused
+
+
+def output_remarks(sendings: Sequence[NodeSending]) -> list[Trouble]:
+    """Return a sentence for each node whose output waits, or was refused."""
+    found = []
+    for one in sendings:
+        if one.num_refused:
+            named = one.output.refused
+            listed = "; ".join(f"{file} ({why.rstrip('.')})" for file, why in named.items())
+            more = f"; and {one.num_refused - len(named):,} more" if one.num_refused > len(named) else ""
+            files = "1 output file" if one.num_refused == 1 else f"{one.num_refused:,} output files"
+            sentence = f"The server refused {files} of {one.node}, which kept them: {listed}{more}."
+            found.append(Trouble(REFUSED, one.num_refused, sentence))
+        if one.output.problem and not one.is_done:
+            why = one.output.problem.rstrip(".")
+            found.append(Trouble(WAITS, 1, f"Output of {one.node} waits and is tried again. {why}."))
+    return found
+
+
+# Ranks that slow a live run down, as remarks of its document.
+
+SLOW = "slow-ranks"
+SLOW_CODES = (SLOW,)
+
+
+def slow_remarks(attempt: Attempt) -> list[Trouble]:
+    if attempt.ended_at is not None or not attempt.slow_ranks:
+        return []
+    found = attempt.stragglers
+    return [Trouble(SLOW, len(found), " ".join(slow_sentences(found, num_ranks=attempt.world_size)))]
+
+
+# Remarks that a run's status does not make: an exit that hung, a loss that is not a number. Pure.
+
+HUNG = "exit_hung"
+NOT_A_NUMBER = "loss_not_a_number"
+END_CODES = (HUNG, NOT_A_NUMBER)
+MAX_NAMED = 4
+
+
+def end_remarks(reports: Sequence[AttemptReport], summary: Mapping[str, SeriesSummary]) -> list[Trouble]:
+    """Return remarks on the newest attempt, from the last reports of its nodes and the last values of its series."""
+    return [*_of_exits(reports), *_of_losses(summary)]
+
+
+def _of_exits(reports: Sequence[AttemptReport]) -> list[Trouble]:
+    hung = [rank for report in reports for rank in report.ranks if rank.exit_hang and not rank.signal]
+    if not hung:
+        return []
+    hung.sort(key=lambda rank: rank.rank)
+    numbers = listed([str(rank.rank) for rank in hung], at_most=MAX_NAMED)
+    if len(hung) == 1:
+        words = f"The script of rank {numbers} was over, with exit code {hung[0].exit_code}, and its process "
+        return [Trouble(HUNG, 1, f"{words}did not exit: it was ended. The script's exit code counts.")]
+    words = f"The scripts of ranks {numbers} were over and their processes did not exit: they were ended."
+    return [Trouble(HUNG, len(hung), f"{words} The scripts' exit codes count.")]
+
+
+def _of_losses(summary: Mapping[str, SeriesSummary]) -> list[Trouble]:
+    """Return a remark on losses that are not finite: such a value is stored as its name."""
+    bad = {name: str(one["last"]) for name, one in summary.items() if _is_loss(name) and isinstance(one["last"], str)}
+    if not bad:
+        return []
+    values = listed([f"{name} is {value}" for name, value in sorted(bad.items())], at_most=MAX_NAMED)
+    how = "a smaller learning rate, more warm-up steps or gradient clipping are the usual remedies"
+    return [Trouble(NOT_A_NUMBER, len(bad), f"The last {values}: the training has diverged; {how}.")]
+
+
+def _is_loss(name: str) -> bool:
+    return "loss" in name.lower()
