@@ -11,8 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.servers import Valkey
-from tests.workers.control import ControlledNode, until
 from tests.workers.web import Site, serve_site
 from trainyard.bundle import pack
 from trainyard.contract.base import JsonObject, to_builtins
@@ -248,23 +246,6 @@ def test_the_next_attempt_goes_on_in_the_working_folder(folder: AttemptFolder, h
     assert (after.code / "results.csv").read_text() == "epoch,loss\n1,2"
     assert {one.name for one in gained(after)} == {"out/snapshot.pt", "results.csv"}
     assert folder.taken_mark.exists()
-
-
-def test_the_output_of_a_run_is_uploaded_at_its_end_though_the_server_was_away_first(
-    home: Path, valkey: Valkey, site: Site, python_without_torch: Path
-) -> None:
-    node = ControlledNode(home, valkey.url, server=site.url, python=python_without_torch)
-    site.key, site.failures = node.key, 1
-    node.start()
-    try:
-        script = "import os, pathlib; pathlib.Path(os.environ['TRAINYARD_OUTPUT'], 'result.txt').write_text('42')"
-        order = node.order(script)
-        node.launch(order)
-        node.wait_for(order, "ended")
-        until(lambda: site.files)
-        assert list(site.files.values()) == [b"42"]
-    finally:
-        node.close()
 
 
 def traced(folder: AttemptFolder, name: str = "step-4.rank-1.json.gz") -> Path:

@@ -135,14 +135,14 @@ def test_what_has_not_arrived_is_kept_for_longer_than_a_day(
     assert finished.advance(folder, None)
 
 
-def test_a_node_says_that_it_is_done(bare_node: ControlledNode) -> None:
-    order = bare_node.order(SCRIPT, first_rank=1)
-    bare_node.launch(order)
-    report = bare_node.wait_for(order, "ended")
+def test_a_node_says_that_it_is_done(calm_node: ControlledNode) -> None:
+    order = calm_node.order(SCRIPT, first_rank=1)
+    calm_node.launch(order)
+    report = calm_node.wait_for(order, "ended")
 
     def is_done() -> Any:
-        bare_node.say(order, wanted="stop", watermarks=report["producers"])
-        return (bare_node.up() or {"attempts": {}})["attempts"].get(order["attempt"], {}).get("is_done")
+        calm_node.say(order, wanted="stop", watermarks=report["producers"])
+        return (calm_node.up() or {"attempts": {}})["attempts"].get(order["attempt"], {}).get("is_done")
 
     until(is_done)
 

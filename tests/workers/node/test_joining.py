@@ -197,11 +197,11 @@ def test_not_every_address_means_the_same_on_another_machine(known: str, offered
     assert _may_follow(known, offered) == expected
 
 
-def test_a_node_says_why_it_cannot_prepare_an_attempt(bare_node: ControlledNode) -> None:
-    order = bare_node.order(None, code={"sha256": "0" * 64, "size_bytes": 1})
-    bare_node.say(order)
-    trouble = until(lambda: (bare_node.up() or {}).get("troubles", {}).get(order["attempt"]))
+def test_a_node_says_why_it_cannot_prepare_an_attempt(calm_node: ControlledNode) -> None:
+    order = calm_node.order(None, code={"sha256": "0" * 64, "size_bytes": 1})
+    calm_node.say(order)
+    trouble = until(lambda: (calm_node.up() or {}).get("troubles", {}).get(order["attempt"]))
     assert trouble.startswith("the run's code cannot be fetched from http://127.0.0.1:9: ")
-    bare_node.say(order, wanted="stop")
-    bare_node.wait_for(order, "ended")
-    until(lambda: not (bare_node.up() or {})["troubles"])
+    calm_node.say(order, wanted="stop")
+    calm_node.wait_for(order, "ended")
+    until(lambda: not (calm_node.up() or {})["troubles"])

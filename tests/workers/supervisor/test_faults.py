@@ -239,18 +239,11 @@ with pathlib.Path(os.environ["TRAINYARD_OUTPUT"], "big").open("wb", buffering=0)
             node.close()
 
 
-def test_a_rule_of_the_log_is_met_on_the_node_and_reported(
-    home: Path, valkey: Valkey, python_without_torch: Path
-) -> None:
-    node = ControlledNode(home, valkey.url, python=python_without_torch)
-    node.start()
-    try:
-        order = node.order("for n in range(5):\n    print('nfs: server', n, 'gone', flush=True)\n")
-        order["log_rules"] = [{"label": "slow-disk", "pattern": r"nfs: server \d gone", "action": "exclude-node"}]
-        node.launch(order)
-        (found,) = node.wait_for(order, "ended")["matches"]
-    finally:
-        node.close()
+def test_a_rule_of_the_log_is_met_on_the_node_and_reported(calm_node: ControlledNode) -> None:
+    order = calm_node.order("for n in range(5):\n    print('nfs: server', n, 'gone', flush=True)\n")
+    order["log_rules"] = [{"label": "slow-disk", "pattern": r"nfs: server \d gone", "action": "exclude-node"}]
+    calm_node.launch(order)
+    (found,) = calm_node.wait_for(order, "ended")["matches"]
     assert (found["label"], found["action"], found["count"]) == ("slow-disk", "exclude-node", 5)
     assert (found["rank"], found["line"]) == (0, "nfs: server 0 gone")
 

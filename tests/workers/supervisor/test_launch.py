@@ -20,17 +20,17 @@ print(json.dumps([rank, task["cluster"]["worker"], "RANK" in os.environ]))
 """
 
 
-def test_ranks_find_each_other_as_their_launchers_would_have_them(bare_node: ControlledNode) -> None:
+def test_ranks_find_each_other_as_their_launchers_would_have_them(calm_node: ControlledNode) -> None:
     task = {"script": "train.py", "arguments": [], "launch": ["tensorflow", "mpi", "jax"]}
-    order = bare_node.order(SCRIPT, ranks=2, spec={"task": task})
-    bare_node.nudge(order)
-    bare_node.say(order)
-    report = bare_node.wait_for(order, "ready")
+    order = calm_node.order(SCRIPT, ranks=2, spec={"task": task})
+    calm_node.nudge(order)
+    calm_node.say(order)
+    report = calm_node.wait_for(order, "ready")
     workers = [f"127.0.0.1:{port}" for port in report["ports"]]
     go = {"master_addr": "127.0.0.1", "master_port": report["port"], "workers": workers}
-    bare_node.say(order, wanted="run", go=go)
-    assert bare_node.wait_for(order, "ended")["reason"] is None
-    bare_node.wait_until_shipped(order)
-    found = sorted(map(json.loads, bare_node.lines(order)))
+    calm_node.say(order, wanted="run", go=go)
+    assert calm_node.wait_for(order, "ended")["reason"] is None
+    calm_node.wait_until_shipped(order)
+    found = sorted(map(json.loads, calm_node.lines(order)))
     assert found == [[0, workers, False], [1, workers, False]]
     assert len({*workers, f"127.0.0.1:{report['port']}"}) == 3

@@ -27,13 +27,13 @@ raise ValueError("refused: " + value)
 SECRETS = ["TOKEN=HUB", "KEY_FILE=file:mine:KEY"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     with serve_site() as one:
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def node(site: Site, own_valkey: Valkey, python_without_torch: Path) -> Iterator[ControlledNode]:
     with short_folder("ty-node-") as folder:
         one = ControlledNode(folder, own_valkey.url, name="secretive", server=site.url, python=python_without_torch)

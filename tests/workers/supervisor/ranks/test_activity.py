@@ -85,12 +85,8 @@ def seen_at_work(scripts: Mapping[str, str], number: int) -> set[str]:
     return found
 
 
-def test_scripts_that_need_little_of_a_core_are_seen_at_work() -> None:
-    assert seen_at_work(AT_WORK, 3) == set(AT_WORK)
-
-
-def test_scripts_that_wait_for_ever_are_not() -> None:
-    assert seen_at_work(WAITING, 4) == set()
+def test_scripts_that_need_little_of_a_core_are_seen_at_work_and_those_that_wait_for_ever_are_not() -> None:
+    assert seen_at_work(AT_WORK | WAITING, 4) == set(AT_WORK)
 
 
 def test_a_stopped_process_is_not() -> None:
