@@ -127,10 +127,9 @@ def test_a_guard_covers_every_way_to_a_socket_and_ends_with_its_holder() -> None
 
 
 def test_an_attempt_begins_where_the_kernel_takes_no_further_guard_and_has_its_own_later(
-    node: ControlledNode, open_folder: Path, python_without_torch: Path
+    node: ControlledNode, open_folder: Path
 ) -> None:
     """A machine that runs more than 64 attempts at once."""
-    node.python = python_without_torch
     users = project_users()
     if os.geteuid() != 0 or (why := why_not_guarded(users)):
         pytest.skip("the kernel takes no guard from this user" if os.geteuid() else why)
