@@ -17,7 +17,7 @@ import torch
 from benchmarks.stack import free_port
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec, parse_spec
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 
 TIMEOUT_S = 900.0
 Answer = TypeVar("Answer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.spec import RecipeSpec
 from workers.training.build import Training, build
-from workers.training.group.process_group import RankPlace, choose_device
+from workers.training.group import RankPlace, choose_device
 from workers.training.mesh import make_mesh
 from workers.training.recipes import load_task
 

@@ -19,9 +19,9 @@ from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
+from workers.training import group as process_group
 from workers.training.build import Training
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.loop import StepResult, rebalance, settle, take_step
 from workers.training.passes import Passed
 

@@ -26,9 +26,9 @@ from torch import nn
 from benchmarks import goals
 from benchmarks.ranks import on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
+from workers.training import group as process_group
 from workers.training.data.batches.feed import Feed
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.measuring.phases import Phases
 from workers.training.mesh import BatchShare
 from workers.training.optimizing.numerics import Precision

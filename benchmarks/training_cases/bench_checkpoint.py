@@ -21,7 +21,7 @@ from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Row, middle, scaled, spread_of
 from trainyard.contract.records import Checkpoint, Facts
 from trainyard.spec import RecipeSpec
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
 

@@ -19,11 +19,11 @@ from benchmarks.table import Row, scaled, spread_of
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec, load_spec_file
+from workers.training import group as process_group
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
 from workers.training.data.batches.order import Batch
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.loop import settle, take_step
 from workers.training.recipes import Task
 

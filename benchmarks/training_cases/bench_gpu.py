@@ -12,8 +12,8 @@ from benchmarks.table import Row, middle, scaled
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace, choose_device
+from workers.training import group as process_group
+from workers.training.group import RankPlace, choose_device
 from workers.training.loop import settle, take_step
 
 WARM_STEPS = 5  # the first of them compile

@@ -25,9 +25,9 @@ from benchmarks.training import prepared
 from benchmarks.training_cases.bench_step import BLOCK, MODELS, WARM_STEPS, WORLD, Times, interval
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
+from workers.training import group as process_group
 from workers.training.build import Training
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.loop import report, report_measures, settle, take_step
 from workers.training.measuring.collectives import FUNCTIONS, METHODS
 from workers.training.measuring.measures import Measures, StepMeasures

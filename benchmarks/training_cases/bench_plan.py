@@ -29,12 +29,11 @@ from trainyard.planner import DataFacts, Estimate, NodeFacts, Rates, estimate
 from trainyard.planner.results import MEMORY_RANGE, TIME_RANGE
 from trainyard.spec import parse_spec
 from trainyard.spec.models import RecipeSpec
+from workers.training import group as process_group
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import sizes_between
 from workers.training.communication.main import Sweeps, measure_pairs, with_links, worst
-from workers.training.group import process_group
-from workers.training.group.agreement import gather_all
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace, gather_all
 from workers.training.loop import settle, take_step
 from workers.training.measuring.memory import peak_bytes, restart_peak
 

@@ -29,10 +29,10 @@ from trainyard.spec import RecipeSpec
 from workers.replicas.folders import SHARED_MEMORY, MemoryFolder, used_bytes
 from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan, read_plan
 from workers.replicas.receiving import KnownAttempt, Receiver
+from workers.training import group as process_group
 from workers.training.build import Training
 from workers.training.checkpoints.store import read_store
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import settle, take_step
 

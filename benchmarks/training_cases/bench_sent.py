@@ -13,8 +13,8 @@ from benchmarks.ranks import gpt_spec, on_ranks
 from benchmarks.table import Goal, Row
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training import group as process_group
+from workers.training.group import RankPlace
 from workers.training.loop import settle, take_step
 
 WORLD = 2

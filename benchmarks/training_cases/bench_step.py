@@ -19,10 +19,10 @@ from benchmarks.table import Goal, Row, middle, scaled, spread_of
 from benchmarks.training import prepared
 from trainyard.contract.base import JsonObject
 from trainyard.spec import RecipeSpec
+from workers.training import group as process_group
 from workers.training.build import Training
 from workers.training.data.batches.feed import positions
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.loop import report, settle, take_step
 from workers.training.measuring.progress import Progress
 from workers.training.optimizing.optimizers import ADAM_BETAS

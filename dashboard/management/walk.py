@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
-from dashboard.rules.callers import TOKENS_ALONE, Caller, outcome
+from dashboard.rules import TOKENS_ALONE, Caller, outcome
 from dashboard.sockets.consumers import websocket_urlpatterns
 from runs.rights.access.operations import PUBLIC, Rule, RuleKind
 

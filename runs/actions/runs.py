@@ -18,7 +18,7 @@ from runs.inputs.datasets import unresolved
 from runs.inputs.repositories.pinning import PinnedCode
 from runs.life import stopping
 from runs.life.reconcile.placing import is_claimed
-from runs.life.resizing.rounds import begin_change, change_asked_for, refuse_resize
+from runs.life.resizing import begin_change, change_asked_for, refuse_resize
 from runs.models import Attempt, HeldSlot, Job, Run, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate

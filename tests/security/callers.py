@@ -17,7 +17,7 @@ from django.test import Client
 from django.utils import timezone
 from requests import PreparedRequest
 
-from dashboard.rules.callers import Caller
+from dashboard.rules import Caller
 from runs import actions
 from runs.models import Node
 from runs.rights.access import Permission

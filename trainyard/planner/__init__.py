@@ -5,8 +5,7 @@ docs/decisions/planner.md has the model behind it, and how near it comes.
 """
 
 from trainyard.planner.estimating import estimate
-from trainyard.planner.machines.facts import DataFacts, NodeFacts
-from trainyard.planner.machines.rates import Link, Rates, default_rates
+from trainyard.planner.machines import DataFacts, Link, NodeFacts, Rates, default_rates
 from trainyard.planner.models import model_flops
 from trainyard.planner.plans import best_plans
 from trainyard.planner.results import Estimate, Memory, Proposal, StepTime

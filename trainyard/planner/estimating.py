@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainyard.formats.figures import between, size
-from trainyard.planner.machines.facts import DataFacts, NodeFacts, Places, place_ranks
-from trainyard.planner.machines.rates import Rates
+from trainyard.planner.machines import DataFacts, NodeFacts, Places, Rates, place_ranks
 from trainyard.planner.models import find_model, sections_of
 from trainyard.planner.results import Estimate, Fit, Memory, StepTime
 from trainyard.planner.roofline import exchange_time, messages, optimizer_time, pass_time

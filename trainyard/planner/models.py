@@ -9,7 +9,7 @@ from trainyard.contract.base import JsonObject
 from trainyard.planner.architectures.mlp import MLP
 from trainyard.planner.architectures.resnet import ResNet
 from trainyard.planner.architectures.transformer import GPT, ViT
-from trainyard.planner.machines.facts import DataFacts
+from trainyard.planner.machines import DataFacts
 from trainyard.spec.strategies.costs.sections import Model, Pass, Section
 
 BYTES = 256  # tokens of a text in bytes

@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from trainyard.contract.base import JsonObject
 from trainyard.formats.figures import rate, size
 from trainyard.planner.estimating import estimate
-from trainyard.planner.machines.facts import DataFacts, NodeFacts
-from trainyard.planner.machines.rates import Rates
+from trainyard.planner.machines import DataFacts, NodeFacts, Rates
 from trainyard.planner.results import Estimate, Proposal
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.rules import broken_rules

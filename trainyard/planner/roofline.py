@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainyard.planner.machines.rates import Link, Rates
+from trainyard.planner.machines import Link, Rates
 from trainyard.spec.models import RecipeSpec
 from trainyard.spec.strategies import used
 from trainyard.spec.strategies.costs.layout import Layout, Stage

@@ -25,7 +25,7 @@ from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.hangs import HangRules
 from workers.attempt.folder import AttemptFolder, attempts_in
 from workers.attempt.zygote_messages import StartRequest
-from workers.data_access.roots import location_problem
+from workers.data_access import location_problem
 from workers.node.dead_supervisors import Standstills, StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts
 from workers.node.memory import NodeMemory

@@ -24,7 +24,7 @@ from celery.worker import state
 from trainyard import __version__, lifeline
 from trainyard.contract.calls.joining import REMOVED_EXIT_CODE, JoinRequest, unpinned
 from trainyard.rest.http_clients import spare_loopback
-from workers.data_access.roots import CLOSED
+from workers.data_access import CLOSED
 from workers.machine.inventory import take_inventory
 from workers.machine.safe_output import SafeOutput
 from workers.node.brought import GRACE_S, NOTICE, Departure, sweep, token_for, token_in

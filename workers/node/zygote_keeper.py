@@ -16,7 +16,7 @@ import structlog
 from trainyard.contract.base import BadDocument, decode, encode
 from trainyard.formats.addresses import HOSTS
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
-from workers.data_access.roots import ROOTS
+from workers.data_access import ROOTS
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES
 from workers.machine.passed_variables import passed_variables

@@ -51,7 +51,7 @@ from workers.rank_process.fresh_interpreter import (
 from workers.rank_process.group_formation import C10D, replace_everywhere, watch_group
 from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
-from workers.secrets.masking import masked_text, variables_of
+from workers.secrets import masked_text, variables_of
 from workers.training.startup.warm import LATER_MODULES
 
 KEPT_S = 1.0  # a thread of gloo that waits for the lock gets it within milliseconds

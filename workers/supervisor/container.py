@@ -21,7 +21,7 @@ from workers.attempt.zygote_messages import StartRequest
 from workers.containers.arguments import podman, remove_words
 from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan, container_name
 from workers.containers.probing import SETTING
-from workers.data_access.roots import ROOTS, path_problem
+from workers.data_access import ROOTS, path_problem
 from workers.environments.content import SHORT, BadEnvironment, Content, read_content
 from workers.environments.store import EnvironmentRecord, FileLock
 from workers.sandbox.node import Isolation

@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.train import Train
+from workers.training import group as process_group
 from workers.training.data.batches.feed import Feed
-from workers.training.group import process_group
 from workers.training.measuring.measures import Measures
 from workers.training.mesh import BatchShare, Mesh
 from workers.training.optimizing.numerics import Precision

@@ -14,9 +14,9 @@ from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import EarlyStopping as EarlyStoppingSpec
 from trainyard.spec.sections.train import Train
 from trainyard.spec.strategies import Place, at_place
+from workers.training import group as process_group
 from workers.training.assembly import Applies, Assembly
 from workers.training.data.batches.feed import Feed
-from workers.training.group import process_group
 from workers.training.measuring.flops import flops_per_row
 from workers.training.measuring.measures import Measures
 from workers.training.measuring.memory import Heap

@@ -18,7 +18,7 @@ from workers.training.checkpoints.saving import AttemptFacts, Saver, off_record,
 from workers.training.checkpoints.state import Parameters, degrees_of, load_state, pieces_to_save, small_state
 from workers.training.checkpoints.store import Mark, Store
 from workers.training.files import sync
-from workers.training.group.agreement import gather_all, why_not_shared
+from workers.training.group import gather_all, why_not_shared
 from workers.training.metrics import Metrics
 from workers.training.replicas.finding import Search, search
 from workers.training.replicas.last import LastState, are_copies

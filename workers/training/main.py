@@ -22,13 +22,13 @@ from workers.progress import marker
 from workers.progress.marker import CODES, PHASE
 from workers.progress.sampler import start_sampler
 from workers.replicas.plan import read_plan
+from workers.training import group as process_group
 from workers.training.build import build
 from workers.training.checkpoints.store import read_store
 from workers.training.checkpoints.weights import save_weights
 from workers.training.communication.main import measure
 from workers.training.data.problems import OthersDataProblem
-from workers.training.group import process_group
-from workers.training.group.process_group import RankPlace, choose_device, num_threads, read_place
+from workers.training.group import RankPlace, choose_device, num_threads, read_place
 from workers.training.keeping import DiskCheckpoints
 from workers.training.loop import Stopped, run_loop
 from workers.training.measuring.phases import CHECKPOINT

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from dashboard.management.walk import matrix
-from dashboard.rules.render import roles_document
+from dashboard.rules import roles_document
 
 
 class Command(BaseCommand):

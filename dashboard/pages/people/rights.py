@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.people.views import FRAGMENTS, around, role_of_form
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
-from dashboard.rules.callers import holders
-from dashboard.rules.render import COLUMNS
+from dashboard.rules import COLUMNS, holders
 from runs import actions
 from runs.models import Role, User
 from runs.rights.access import MEANINGS, NotFound, Permission, describe_roles, get_project, visible_projects

@@ -11,8 +11,7 @@ from runs.api.auth import Resource, actor
 from runs.api.node_auth import answer_with, described, read_body
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
-from runs.sweeps.exchange.exporting import study_of
-from runs.sweeps.exchange.importing import import_study
+from runs.sweeps.exchange import import_study, study_of
 from trainyard.contract.base import JsonObject, WireStruct
 from trainyard.interchange.study import Study
 

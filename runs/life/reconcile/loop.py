@@ -24,8 +24,7 @@ from runs.life.reconcile.listening import Listener, forget_the_rest
 from runs.life.reconcile.placing import claimant, is_claimed, schedule
 from runs.life.reconcile.restoring import record_checkpoint_uses
 from runs.life.reconcile.tracing import record_traces
-from runs.life.resizing.preempting import preempt, preemptable_clusters
-from runs.life.resizing.rounds import resize_runs
+from runs.life.resizing import preempt, preemptable_clusters, resize_runs
 from runs.models import Attempt, Node, Placement, Run
 from runs.models.clusters import slots_of
 from runs.models.runs import StaleStatus

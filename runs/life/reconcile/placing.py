@@ -18,7 +18,7 @@ from runs.life.preflight.rounds import record_placed
 from runs.life.preflight.vetting import Vetted, place_vetted
 from runs.life.reconcile.desired import wanted_of_placement, write_desired
 from runs.life.reconcile.listening import Listener
-from runs.life.resizing.rounds import range_words
+from runs.life.resizing import range_words
 from runs.models import Attempt, Cluster, HeldSlot, Node, Placement, Run
 from runs.models.runs import StaleStatus
 from runs.placing.admission import refused, terms_of

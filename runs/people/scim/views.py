@@ -12,12 +12,12 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from runs.people.identity.providers import Provider
-from runs.people.scim import groups, people, service
-from runs.people.scim.documents import GroupIn, ListOut, PatchIn, ScimError, UserIn
+from runs.people.scim import groups, people
+from runs.people.scim.documents import GROUP, LIST, USER, GroupIn, ListOut, PatchIn, ScimError, UserIn
 from runs.people.scim.filters import Comparison, parse_filter
 from runs.people.scim.tokens import provider_of
 from runs.rights.access.operations import SCIM
-from trainyard.contract.base import BadDocument, decode, encode
+from trainyard.contract.base import BadDocument, JsonObject, decode, encode
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ def _provider(request: HttpRequest) -> Provider:
 def _answer(request: HttpRequest, provider: Provider, path: str) -> HttpResponse:
     kind, _, key = path.partition("/")
     location = f"{settings.PUBLIC_URL}/scim/v2"
-    if (about := service.about(path, location)) is not None and request.method == "GET":
+    if (about := about_service(path, location)) is not None and request.method == "GET":
         return _respond(about)
     resource = RESOURCES.get(kind)
     if resource is None or "/" in key:
@@ -156,3 +156,80 @@ def _respond(document: object, status: int = 200) -> HttpResponse:
     if status == 401:
         response["WWW-Authenticate"] = "Bearer"
     return response
+
+
+# Description of this server's abilities, which SCIM clients ask for first (RFC 7643, 5 to 7).
+
+CONFIG = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"
+RESOURCE_TYPE = "urn:ietf:params:scim:schemas:core:2.0:ResourceType"
+SCHEMA = "urn:ietf:params:scim:schemas:core:2.0:Schema"
+KINDS = (("User", "Users", USER), ("Group", "Groups", GROUP))
+ATTRIBUTES = {
+    USER: (
+        ("userName", "string", True),
+        ("externalId", "string", False),
+        ("name", "complex", False),
+        ("emails", "complex", False),
+        ("active", "boolean", False),
+    ),
+    GROUP: (("displayName", "string", True), ("externalId", "string", False), ("members", "complex", False)),
+}
+MANY = frozenset({"emails", "members"})
+
+
+def about_service(path: str, location: str) -> JsonObject | None:
+    """Return the document about the server at that path; None where the path is about something else."""
+    if path == "ServiceProviderConfig":
+        return {
+            "schemas": [CONFIG],
+            "patch": {"supported": True},
+            "bulk": {"supported": False, "maxOperations": 0, "maxPayloadSize": 0},
+            "filter": {"supported": True, "maxResults": 200},
+            "changePassword": {"supported": False},
+            "sort": {"supported": False},
+            "etag": {"supported": False},
+            "authenticationSchemes": [
+                {"type": "oauthbearertoken", "name": "Bearer token", "description": "Made by an administrator."}
+            ],
+            "meta": {"resourceType": "ServiceProviderConfig", "location": f"{location}/{path}"},
+        }
+    if path == "ResourceTypes":
+        return _listed([_resource_type(*one, location) for one in KINDS])
+    if path == "Schemas":
+        return _listed([_schema(name, schema, location) for name, _, schema in KINDS])
+    return None
+
+
+def _resource_type(name: str, endpoint: str, schema: str, location: str) -> JsonObject:
+    return {
+        "schemas": [RESOURCE_TYPE],
+        "id": name,
+        "name": name,
+        "endpoint": f"/{endpoint}",
+        "schema": schema,
+        "meta": {"resourceType": "ResourceType", "location": f"{location}/ResourceTypes/{name}"},
+    }
+
+
+def _schema(name: str, schema: str, location: str) -> JsonObject:
+    attributes = [
+        {"name": one, "type": kind, "multiValued": one in MANY, "required": is_required, "mutability": "readWrite"}
+        for one, kind, is_required in ATTRIBUTES[schema]
+    ]
+    return {
+        "schemas": [SCHEMA],
+        "id": schema,
+        "name": name,
+        "attributes": attributes,
+        "meta": {"resourceType": "Schema", "location": f"{location}/Schemas/{schema}"},
+    }
+
+
+def _listed(rows: list[JsonObject]) -> JsonObject:
+    return {
+        "schemas": [LIST],
+        "totalResults": len(rows),
+        "startIndex": 1,
+        "itemsPerPage": len(rows),
+        "Resources": rows,
+    }

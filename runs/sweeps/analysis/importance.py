@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from runs.sweeps.analysis import fanova
 from runs.sweeps.analysis.encoding import Array, encode, widths
 from runs.sweeps.analysis.trials import SpaceField, TrialLike, complete, text_of, with_seen
 
@@ -101,8 +100,8 @@ def _warning(num: int, num_used: int, at_step: int | None) -> str:
 
 def _fanova(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
     domain = widths(columns)
-    trees = (fanova.boxes_of(one.tree_, domain) for one in _forest(columns, targets, seed).estimators_)
-    found = [shares for one in trees if (shares := fanova.shares(one, domain)) is not None]
+    trees = (boxes_of(one.tree_, domain) for one in _forest(columns, targets, seed).estimators_)
+    found = [shares for one in trees if (shares := fanova_shares(one, domain)) is not None]
     if not found:
         return np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
     return np.mean(found, axis=0), np.std(found, axis=0)
@@ -136,3 +135,55 @@ def _forest(columns: Array, targets: Array, seed: int) -> Any:
     from sklearn.ensemble import RandomForestRegressor  # 100 MB of memory, for whoever opens such a page
 
     return RandomForestRegressor(n_estimators=NUM_TREES, random_state=seed, n_jobs=1).fit(columns, targets)
+
+
+# Functional analysis of variance on the trees of a random forest (Hutter, Hoos, Leyton-Brown 2014, section 4).
+#
+# A tree is constant on boxes. The variance over its whole domain splits into what each field explains alone and what
+# is left for their interactions; the spread over the trees is the error. Optuna's evaluator computes the same numbers
+# and returns their mean alone.
+
+
+class Boxes(NamedTuple):
+    """The leaves of a tree: ``low`` and ``high`` have a row for each leaf and a column for each field."""
+
+    low: Array
+    high: Array
+    values: Array
+
+
+def boxes_of(tree: Any, widths: Array) -> Boxes:
+    """``tree`` is the ``tree_`` of scikit-learn, which lists a node before those below it."""
+    num = tree.node_count
+    low = np.zeros((num, len(widths)))
+    high = np.tile(widths, (num, 1))
+    left, right, field, threshold = tree.children_left, tree.children_right, tree.feature, tree.threshold
+    for node in np.flatnonzero(left >= 0):
+        for child in (left[node], right[node]):
+            low[child], high[child] = low[node], high[node]
+        high[left[node], field[node]] = low[right[node], field[node]] = threshold[node]
+    leaves: npt.NDArray[np.bool_] = left < 0
+    return Boxes(low[leaves], high[leaves], tree.value[leaves].reshape(-1))
+
+
+def fanova_shares(boxes: Boxes, widths: Array) -> Array | None:
+    """Return which share of the tree's variance each field explains alone; None for a tree that is constant."""
+    sizes = (boxes.high - boxes.low) / widths
+    volumes = sizes.prod(axis=1)
+    mean = float(volumes @ boxes.values)
+    variance = float(volumes @ (boxes.values - mean) ** 2)
+    if variance <= 1e-12 * max(1.0, mean * mean):
+        return None
+    alone = [_variance_alone(boxes, sizes, volumes, mean, field, widths[field]) for field in range(len(widths))]
+    return np.array(alone) / variance
+
+
+def _variance_alone(boxes: Boxes, sizes: Array, volumes: Array, mean: float, field: int, width: float) -> float:
+    """The variance of the tree's mean over all other fields, as a function of this one."""
+    edges = np.unique(np.concatenate((boxes.low[:, field], boxes.high[:, field])))
+    middles, lengths = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / width
+    # A leaf's volume without this field, times its value: what it adds to the mean wherever it reaches.
+    weights = boxes.values * volumes / np.maximum(sizes[:, field], 1e-300)
+    covers = (boxes.low[None, :, field] < middles[:, None]) & (middles[:, None] < boxes.high[None, :, field])
+    means = covers @ weights
+    return float(lengths @ (means - mean) ** 2)

@@ -13,7 +13,7 @@ from django.urls import resolve
 from hypothesis import strategies as st
 
 from dashboard.management.walk import Route, routes
-from dashboard.rules.callers import Caller
+from dashboard.rules import Caller
 from tests.cast import Cast
 from tests.dashboard.rules.world import BODIES, World, make_world
 from tests.fuzzed_requests import KINDS, Asked, Sender, headers, multipart, query, texts, with_query

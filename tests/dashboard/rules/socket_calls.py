@@ -7,7 +7,7 @@ from unittest.mock import patch
 from asgiref.sync import async_to_sync
 
 from dashboard.asgi import application
-from dashboard.rules.callers import CallOutcome
+from dashboard.rules import CallOutcome
 from dashboard.sockets.admission import FORBIDDEN, NOT_FOUND, UNKNOWN_USER
 from dashboard.sockets.consumers import FLOOD, MAX_FRAMES
 from dashboard.sockets.session_socket import BAD_MESSAGE

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from dashboard.management.walk import Route, rule_of
 from dashboard.pages.launch.spec_form import typed_of
-from dashboard.rules.callers import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
+from dashboard.rules import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
 from runs import actions
 from runs.models import ClusterRole, GitKey, Membership, Project, Role, Run, Token, User
 from runs.rights.access import Permission

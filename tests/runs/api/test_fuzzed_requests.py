@@ -11,7 +11,7 @@ from django.test import Client
 from hypothesis import strategies as st
 
 from dashboard.management.walk import Route, routes
-from dashboard.rules.callers import Caller
+from dashboard.rules import Caller
 from runs import actions
 from runs.api import api
 from tests.cast import Cast

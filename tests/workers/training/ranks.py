@@ -27,7 +27,7 @@ NOTE, FACTS = "note", "facts"
 
 warm()
 from workers.training.communication.main import measure  # noqa: E402
-from workers.training.group.process_group import RankPlace  # noqa: E402
+from workers.training.group import RankPlace  # noqa: E402
 from workers.training.main import train  # noqa: E402  # after warm, so that warm alone brings all that a rank needs
 
 Point = tuple[str, int | None, dict[str, str], float]

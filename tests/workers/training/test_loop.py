@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from tests.workers.training.ranks import Point, Recorder, series, tiny_spec, train_on
 from trainyard.spec import read_spec
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 from workers.training.main import train
 from workers.training.recipes.gpt import GPT, Shape
 

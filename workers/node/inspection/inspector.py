@@ -22,7 +22,7 @@ from trainyard.contract.inspections import Answer, DatasetFacts, Question
 from trainyard.contract.limits import MAX_FACTS_BYTES
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import give_name, take_name
-from workers.data_access.roots import CLOSED, location_problem
+from workers.data_access import CLOSED, location_problem
 from workers.machine.passed_variables import passed_variables
 from workers.node.zygote_keeper import ONE_THREAD, ZYGOTE_VARIABLES
 from workers.sandbox.node import NO_ISOLATION, Isolation

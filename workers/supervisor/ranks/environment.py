@@ -13,7 +13,7 @@ from trainyard.contract.base import JsonObject, encode
 from trainyard.contract.orders import CheckpointReference, Go, Order, SkippedSteps
 from trainyard.spec.sections.restarts import RestartRules
 from workers.attempt.folder import AttemptFolder
-from workers.data_access.roots import ROOTS
+from workers.data_access import ROOTS
 from workers.machine.gpus import devices_of
 from workers.machine.inventory import CORES
 from workers.machine.passed_variables import passed_variables

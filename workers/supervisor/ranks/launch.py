@@ -23,7 +23,7 @@ from workers.attempt.temporary import PLACES
 from workers.attempt.zygote_messages import StartRequest
 from workers.containers.documents import ContainerPlan
 from workers.containers.variables import container_variables
-from workers.data_access.roots import CLOSED, ROOTS
+from workers.data_access import CLOSED, ROOTS
 from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan

@@ -16,7 +16,7 @@ from trainyard.contract.calls.secrets import GivenSecret, GivenSecrets, secrets_
 from trainyard.contract.locks import unlock
 from trainyard.contract.orders import Locked, Order
 from workers.attempt.folder import AttemptFolder
-from workers.secrets.masking import Masker, patterns_of
+from workers.secrets import Masker, patterns_of
 from workers.transport.node_config import NodeConfig
 
 log = structlog.get_logger(__name__)

@@ -13,7 +13,7 @@ from workers.training.checkpoints.pieces import Shape
 from workers.training.checkpoints.reading import CheckpointReader, check_files
 from workers.training.checkpoints.state import Parameters, regions_to_read
 from workers.training.checkpoints.store import Candidate
-from workers.training.group.agreement import gather_all
+from workers.training.group import gather_all
 
 NUM_NAMES = 3  # that a refusal names
 

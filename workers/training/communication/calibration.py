@@ -21,7 +21,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from trainyard.planner import Rates
-from workers.training.group.agreement import gather_all
+from workers.training.group import gather_all
 from workers.training.measuring.memory import Held, held, release
 from workers.training.recipes import gpt
 

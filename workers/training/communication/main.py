@@ -18,8 +18,9 @@ import torch.distributed as dist
 
 from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
 from trainyard.planner import Rates
-from trainyard.planner.machines.rates import Link as RateOfLink
+from trainyard.planner.machines import Link as RateOfLink
 from trainyard.spec import CommunicationSpec
+from workers.training import group as process_group
 from workers.training.communication.calibration import measure_ranks
 from workers.training.communication.exchanges import (
     NUM_WARM_UPS,
@@ -31,9 +32,7 @@ from workers.training.communication.exchanges import (
     sizes_between,
     timed,
 )
-from workers.training.group import process_group
-from workers.training.group.agreement import gather_all
-from workers.training.group.process_group import RankPlace, choose_device, num_threads
+from workers.training.group import RankPlace, choose_device, gather_all, num_threads
 from workers.training.measuring.progress import with_unit
 from workers.training.metrics import Metrics, facts_record
 

@@ -20,7 +20,7 @@ from workers.training.checkpoints.reading import CheckpointReader, intersection,
 from workers.training.checkpoints.restoring import Found, refuse_other_model
 from workers.training.checkpoints.state import Parameters, is_same_mesh, regions_to_read
 from workers.training.checkpoints.store import Candidate, Mark, Store, find
-from workers.training.group.agreement import gather_all
+from workers.training.group import gather_all
 from workers.training.replicas.last import with_random_states
 
 CHUNK_BYTES = 8 << 20  # that a rank holds of what it sends or receives

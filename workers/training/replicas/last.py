@@ -30,7 +30,7 @@ from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.saving import AttemptFacts, manifest_of
 from workers.training.checkpoints.store import Mark
-from workers.training.group.agreement import gather_all
+from workers.training.group import gather_all
 from workers.training.metrics import Metrics
 from workers.training.replicas.interval import SHARE
 from workers.training.replicas.snapshots import MemorySnapshot, lay_down

@@ -31,7 +31,7 @@ from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.saving import AttemptFacts, Background, manifest_of, off_record, record_of
 from workers.training.checkpoints.store import Mark
-from workers.training.group.agreement import gather_all
+from workers.training.group import gather_all
 from workers.training.metrics import Metrics, facts_record
 from workers.training.replicas.interval import Interval
 from workers.training.replicas.snapshots import MemorySnapshot, commit

@@ -23,8 +23,7 @@ from trainyard.spec.sections.train import Train
 from workers.training.build import Training, build
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, read_manifest
 from workers.training.checkpoints.store import Store
-from workers.training.group.agreement import gather_all
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace, gather_all
 from workers.training.loop import kept_random_state, settle, take_step
 from workers.training.measuring.memory import PeakMemory, share_of_memory
 from workers.training.measuring.progress import with_unit

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.rules.render import roles_document
+from dashboard.rules import roles_document
 from runs import actions
 from runs.models import Cluster, ClusterRole, GroupRole, Membership, Project, Role, Run, Token, User
 from runs.rights import access

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from runs.sweeps.analysis.fanova import Boxes, shares
-from runs.sweeps.analysis.importance import importance
+from runs.sweeps.analysis.importance import Boxes, fanova_shares, importance
 from runs.sweeps.analysis.trials import SpaceField
 from tests.sweep_trials import Trial, trial
 
@@ -27,19 +26,19 @@ QUARTERS = (
     ],
 )
 def test_shares_of_four_quarters_are_those_of_the_hand(values: list[float], expected: list[float]) -> None:
-    found = shares(Boxes(*QUARTERS, np.array(values, dtype=float)), UNIT)
+    found = fanova_shares(Boxes(*QUARTERS, np.array(values, dtype=float)), UNIT)
     assert found is not None and found.tolist() == pytest.approx(expected)
 
 
 def test_unequal_boxes_count_by_their_volume() -> None:
     """Value 1 on a tenth of the first field, 0 elsewhere: variance 0.09, all of it the first field's."""
     boxes = Boxes(np.array([[0.0, 0.0], [0.1, 0.0]]), np.array([[0.1, 1.0], [1.0, 1.0]]), np.array([1.0, 0.0]))
-    found = shares(boxes, UNIT)
+    found = fanova_shares(boxes, UNIT)
     assert found is not None and found.tolist() == pytest.approx([1.0, 0.0])
 
 
 def test_a_constant_tree_says_nothing() -> None:
-    assert shares(Boxes(*QUARTERS, np.ones(4)), UNIT) is None
+    assert fanova_shares(Boxes(*QUARTERS, np.ones(4)), UNIT) is None
 
 
 SPACE = [

@@ -25,7 +25,7 @@ from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.values.locations import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
-from workers.data_access.roots import REMOTE, ROOTS, location_problem
+from workers.data_access import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data
 from workers.node.inspection.inspector import Inspector
 from workers.sandbox.node import find_isolation

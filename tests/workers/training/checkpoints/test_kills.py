@@ -34,7 +34,7 @@ MOST_STEPS = 3  # of an attempt before the save that is met
 
 def attempt(rank: int, world: int, steps: int, port: int, environment: dict[str, str], losses: Path) -> None:
     """One rank of an attempt that somebody will kill: it writes each loss down as it comes."""
-    from workers.training.group.process_group import RankPlace
+    from workers.training.group import RankPlace
     from workers.training.main import train
 
     os.environ.update({**environment, "TRAINYARD_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})

@@ -19,7 +19,7 @@ from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training import loop
 from workers.training.checkpoints.store import Mark, find
-from workers.training.group.process_group import RankPlace
+from workers.training.group import RankPlace
 
 ROOT, LIMIT, NODES = "MEMORY_OF_TEST", "LIMIT_OF_TEST", "NODES_OF_TEST"
 ABOVE, UNTIL, FULL_SPOOL, DIES = "ABOVE_OF_TEST", "UNTIL_OF_TEST", "FULL_SPOOL_OF_TEST", "DIES_OF_TEST"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from workers.data_access.roots import path_problem
+from workers.data_access import path_problem
 from workers.training.data.fetching.fetch import fetched, fetched_file, is_local, is_url, shown, without_file_scheme
 from workers.training.data.problems import DataProblem, NodeDataProblem
 from workers.training.data.storage.cache import cached, read_facts, write_facts

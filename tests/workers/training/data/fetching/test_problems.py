@@ -14,7 +14,7 @@ import pytest
 from tests.workers.training.data.bringing import load_table
 from tests.workers.training.data.file_server import FileServer, serve_files
 from trainyard.formats.addresses import HOSTS, address_problem
-from workers.data_access.roots import ROOTS, location_problem
+from workers.data_access import ROOTS, location_problem
 from workers.training.data.fetching import fetch
 from workers.training.data.fetching.problems import RefusedAddress, only_allowed_hosts
 from workers.training.data.problems import DataProblem

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.data_access.roots import ROOTS
+from workers.data_access import ROOTS
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources.files import SUFFIXES, content_digest, find_files, local_files, refuse_other_content
 

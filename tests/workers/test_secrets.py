@@ -7,7 +7,7 @@ import itertools
 import random
 from urllib.parse import quote
 
-from workers.secrets.masking import Masker, masked_text, patterns_of
+from workers.secrets import Masker, masked_text, patterns_of
 
 
 def masked(values: list[str], *parts: bytes) -> bytes:

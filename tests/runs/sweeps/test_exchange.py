@@ -8,8 +8,7 @@ import pytest
 from django.utils import timezone
 
 from runs.models import Sweep, Trial
-from runs.sweeps.exchange.exporting import study_of, with_value
-from runs.sweeps.exchange.importing import import_study
+from runs.sweeps.exchange import import_study, study_of, with_value
 from runs.sweeps.stepping import Stepper
 from tests.cast import Cast, spec
 from trainyard.contract.statuses import TrialState

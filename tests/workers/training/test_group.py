@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import free_port
-from workers.training.group.process_group import (
+from workers.training.group import (
     MasterNotReached,
     RankPlace,
     choose_device,

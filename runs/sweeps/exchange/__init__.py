@@ -1,1 +1,0 @@
-"""Sweeps from and to other tools: trials that ended elsewhere, and ours as a study."""

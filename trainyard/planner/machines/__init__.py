@@ -1,1 +1,0 @@
-"""The nodes of a plan: where ranks are placed, and how fast nodes compute and exchange."""

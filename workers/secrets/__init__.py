@@ -1,1 +1,0 @@
-"""Secrets on a node: given to ranks by variable or file, and masked in what they print."""
