@@ -32,7 +32,7 @@ class Request:
     excluded: frozenset[str] = frozenset()  # nodes that it must not have
     avoided: frozenset[str] = frozenset()  # nodes that it gets only where there is no other
     node_counts: tuple[int, ...] = ()  # of an elastic run: all on which it trains, the least first
-    priority: int = 0
+    priority: int = 0  # -1 is high, 1 is low
     num_shares: int = 1  # into which a slot is divided, of which a run of one rank takes one
     in_container: bool = False  # its ranks need nodes that run containers
     project: str = ""  # its name

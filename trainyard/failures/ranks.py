@@ -1,4 +1,4 @@
-"""Failures of a rank: the only maker of sentences about them. Nodes use it where the server is away."""
+"""Failures of a rank: sentences about them, with the words of `signs.py`. Nodes use it where the server is away."""
 
 from __future__ import annotations
 

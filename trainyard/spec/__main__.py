@@ -18,7 +18,7 @@ from trainyard.spec.strategies.products import LIMITS, SYNCHRONOUS, field_of
 from trainyard.spec.strategies.strategy import Axis
 from trainyard.spec.values.fields import Needs
 
-LINES = {"environment.requirements": "list of texts, or a file"}
+LINES = {"environment.requirements": "list of texts, or a file", "changes": "list of changes"}
 TITLES = {
     "what": "What",
     "where": "Where",

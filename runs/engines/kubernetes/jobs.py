@@ -16,7 +16,7 @@ from trainyard.contract.base import JsonObject
 
 # A pod on a machine that is out of contact is listed for ever. So long after its grace its ranks have ended by
 # themselves: their lease is over.
-LOST_AFTER_S = 600.0
+GONE_AFTER_S = 600.0
 
 
 def pods_by_attempt(pods: Sequence[Pod]) -> dict[str, list[Pod]]:
@@ -98,7 +98,7 @@ def deleted(job: str) -> SystemJob:
 
 def _is_lost(pod: Pod, now: datetime) -> bool:
     ends = pod.metadata.deletion_timestamp
-    return ends is not None and (now - ends).total_seconds() > LOST_AFTER_S
+    return ends is not None and (now - ends).total_seconds() > GONE_AFTER_S
 
 
 def _hosts(pods: Sequence[Pod]) -> tuple[str, ...]:

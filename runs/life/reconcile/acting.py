@@ -143,7 +143,7 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         return None if at is None else (listener.now - at).total_seconds()
 
     out_of_contact_s = age_s(attempt.contact_lost_at)
-    if out_of_contact_s is not None:  # the lease counts anew after control was away
+    if out_of_contact_s is not None:  # counts anew after control was away
         out_of_contact_s = min(out_of_contact_s, listener.now.timestamp() - listener.since)
     allocation = allocation_of(attempt)
     return Case(

@@ -61,7 +61,7 @@ class Histogram(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MediaKind:
+class KindRow:
     """``formats`` are those of a file, which is kept and handed out as it came, as ``kind/format``. Anything else is
     stored compressed, and ``content`` makes what JSON has of it, from its meta and its data."""
 
@@ -151,17 +151,17 @@ def _known(**fields: int | list[str] | None) -> JsonObject:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-KINDS: dict[str, MediaKind] = {
-    "image": MediaKind("image", "images", "caption, width, height, format", _image, formats=FORMATS),
-    "text": MediaKind("text", "texts", "chars, format", _text, lambda _, data: {"text": data.decode()}),
-    "table": MediaKind(
+KINDS: dict[str, KindRow] = {
+    "image": KindRow("image", "images", "caption, width, height, format", _image, formats=FORMATS),
+    "text": KindRow("text", "texts", "chars, format", _text, lambda _, data: {"text": data.decode()}),
+    "table": KindRow(
         "table", "tables", "columns, rows, and num_rows and num_columns of the whole where it was cut",
         _table, _table_content,
     ),
-    "histogram": MediaKind(
+    "histogram": KindRow(
         "histogram", "histograms", "bins, and count and num_not_finite where known", _histogram, _histogram_content,
     ),
-    "audio": MediaKind(
+    "audio": KindRow(
         "sound", "sounds", "caption, sample_rate, channels, duration_s, format", _audio, formats=(sounds.WAV,),
     ),
 }  # fmt: skip

@@ -52,6 +52,12 @@ def change_of(line: str) -> JsonObject:
     return {"behind": _value(step.strip()), **{name: _value(text) for name, _, text in words}}
 
 
+def line_of(change: JsonObject) -> str:
+    """Return the change as a line; ``change_of`` reads it."""
+    words = (f"{name}={change[name]}" for name in CHANGEABLE if change.get(name) is not None)
+    return f"{change['behind']}: {' '.join(words)}"
+
+
 def _value(text: str) -> float | str:
     if _WHOLE.fullmatch(text):
         return int(text)

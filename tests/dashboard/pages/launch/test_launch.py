@@ -61,6 +61,21 @@ def test_the_form_comes_filled_from_a_job_and_from_a_run(
     assert [(one.job, one.parent) for one in Run.objects.order_by("created_at")[1:]] == [(job, None), (None, run)]
 
 
+LINES = {
+    "changes": "100: learning_rate=0.002 batch_size=64\n250: gradient_clip=0.5",
+    "log_rules": "slow-disk notify: nfs: .* gone\noops: NaN",
+    "watch": "train/loss nan=true spike=6 over=50 action=stop",
+}
+
+
+@pytest.mark.parametrize("path", LINES)
+def test_lines_of_a_run_come_back_as_they_were_typed(as_user: AsUser, cast: Cast, path: str) -> None:
+    client = as_user(cast.mate)
+    assert client.post("/launch/", form(**{path: LINES[path]})).status_code == 302
+    content = client.get(f"/launch/?from=run:{Run.objects.get().pk}").content.decode()
+    assert LINES[path] in content
+
+
 def test_an_error_stands_beside_its_field_and_nothing_typed_is_lost(as_user: AsUser, cast: Cast) -> None:
     answer = as_user(cast.mate).post("/launch/", form(name="<b>", **{"train.steps": "soon"}))
     text = answer.content.decode()
