@@ -146,7 +146,8 @@ class Facts(Record, tag="facts", kw_only=True):
 
 
 class Media(Record, tag="media", kw_only=True):
-    """An image, histogram, text, table or sound, logged at a step. ``meta`` and ``data`` depend on the kind: see META."""
+    """An image, histogram, text, table or sound, logged at a step. ``meta`` and ``data`` are those of its kind: see
+    META."""
 
     name: MetricName
     labels: Labels = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import prod
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -64,7 +65,7 @@ def _candidates(spec: RecipeSpec) -> Iterator[RecipeSpec]:
             changes["parallel.data"] = "auto"
         if of_axis["shard"] == 1:
             changes[RESHARD] = True
-        parts = of_axis["data"] * of_axis["shard"]
+        parts = prod(of_axis[axis.name] for axis in AXES if axis.cuts_batch)
         for accumulate in sorted({1, spec.train.accumulate}):
             rows, rest = divmod(spec.train.batch_size, accumulate * parts)
             if rest == 0:

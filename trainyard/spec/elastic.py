@@ -15,10 +15,10 @@ from trainyard.spec.problems import Problem, show
 from trainyard.spec.rules import broken_rules, divides
 from trainyard.spec.sections.parallel import KIND
 from trainyard.spec.sections.resources import NodeRange
+from trainyard.spec.strategies import STRATEGIES
 
 NODES = "resources.nodes"
 MAX_NAMED = 8
-LOSSY = ("powersgd", "topk")  # each rank keeps what it has not sent yet, which another number of ranks cannot take over
 
 
 def rule_problems(spec: Spec) -> Iterator[Problem]:
@@ -113,7 +113,7 @@ def _fixed_degrees(spec: RecipeSpec, shown: str) -> Iterator[Problem]:
 
 
 def _what_is_lost(spec: RecipeSpec, shown: str) -> Iterator[Problem]:
-    if spec.parallel.compression in LOSSY:
+    if any(one.keeps_unsent and spec.parallel.compression in one.values for one in STRATEGIES):
         yield Problem(
             "parallel.compression",
             f"{spec.parallel.compression} fixes the world size, since each rank keeps what it has not sent, and "

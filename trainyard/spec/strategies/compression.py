@@ -49,6 +49,7 @@ class PowerSGD(Compression):
 
     name = "powersgd"
     values = ("powersgd",)
+    keeps_unsent = True
 
     def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
         if spec.train.precision == "fp16" and spec.parallel.compression in self.values:

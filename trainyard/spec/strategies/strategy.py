@@ -1,5 +1,5 @@
-"""Description of every way to train in parallel, without torch. Its other half, which applies it to a model, has the
-same name in ``workers/training/strategies/``."""
+"""Description of every way to train in parallel, without torch. Its other half, which applies it to a model, is in
+``workers/training/strategies/``; ``workers/training/build.py`` names both together."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class Strategy:
     path: ClassVar[str] = ""  # of a strategy that a value chooses: the field…
     values: ClassVar[tuple[str, ...]] = ()  # …and the values
     limit: ClassVar[Limit | None] = None
+    keeps_unsent: ClassVar[bool] = False  # on each rank, which another number of ranks cannot take over
     has_own_optimizers: ClassVar[bool] = False  # the optimizer's state differs between copies of the model
 
     def is_used(self, spec: RecipeSpec, mesh: Mesh) -> bool:

@@ -23,6 +23,7 @@ class TopK(Compression):
 
     name = "topk"
     values = ("topk",)
+    keeps_unsent = True
 
     def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
         if spec.train.precision == "fp16" and spec.parallel.compression in self.values:
