@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.faults.pairs import FAULTS, Fault, Stage
+from tests.chaos.faults.pairs import FAULTS, Fault, Stage, resume
 from tests.chaos.own_nodes import in_contact, trainyard_in
 from tests.chaos.scene import NUM_SEEDS, ROWS, Row, Scene
 from tests.disks import disk
@@ -89,7 +89,7 @@ def submit(scene: Scene) -> str:
 
 def begin(stage: Stage) -> None:
     stage.undo.close()  # of a history that failed half way
-    stage.undo, stage.is_stopped, stage.compared_until = ExitStack(), False, None
+    stage.undo, stage.is_stopped, stage.is_paused, stage.compared_until = ExitStack(), False, False, None
     stage.scene.yard.stop_what_is_left()
     wait_until(lambda: set(NODES) <= in_contact(stage.scene.yard), "every node is there", patience_s=120)
 
@@ -101,6 +101,8 @@ def end(stage: Stage) -> None:
         stage.nodes.start_the_dead()
         time.sleep(0.5)
     stage.undo.close()
+    if stage.is_paused:
+        resume(stage)
 
 
 def judge(

@@ -29,6 +29,7 @@ from trainyard.contract.base import JsonObject
 from workers.training.data.storage.cache import limit_bytes
 
 HOUR_S = 3600
+HAS_NO_PROCESSES = (*FINAL, "PAUSED")
 SERVER = ("control", "ingest", "web", "valkey")
 
 
@@ -44,6 +45,7 @@ class Stage:
     clock: Path
     run: str = ""
     is_stopped: bool = False
+    is_paused: bool = False
     compared_until: int | None = None
     undo: ExitStack = field(default_factory=ExitStack)
 
@@ -84,7 +86,7 @@ def send_to(stage: Stage, choice: random.Random, *, process: str, number: signal
     def is_there() -> bool:
         with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
             found[:] = candidates(stage, process)
-        return bool(found) or stage.scene.yard.run(stage.run)["status"] in FINAL
+        return bool(found) or stage.scene.yard.run(stage.run)["status"] in HAS_NO_PROCESSES
 
     wait_until(is_there, f"there is a {process}", patience_s=60)
     if not found:
@@ -165,13 +167,14 @@ def clock_jumps(stage: Stage, choice: random.Random) -> None:
 
 
 def pause(stage: Stage, _: random.Random) -> None:
-    if stage.ask("pause"):
-        stage.undo.callback(resume, stage)
+    stage.is_paused = stage.ask("pause") or stage.is_paused
 
 
 def resume(stage: Stage) -> None:
-    settled = {*FINAL, "PAUSED"}
-    wait_until(lambda: stage.scene.yard.run(stage.run)["status"] in settled, "the run is paused", patience_s=120)
+    """Once all processes go on: they bring the run to its pause."""
+    wait_until(
+        lambda: stage.scene.yard.run(stage.run)["status"] in HAS_NO_PROCESSES, "the run is paused", patience_s=120
+    )
     stage.ask("resume")
 
 
