@@ -85,7 +85,8 @@ security: ## attack: every route as every caller, random requests to every opera
 FUZZED = tests/dashboard/pages/test_fuzzed_pages.py tests/dashboard/proxy/test_fuzzed_requests.py \
 	tests/dashboard/proxy/test_tunnel.py tests/dashboard/sockets/test_fuzzed_sockets.py \
 	tests/runs/api/test_fuzzed_calls.py tests/runs/api/test_fuzzed_requests.py tests/runs/people/identity/test_fuzzed_answers.py \
-	tests/runs/ingest/test_fuzzed_entries.py tests/runs/life/reconcile/test_fuzzed_documents.py \
+	tests/runs/finding/test_fuzzed_filters.py tests/runs/ingest/test_fuzzed_entries.py \
+	tests/runs/life/reconcile/test_fuzzed_documents.py \
 	tests/runs/people/scim/test_fuzzed_scim.py tests/trainyard/spec/test_fuzzed_files.py tests/workers/transport/test_fuzzed_orders.py
 
 fuzz: ## random and nearly right bytes wherever a person or a node may send some, EXAMPLES (10000) for each entry point

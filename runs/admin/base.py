@@ -14,8 +14,8 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin, TabularInline
 
 from runs.actions import void_handed_out
+from runs.finding.queries import holds
 from runs.models import Run, User
-from runs.presenting.listing import holds
 from runs.rights.access import is_present
 from trainyard.formats.figures import Value, seconds, size
 

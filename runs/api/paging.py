@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.db.models import DateTimeField, Model, QuerySet
@@ -26,6 +26,16 @@ class BadCursor(ValueError):
     """A cursor that this list did not make."""
 
 
+class Order(Protocol):
+    """An order that is no column's: where each row stands in it is a value, which may be None, and its primary key."""
+
+    def place(self, value: Any, key: str) -> Any:
+        """Return the place that a cursor names. Raises ValueError and TypeError for one of another order."""
+
+    def places(self, query: Any, after: Any, count: int) -> list[Any]:
+        """Return the places of the first rows after that one."""
+
+
 class ListQuery(Schema):
     cursor: str | None = None
     limit: int = Field(100, ge=1, le=MAX_LIMIT)
@@ -40,30 +50,47 @@ def page(
     query: QuerySet[M],
     present: Callable[[Sequence[M]], Sequence[T]],
     *,
-    sort: str,
+    sort: str | Order,
     cursor: str | None,
     limit: int,
 ) -> Page[T]:
     """Return ``limit`` items after ``cursor``, ordered by the field ``sort`` (``-`` in front: newest or largest first)
-    and the primary key. Raises BadCursor."""
+    and the primary key, or in an order of its own. Raises BadCursor."""
+    # Which rows these are is read from the index alone; then they are fetched, whole and with what belongs to them.
+    found_places = places(query, sort, cursor, limit + 1)
+    has_more = len(found_places) > limit
+    found_places = found_places[:limit]
+    keys = [key for _, key in found_places]
+    # Without an order and a cursor PostgreSQL takes the primary key, and no index of the order with all that is in it.
+    found = {row.pk: row for row in query.order_by().filter(pk__in=keys)} if keys else {}
+    rows = [found[key] for key in keys if key in found]
+    # The framework checks the answer once, by the handler's own response schema.
+    return Page.model_construct(items=list(present(rows)), next=cursor_at(*found_places[-1]) if has_more else None)
+
+
+def places(query: QuerySet[M], sort: str | Order, cursor: str | None, count: int) -> list[tuple[Any, Any]]:
+    """Return what ``sort`` goes by, and the primary key, of the first ``count`` rows after ``cursor``."""
+    if not isinstance(sort, str):
+        return sort.places(query, _place_in(sort, cursor), count)
     is_descending = sort.startswith("-")
     field = sort.lstrip("-")
-    whole = query
     if cursor:
         value, key = _place(query.model, field, cursor)
         query = query.filter(beyond(query.model, field, value, key, is_descending=is_descending))
     sign = "-" if is_descending else ""
-    query = query.order_by(f"{sign}{field}", f"{sign}pk")
-    # Which rows these are is read from the index alone; then they are fetched, whole and with what belongs to them.
-    places = list(query.values_list(field, "pk")[: limit + 1])
-    has_more = len(places) > limit
-    places = places[:limit]
-    keys = [key for _, key in places]
-    # Without an order and a cursor PostgreSQL takes the primary key, and no index of the order with all that is in it.
-    found = {row.pk: row for row in whole.order_by().filter(pk__in=keys)} if keys else {}
-    rows = [found[key] for key in keys if key in found]
-    # The framework checks the answer once, by the handler's own response schema.
-    return Page.model_construct(items=list(present(rows)), next=cursor_at(*places[-1]) if has_more else None)
+    return list(query.order_by(f"{sign}{field}", f"{sign}pk").values_list(field, "pk")[:count])
+
+
+def _place_in(order: Order, cursor: str | None) -> Any:
+    if not cursor:
+        return None
+    try:
+        value, key = _opened(cursor)
+        if not isinstance(key, str):
+            raise ValueError("not a place")
+        return order.place(value, key)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise _bad(cursor) from error
 
 
 def cursor_at(value: Any, key: Any) -> str:
@@ -74,7 +101,7 @@ def cursor_at(value: Any, key: Any) -> str:
 
 def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
     try:
-        value, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        value, key = _opened(cursor)
         if not isinstance(value, str | int) or not isinstance(key, str | int):
             raise ValueError("not a place")
         column = model._meta.get_field(field)
@@ -86,5 +113,13 @@ def _place(model: type[Model], field: str, cursor: str) -> tuple[Any, Any]:
         model._meta.pk.to_python(key)
         column.to_python(value)
     except (ValueError, TypeError, RecursionError, ValidationError) as error:
-        raise BadCursor(f"{cursor[:80]!r} is no cursor of this list.") from error
+        raise _bad(cursor) from error
     return value, key
+
+
+def _opened(cursor: str) -> Any:
+    return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+
+
+def _bad(cursor: str) -> BadCursor:
+    return BadCursor(f"{cursor[:80]!r} is no cursor of this list.")

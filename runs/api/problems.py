@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -16,6 +16,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from runs.actions import Refused
 from runs.api.paging import BadCursor
+from runs.finding.language import FilterError
 from runs.records.logs.read import BadCursor as BadLogCursor
 from runs.serving.database_away import RETRY_S, is_away, sentence_for
 from runs.serving.rates import TooManyRequests
@@ -49,7 +50,7 @@ def problem(
     detail: str,
     *,
     code: str = "",
-    errors: list[dict[str, str]] | None = None,
+    errors: Sequence[Mapping[str, str | int]] | None = None,
     more: Mapping[str, int | str] | None = None,
 ) -> HttpResponse:
     """Return the answer. ``code`` names the kind of problem for programs, ``more`` is further data for them."""
@@ -78,6 +79,7 @@ def register(api: NinjaAPI) -> None:
         (FieldsError, _bad_fields),
         (BadCursor, _bad_value),
         (BadLogCursor, _bad_value),
+        (FilterError, _bad_filter),
         (Refused, _refused),
         (TooManyRequests, too_many),
         (AuthenticationError, _unknown),
@@ -124,6 +126,11 @@ def _bad_fields(request: HttpRequest, error: FieldsError) -> HttpResponse:
 
 def _bad_value(request: HttpRequest, error: ValueError) -> HttpResponse:
     return problem(422, str(error), code="invalid", errors=[{"path": "cursor", "message": str(error)}])
+
+
+def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
+    where: dict[str, str | int] = {"path": error.path, "message": error.message, "position": error.position}
+    return problem(422, f"{error.path}: {error.message}", code="invalid", errors=[where])
 
 
 def _refused(request: HttpRequest, error: Refused) -> HttpResponse:

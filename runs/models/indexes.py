@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
@@ -74,6 +75,30 @@ def one_of(column: str, values: Collection[str]) -> Q:
     return Q(In(_Aside(F(column), output_field=TextField()), list(values)))
 
 
+class _Among(Func):
+    """The text is one of a list, which may be as long as a table: it travels as one value."""
+
+    arity = 1
+    output_field = BooleanField()
+    conditional = True
+
+    def __init__(self, *expressions: Any, values: list[str], **extra: Any) -> None:
+        super().__init__(*expressions, values=values, **extra)
+
+    def as_sql(self, compiler: Any, connection: Any, *arguments: Any, **context: Any) -> Any:
+        text, parameters = compiler.compile(self.source_expressions[0])
+        return f"{text} = ANY(%s)", [*parameters, self.extra["values"]]
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        text, parameters = compiler.compile(self.source_expressions[0])
+        return f"{text} IN (SELECT value FROM json_each(%s))", [*parameters, json.dumps(self.extra["values"])]
+
+
+def among(column: str, values: Collection[str]) -> Q:
+    """The text of the column is one of the values, of which there may be any number: looked at in each row."""
+    return Q(_Among(_Aside(F(column), output_field=TextField()), values=list(values)))
+
+
 def is_none(column: str) -> Q:
     """The column is NULL: looked at in each row of the list, never looked up."""
     return Q(IsNull(_Aside(F(column), output_field=TextField()), True))
@@ -98,7 +123,13 @@ def first_rows_together(whole: QuerySet[M], parts: Sequence[tuple[QuerySet[M], i
 
 def beyond(model: type[Model], field: str, value: Any, key: Any, *, is_descending: bool) -> Q:
     """Rows that come after the one with that value and primary key, in the order of both."""
-    column, pk = model._meta.get_field(field), model._meta.pk
-    assert isinstance(column, Field) and pk is not None
-    place = (Value(value, output_field=column), Value(key, output_field=pk))
-    return Q(_Beyond(F(field), F("pk"), *place, sign="<" if is_descending else ">"))
+    column = model._meta.get_field(field)
+    assert isinstance(column, Field)
+    return beyond_value(model, field, Value(value, output_field=column), key, is_descending=is_descending)
+
+
+def beyond_value(model: type[Model], name: str, value: Value, key: Any, *, is_descending: bool) -> Q:
+    """The same for an annotation of that name."""
+    assert model._meta.pk is not None
+    place = (value, Value(key, output_field=model._meta.pk))
+    return Q(_Beyond(F(name), F("pk"), *place, sign="<" if is_descending else ">"))

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, Window
-from django.db.models.functions import Cast, Coalesce, Lower, RowNumber, StrIndex
-from django.db.models.lookups import GreaterThan
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models.functions import Coalesce, RowNumber
+from django.utils import timezone
 
+from runs.finding.fields import statuses_of
+from runs.finding.queries import condition, has_tag, has_words
 from runs.models import Job, Project, Run
 from runs.models.indexes import one_of
-from runs.models.runs import SEARCHED
 from runs.models.sweeps.trial import Trial, TrialRun
 from runs.rights.access import Someone, visible_runs
-from runs.values.status import LIVE, Status
+from runs.values.status import Status
 
-# What a list can be sorted by; none of these columns is ever empty, so that a cursor can stand between any two rows.
+# Columns with an index in whose order lists are read.
 SORTS = ("created_at", "name", "status")
-GROUPS: dict[str, frozenset[Status]] = {"live": LIVE, "ended": frozenset(Status) - LIVE}
 
 
 class BadQuery(ValueError):
-    """A filter or an order that no list understands."""
+    """A status that there is not."""
 
 
 def find_runs(
@@ -35,11 +33,13 @@ def find_runs(
     project: str = "",
     tags: Iterable[str] = (),
     words: str = "",
+    fitting: str = "",
     is_archived: bool = False,
     has_trials: bool = True,
 ) -> QuerySet[Run]:
-    """Return the visible runs that have one of the statuses, all of the tags, and the words in name, tag or id; where
-    not ``has_trials``, of the trials of sweeps only one whose whole id the words are.
+    """Return the visible runs that have one of the statuses, all of the tags, the words in name, tag or id, and fit the
+    filter ``fitting``; where not ``has_trials``, of the trials of sweeps only one whose whole id the words or the
+    filter are. Raises FilterError.
 
     They are to be read in the order of an index (``ListIndex``) until a page is full: the filters are such that no
     database takes another index and sorts what it finds, which may be all runs.
@@ -50,15 +50,14 @@ def find_runs(
     if project:
         named = Project.objects.filter(Q(name=project) | Q(pk=project))
         runs = runs.filter(one_of("project_id", list(named.values_list("pk", flat=True))))
-    for number, tag in enumerate(tags):
-        runs = _with_tag(runs, tag, f"tag_{number}")
+    for tag in tags:
+        runs = runs.filter(has_tag(tag))
     if words := words.strip():
-        in_text = holds(words)
-        if (escaped := json.dumps(words)[1:-1]) != words:
-            # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
-            in_text |= holds(escaped)
-        runs = runs.filter(in_text | Q(pk__startswith=words))
+        runs = runs.filter(has_words(words))
+    if fitting:
+        runs = runs.filter(condition(fitting, timezone.now()))
     if not has_trials:
+        words = words or fitting.strip()
         same = {"run": OuterRef("pk")}
         is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
         runs = runs.filter(~is_trial | Q(pk=words) if words else ~is_trial)
@@ -102,35 +101,8 @@ def last_runs(user: Someone, jobs: Mapping[str, tuple[str, str]]) -> dict[str, L
     }
 
 
-def statuses_of(word: str) -> frozenset[Status]:
+def statuses_named(word: str) -> frozenset[Status]:
     """Return the statuses that a word means: one, or the group ``live`` or ``ended``. Raises BadQuery."""
-    if word.lower() in GROUPS:
-        return GROUPS[word.lower()]
-    if word.upper() in Status.__members__:
-        return frozenset({Status(word.upper())})
+    if found := statuses_of(word):
+        return found
     raise BadQuery(f"There is no status {word!r}.")
-
-
-def holds(text: str) -> Q:
-    """Return whether name or tags hold the text, whatever its case. Of the few runs with a long one an index has not
-    all."""
-    words = Lower(Value(text))
-    found = Q(GreaterThan(StrIndex("found_by", words), 0))
-    long = Run.objects.filter(GreaterThan(StrIndex(SEARCHED, words), 0), is_long=True)
-    keys = list(long.order_by().values_list("pk", flat=True))
-    return found | Q(pk__in=keys) if keys else found
-
-
-def check_sort(sort: str) -> str:
-    """Return ``sort``, a column with or without a minus. Raises BadQuery."""
-    if sort.removeprefix("-") not in SORTS:
-        raise BadQuery(f"Runs cannot be sorted by {sort!r}; they can by {', '.join(SORTS)}.")
-    return sort
-
-
-def _with_tag(runs: QuerySet[Run], tag: str, name: str) -> QuerySet[Run]:
-    if connection.vendor == "postgresql":
-        return runs.filter(tags__contains=[tag])  # which has an index of its own there
-    text = json.dumps(tag)
-    place = StrIndex(Cast("tags", TextField()), Value(text))
-    return runs.filter(holds(text)).annotate(**{name: place}).filter(**{f"{name}__gt": 0})

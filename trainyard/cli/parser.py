@@ -25,7 +25,6 @@ from trainyard.cli.security import add_security
 
 Command = Callable[..., int]
 LEVELS = ("error", "warning", "info", "debug", "none")
-SORTS = [f"{sign}{field}" for field in ("created_at", "name", "status") for sign in ("", "-")]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -97,7 +96,8 @@ def _add_reading(commands: Any) -> None:
     runs.add_argument("--project", help="only runs of this project")
     runs.add_argument("--tag", help="only runs with this tag")
     runs.add_argument("--q", metavar="TEXT", help="only runs whose name or id has this text")
-    runs.add_argument("--sort", choices=SORTS, default="-created_at", help="the order; - is downwards")
+    runs.add_argument("--filter", metavar="TEXT", help="only runs that fit, such as 'train.learning_rate < 0.01'")
+    runs.add_argument("--sort", metavar="FIELD", default="-created_at", help="the order; - is downwards")
     runs.add_argument("--archived", action="store_true", help="those that were archived")
     runs.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most so many (default: 50)")
     _speaks_json(runs)

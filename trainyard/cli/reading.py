@@ -17,7 +17,7 @@ SHOWN_S = 0.5  # a shorter part of a run's time is left out
 
 
 def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    filters = {name: getattr(arguments, name) for name in ("project", "tag", "q", "sort")}
+    filters = {name: getattr(arguments, name) for name in ("project", "tag", "q", "filter", "sort")}
     statuses = arguments.status.upper().split(",") if arguments.status else None
     pages = client.runs(**filters, status=statuses, archived=arguments.archived, limit=min(arguments.limit, 200))
     found = list(itertools.islice(pages, arguments.limit))

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -24,8 +23,10 @@ from dashboard.pages.shared.run_offers import Offers, offers_of
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
 from runs import actions
 from runs.api import paging
+from runs.finding.language import MAX_LENGTH, FilterError
+from runs.finding.queries import order_of
 from runs.models import Run, User
-from runs.presenting.listing import SORTS, BadQuery, check_sort, find_runs, statuses_of, trials_among
+from runs.presenting.listing import SORTS, BadQuery, find_runs, statuses_named, trials_among
 from runs.presenting.runs import run_documents
 from runs.rights.access import Forbidden, NotFound, Permission, get_run, projects_with
 from runs.rights.access.operations import lists, thing
@@ -39,6 +40,7 @@ STATISTICS = ("last", "min", "max")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 ID, NAME = "RUN-ID", "RUN-NAME"
 LIMIT = 50
+AROUND = 40  # characters on each side of one that an error names
 MAX_TAGS = 3  # of a run, shown in its row
 VIEWS = (
     ("All", ""),
@@ -48,7 +50,7 @@ VIEWS = (
     ("Cancelled", "cancelled"),
     ("Archived", "archived"),
 )
-ASKED = ("view", "q", "tag", "project", "sort", "trials", "cursor")
+ASKED = ("view", "filter", "tag", "project", "sort", "trials", "cursor")
 OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 NEWEST_FIRST = "-created_at"
 
@@ -63,6 +65,15 @@ class RunLine(NamedTuple):
     actions: str  # markup of the buttons; empty where this person may not act
 
 
+class FilterProblem(NamedTuple):
+    """Why the text of the filter cannot be read, and the text around the character that it is about."""
+
+    sentence: str
+    before: str
+    character: str
+    after: str
+
+
 class View(NamedTuple):
     label: str
     url: str
@@ -72,17 +83,26 @@ class View(NamedTuple):
 @page(get=lists(Permission.RUNS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     asked = _asked(request)
+    filter_problem = None
+    found: paging.Page[Row] = paging.Page.model_construct(items=[], next=None)
+    hidden = None
     try:
-        sort = check_sort(asked["sort"] or NEWEST_FIRST)
+        order = order_of(asked["sort"] or NEWEST_FIRST)
         wanted = _runs(request, asked).select_related(None).select_related("created_by")
-        found = paging.page(wanted, rows, sort=sort, cursor=asked["cursor"], limit=LIMIT)
+        found = paging.page(wanted, rows, sort=order, cursor=asked["cursor"], limit=LIMIT)
+        if not _has_trials(asked):
+            hidden = trials_among(_runs(request, {**asked, "trials": "1"}), words=asked["filter"])
+    except FilterError as error:
+        if error.path != "filter":
+            return refusal(request, 400, str(error))
+        filter_problem = _problem(error, asked["filter"])
     except (BadQuery, paging.BadCursor) as error:
         return refusal(request, 400, str(error))
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     url, shown = reverse("runs"), coloured(request.user, found.items)
-    hidden = None if _has_trials(asked) else trials_among(_runs(request, {**asked, "trials": "1"}), words=asked["q"])
     context = {
         **asked,
+        "filter_problem": filter_problem,
         "lines": [_line(row, url, may_act=row.run.project_id in may_act_in) for row in shown],
         "may_act": bool(may_act_in),
         "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
@@ -92,7 +112,7 @@ def table(request: HttpRequest) -> HttpResponse:
         "next_url": _url(asked, cursor=found.next) if found.next else "",
         "first_url": _url(asked, cursor="") if asked["cursor"] else "",
         "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort", "trials") if asked[name]],
-        "is_filtered": any(asked[name] for name in ("view", "q", "tag", "project")),
+        "is_filtered": any(asked[name] for name in ("view", "filter", "tag", "project")),
         "fragment_url": _url(asked, fragment="table"),
         "hidden": hidden,
         "trials_url": _url(asked, trials="1", cursor=""),
@@ -107,12 +127,12 @@ def export(request: HttpRequest) -> HttpResponse:
     """The runs that the table shows, on all its pages, as CSV."""
     asked = _asked(request)
     try:
-        sort = check_sort(asked["sort"] or NEWEST_FIRST)
-        runs = _runs(request, asked).order_by(sort, "-pk" if sort.startswith("-") else "pk")
-    except BadQuery as error:
+        order, runs = order_of(asked["sort"] or NEWEST_FIRST), _runs(request, asked)
+    except (BadQuery, FilterError) as error:
         return refusal(request, 400, str(error))
-    answer = HttpResponse(as_csv(runs), content_type="text/csv; charset=utf-8")
-    name = f"runs-first-{MAX_RUNS}.csv" if runs.count() > MAX_RUNS else "runs.csv"
+    keys = [key for _, key in paging.places(runs, order, None, MAX_RUNS + 1)]
+    answer = HttpResponse(as_csv(keys[:MAX_RUNS]), content_type="text/csv; charset=utf-8")
+    name = f"runs-first-{MAX_RUNS}.csv" if len(keys) > MAX_RUNS else "runs.csv"
     answer["Content-Disposition"] = content_disposition_header(True, name)
     answer["Cache-Control"] = "no-store"
     return answer
@@ -125,7 +145,21 @@ def _line(row: Row, runs_url: str, *, may_act: bool) -> RunLine:
 
 
 def _asked(request: HttpRequest) -> dict[str, str]:
-    return {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
+    asked = {name: request.GET.get(name, "").strip()[:200] for name in ASKED}
+    # Without its spaces in front nobody would find the character that an error names; `q` was the field's old name.
+    text = request.GET.get("filter") or request.GET.get("q", "")
+    return {**asked, "filter": text[: MAX_LENGTH + 1]}
+
+
+def _problem(error: FilterError, text: str) -> FilterProblem:
+    at = error.position
+    before, after = text[:at], text[at + 1 :]
+    return FilterProblem(
+        error.message,
+        before if len(before) <= AROUND else f"…{before[-AROUND:]}",
+        text[at : at + 1],
+        after if len(after) <= AROUND else f"{after[:AROUND]}…",
+    )
 
 
 def _has_trials(asked: dict[str, str]) -> bool:
@@ -135,11 +169,11 @@ def _has_trials(asked: dict[str, str]) -> bool:
 def _runs(request: HttpRequest, asked: dict[str, str]) -> QuerySet[Run]:
     return find_runs(
         request.user,
-        status=statuses_of(asked["view"]) if asked["view"] not in ("", "archived") else (),
+        status=statuses_named(asked["view"]) if asked["view"] not in ("", "archived") else (),
         is_archived=asked["view"] == "archived",
         project=asked["project"],
         tags=[asked["tag"]] if asked["tag"] else (),
-        words=asked["q"],
+        fitting=asked["filter"],
         has_trials=_has_trials(asked),
     )
 
@@ -175,34 +209,36 @@ def _drawn(offers: Offers) -> str:
 # The table of runs as a file: the same runs in the same order, with their specs' fields as columns.
 
 
-def as_csv(runs: QuerySet[Run]) -> str:
-    """Return a line for each of the first MAX_RUNS runs."""
-    paths = _paths(runs)
+def as_csv(keys: Sequence[str]) -> str:
+    """Return a line for each of the runs."""
+    paths = _paths(keys)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     metrics = [f"{name} {statistic}" for name in METRICS for statistic in STATISTICS]
     own = [*FACTS, "tags", *metrics]
     writer.writerow([*own, *(_text(f"spec {path}" if path in own else path) for path in paths)])
-    for some in _in_parts(runs):
+    for some in _in_parts(keys):
         for document in run_documents(some):
             writer.writerow([_text(cell) for cell in _cells(document, paths)])
     return out.getvalue()
 
 
-def _paths(runs: QuerySet[Run]) -> list[str]:
+def _paths(keys: Sequence[str]) -> list[str]:
     """The first MAX_FIELDS of the fields that any of the specs has."""
     found: dict[str, None] = {}
-    for spec in runs.values_list("spec", flat=True)[:MAX_RUNS].iterator(RUNS_AT_ONCE):
-        found.update(dict.fromkeys(fields_of(spec)))
+    for some in _in_parts(keys):
+        found.update(dict.fromkeys(path for run in some for path in fields_of(run.spec)))
         if len(found) >= MAX_FIELDS:
             break
     return list(found)[:MAX_FIELDS]
 
 
-def _in_parts(runs: QuerySet[Run]) -> Iterator[Sequence[Run]]:
-    some = islice(runs.iterator(RUNS_AT_ONCE), MAX_RUNS)
-    while part := list(islice(some, RUNS_AT_ONCE)):
-        yield part
+def _in_parts(keys: Sequence[str]) -> Iterator[Sequence[Run]]:
+    runs = Run.objects.select_related("project", "cluster", "created_by")
+    for first in range(0, len(keys), RUNS_AT_ONCE):
+        some = keys[first : first + RUNS_AT_ONCE]
+        known = runs.in_bulk(some)
+        yield [known[key] for key in some if key in known]
 
 
 def _cells(document: Mapping[str, Any], paths: Sequence[str]) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from django.http import HttpRequest
 from ninja import Body as InBody
@@ -15,6 +15,7 @@ from runs.api.auth import Resource, actor
 from runs.api.openapi import SPEC_OR_JOB, body_of
 from runs.api.paging import MAX_LIMIT, Page, page
 from runs.api.schemas import Body, RunOut
+from runs.finding.queries import order_of
 from runs.models import Run
 from runs.presenting.listing import find_runs
 from runs.presenting.runs import run_documents, single_document
@@ -34,7 +35,12 @@ class RunsQuery(Schema):
     tag: list[str] = Field([], description="runs that have all of these tags")
     q: str = Field("", max_length=200, description="part of a name, a tag or an id")
     archived: bool = False
-    sort: Literal["created_at", "-created_at", "name", "-name", "status", "-status"] = "-created_at"
+    filter: str = Field("", description="the [language of filters](filters.md)")
+    sort: str = Field(
+        "-created_at",
+        max_length=500,
+        description="a field of the filters but `tag`; of a spec or a summary, a number. What has none comes last",
+    )
     cursor: str | None = None
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
@@ -77,7 +83,8 @@ def submit(request: HttpRequest, document: InBody[JsonObject]) -> Answer[RunDocu
 @router.get("/runs", response=Page[RunOut])
 @operation(lists(Permission.RUNS_READ))
 def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
-    """`sort` with `-` in front is reversed. Example: `?status=RUNNING&tag=example&sort=-created_at&limit=20`"""
+    """`sort` with `-` in front is reversed. Where the filter cannot be read, `errors` has the `position` of the
+    character, from 0. Example: `?filter=status = FAILED and train.learning_rate < 0.01&sort=-summary.val/loss.min`"""
     user = actor(request)
     found = find_runs(
         user,
@@ -85,9 +92,10 @@ def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
         project=named_project(user, query.project).pk if query.project else "",
         tags=query.tag,
         words=query.q,
+        fitting=query.filter,
         is_archived=query.archived,
     )
-    return page(found, run_documents, sort=query.sort, cursor=query.cursor, limit=query.limit)
+    return page(found, run_documents, sort=order_of(query.sort), cursor=query.cursor, limit=query.limit)
 
 
 @router.get("/runs/{run_id}", response=RunOut)

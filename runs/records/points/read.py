@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ __all__ = [
     "curves",
     "decode_block",
     "decoded",
+    "figures",
     "grid",
     "last_steps",
     "raw",
@@ -58,6 +59,9 @@ __all__ = [
 ]
 
 
+RUNS_AT_ONCE = 1_000
+
+
 def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
     """Return {run: {series name: {last, min, max, count}}}. Series that differ in labels only are one here: the
     extremes and the count over all, the last of the one without labels, else of the one with the newest point."""
@@ -69,6 +73,34 @@ def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
         summary["min"] = _of_both(min, summary["min"], seen.min)
         summary["max"] = _of_both(max, summary["max"], seen.max)
         summary["count"] += seen.count
+    return found
+
+
+def figures(name: str, statistic: Literal["last", "min", "max"]) -> dict[str, float]:
+    """Return the figure of the series of that name by run, as ``summaries`` has it, for every run where it is finite.
+
+    It reads a row for each series of that name, whosever the runs are.
+    """
+    rows = Series.objects.filter(name=name).values_list(
+        "run_id", "labels_key", "last_attempt", "last_time", "pk", "firsts", statistic
+    )
+    if statistic == "last":
+        newest: dict[str, tuple[Any, ...]] = {}
+        for run, labels_key, attempt, time, pk, _, value in rows:
+            place = (labels_key == "{}", attempt, time or 0.0, pk, value)
+            newest[run] = max(newest.get(run, place), place)
+        return {run: value for run, (*_, value) in newest.items() if value is not None}
+    choose, found, restarted = (min if statistic == "min" else max), dict[str, float](), set[str]()
+    for run, *_, firsts, value in rows:
+        if len(firsts) > 1:
+            restarted.add(run)
+        elif value is not None:
+            found[run] = choose(found.get(run, value), value)
+    keys = sorted(restarted)
+    for first in range(0, len(keys), RUNS_AT_ONCE):
+        for row, seen in with_figures(keys[first : first + RUNS_AT_ONCE], name):
+            if len(row.firsts) > 1 and (value := getattr(seen, statistic)) is not None:
+                found[row.run_id] = choose(found.get(row.run_id, value), value)
     return found
 
 
@@ -211,14 +243,15 @@ def _item(row: Series, seen: Figures) -> SeriesItem:
     }
 
 
-def with_figures(run_ids: Sequence[str]) -> list[tuple[Series, Figures]]:
-    """Return the series of the runs with their figures, by name, labels and run.
+def with_figures(run_ids: Sequence[str], name: str | None = None) -> list[tuple[Series, Figures]]:
+    """Return the series of the runs, or those of one name, with their figures, by name, labels and run.
 
     A row counts what is stored. Where a newer attempt hides some of it, what is seen is read: mostly from the pyramid,
     and not again until the series has grown.
     """
     with snapshot():
-        rows = list(Series.objects.filter(run_id__in=run_ids).order_by("name", "labels_key", "run_id"))
+        wanted = Series.objects.filter(run_id__in=run_ids, **({"name": name} if name is not None else {}))
+        rows = list(wanted.order_by("name", "labels_key", "run_id"))
         found = {row.pk: Figures(row.count, row.min, row.max) for row in rows if len(row.firsts) < 2}
         keys = {row.pk: (row.pk, row.count, row.last_attempt, row.last_time) for row in rows if row.pk not in found}
         found |= {pk: seen for pk, key in keys.items() if (seen := _known.get(key)) is not None}

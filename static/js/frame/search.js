@@ -30,6 +30,9 @@ export function mount(form) {
     const found = new DOMParser().parseFromString(html, "text/html").getElementById(place.id);
     if (!found) return location.assign(url);
     history.replaceState(history.state, "", url);
+    // A text that cannot be read, as it is while one types: what was found before stays.
+    const refused = found.querySelector("[data-refused]")?.closest("form");
+    if (refused) return patch(form, refused.innerHTML);
     patch(place, found.innerHTML);
     sweep();
     mountAll(place);

@@ -28,6 +28,9 @@ FILTERS: dict[str, dict[str, Any]] = {
     "tag": {"tags": ["a"]},
     "words": {"words": "none"},
     "archived": {"is_archived": True},
+    "a filter": {
+        "fitting": "status = FAILED user = mate not tag = a created > -7d train.steps > 1 summary.x.min = none"
+    },
     "trials": {"has_trials": False},
     "trials and words": {"has_trials": False, "words": "none"},
 }

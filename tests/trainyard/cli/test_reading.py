@@ -28,6 +28,9 @@ def test_runs_are_listed_in_columns_and_as_json(trainyard: Trainyard, make_run: 
     assert [run["id"] for run in json.loads(trainyard("runs", "--json").out)["items"]] == [second.pk, first.pk]
     assert second.pk not in trainyard("runs", "--status", "queued,running").out
     assert trainyard("runs", "--q", "no such run").err.startswith("No runs.")
+    assert second.pk not in trainyard("runs", "--filter", "status in (queued, running)", "--sort=name").out
+    refused = trainyard("runs", "--filter", "statuss = FAILED")
+    assert (refused.code, refused.err) == (2, "filter: statuss is no field; the nearest is status.\n")
 
 
 def test_a_list_goes_on_over_pages(trainyard: Trainyard, make_run: Callable[..., Run]) -> None:

@@ -72,6 +72,8 @@ def test_markup_in_names_and_tags_is_text(cast: Cast, as_user: AsUser, make_run:
         ("tag=blu", set()),
         ("project=default", {"alive", "broken"}),
         ("project=other", set()),
+        ("filter=status+=+failed+bro", {"broken"}),
+        ("filter=größe+or+status=FAILED&tag=blue", {"alive"}),
         ("", {"alive", "broken"}),
     ],
 )
@@ -111,9 +113,21 @@ def test_pages_follow_each_other_without_a_run_twice_or_missing(
     assert sorted(seen) == [f"run-{number}" for number in range(5)]
 
 
-@pytest.mark.parametrize("query", ["view=nonsense", "sort=spec", "cursor=@@@", "cursor=WzFd"])
+@pytest.mark.parametrize("query", ["view=nonsense", "sort=spec", "sort=-tag", "cursor=@@@", "cursor=WzFd"])
 def test_a_filter_that_means_nothing_is_refused(query: str, cast: Cast, as_user: AsUser) -> None:
     assert as_user(cast.viewer).get(f"/runs/?{query}").status_code == 400
+
+
+def test_a_filter_that_cannot_be_read_stays_in_its_field_with_the_character_marked(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    make_run(name="hello")
+    text = text_of(as_user(cast.viewer), "/runs/?filter=name+=+%26+and+)+x")
+    assert 'value="name = &amp; and ) x"' in text and 'aria-invalid="true"' in text
+    assert "<code>name = &amp; and <mark>)</mark> x</code>" in text and "a field or a word is expected" in text
+    assert ">hello</a>" not in text and "No run fits" not in text
+    ends = text_of(as_user(cast.viewer), f"/runs/?filter={'long+' * 20}name+=")
+    assert "name =<mark>&nbsp;</mark></code>" in ends and "<code>…" in ends
 
 
 def test_the_fragment_is_the_partial_of_the_page(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
@@ -179,6 +193,8 @@ def test_the_table_is_saved_as_csv_in_its_order_with_specs_and_losses(
     assert (rows[1]["train/loss last"], rows[1]["train/loss max"], rows[0]["train/loss last"]) == ("-1.5", "3.0", "")
     assert (rows[1]["train.learning_rate"], rows[0]["train.learning_rate"]) == ("0.1", "")
     assert [row["name"] for row in saved(as_user(cast.viewer), "?q=alp")] == ["alpha"]
+    rows = saved(as_user(cast.viewer), "?sort=train.learning_rate&filter=not+nothing")
+    assert [row["name"] for row in rows] == ["alpha", "bravo"]
 
 
 def test_a_spreadsheet_runs_nothing_of_what_people_named(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -12,6 +13,7 @@ from runs.models import IdempotencyKey, Run, User
 from runs.values.status import Phase, Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.runs.api.conftest import Api
+from tests.series import write_series
 from trainyard.contract.causes import Cause, CauseClass, Consequence
 
 MakeRun = Callable[..., Run]
@@ -76,7 +78,31 @@ def test_runs_are_found_by_what_they_are(mate: Api, make_run: MakeRun) -> None:
     assert mate("GET", "/runs?status=WHAT").status_code == 422
 
 
-@pytest.mark.parametrize("sort", ["created_at", "-created_at", "name", "-name", "status"])
+def test_runs_are_found_by_a_filter_beside_the_other_parameters(mate: Api, make_run: MakeRun) -> None:
+    one = make_run(name="alpha", status=Status.FAILED, spec=spec(train={"learning_rate": 0.001}))
+    two = make_run(name="beta", status=Status.FAILED, spec=spec(train={"learning_rate": 0.1}))
+    three = make_run(name="gamma", tags=["keep"])
+    write_series(two, "val/loss", [1.5])
+    asked = {"filter": "status = FAILED and train.learning_rate < 0.01"}
+    assert ids(mate("GET", f"/runs?{urlencode(asked)}")) == [one.pk]
+    assert ids(mate("GET", f"/runs?{urlencode(asked)}&q=bet")) == []
+    assert ids(mate("GET", "/runs?filter=not+status=FAILED&tag=keep")) == [three.pk]
+    assert ids(mate("GET", "/runs?sort=-summary.val/loss.min")) == [two.pk, *sorted([one.pk, three.pk])]
+    assert ids(mate("GET", "/runs?sort=train.learning_rate&limit=2")) == [one.pk, two.pk]
+
+
+def test_a_filter_that_cannot_be_read_is_422_with_the_character(mate: Api) -> None:
+    refused = mate("GET", f"/runs?{urlencode({'filter': 'x and statuss = FAILED'})}")
+    assert (refused.status_code, refused["Content-Type"]) == (422, "application/problem+json")
+    message = "statuss is no field; the nearest is status."
+    assert refused.json()["errors"] == [{"path": "filter", "message": message, "position": 6}]
+    for sort in ("train/loss", "spec", "-tag"):
+        refused = mate("GET", f"/runs?sort={sort}")
+        [error] = refused.json()["errors"]
+        assert refused.status_code == 422 and error["path"] == "sort" and sort.removeprefix("-") in error["message"]
+
+
+@pytest.mark.parametrize("sort", ["created_at", "-created_at", "name", "-name", "status", "-summary.val/loss.min"])
 def test_cursors_walk_over_everything_once(mate: Api, make_run: MakeRun, sort: str) -> None:
     runs = {make_run(name=f"run {number % 3}").pk for number in range(7)}
     seen: list[str] = []
@@ -90,9 +116,10 @@ def test_cursors_walk_over_everything_once(mate: Api, make_run: MakeRun, sort: s
     assert len(seen) == 7 and set(seen) == runs
 
 
+@pytest.mark.parametrize("sort", ["-created_at", "ended", "summary.val/loss.min", "train.steps"])
 @pytest.mark.parametrize("cursor", ["x", "bnVsbA", "WyJ4IiwgInkiXQ", "W10", "%00"])
-def test_a_made_up_cursor_is_422(mate: Api, cursor: str) -> None:
-    assert mate("GET", f"/runs?cursor={cursor}").status_code == 422
+def test_a_made_up_cursor_is_422(mate: Api, cursor: str, sort: str) -> None:
+    assert mate("GET", f"/runs?sort={sort}&cursor={cursor}").status_code == 422
 
 
 def test_a_list_costs_the_same_for_many_runs(

@@ -1,0 +1,368 @@
+"""What a filter asks for as a condition on rows of runs, and the orders that lists may have.
+
+A condition is true or false, never NULL: `not` turns what has no value into a hit, so that `a != b` is `not a = b`.
+Nothing here asks who may see what: whoever uses a condition or an order does so within the runs that a person sees.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple
+
+from django.db import connection
+from django.db.models import BooleanField, F, FloatField, Func, Q, QuerySet, TextField, Value
+from django.db.models import DateTimeField as Moment
+from django.db.models.functions import Cast, Lower, StrIndex
+from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
+
+from runs.finding.fields import Field, is_none, number_of, read_field, span_of, status_of
+from runs.finding.language import All, Comparison, Either, Expression, FilterError, Not, Text, Word, parse
+from runs.models import Project, Run
+from runs.models.indexes import among, beyond_value, one_of
+from runs.models.runs import SEARCHED
+from runs.records.points import read
+
+MAX_FIGURES = 8  # of different series or statistics: each is read for all runs
+LOOKUPS = {"<": LessThan, "<=": LessThanOrEqual, ">": GreaterThan, ">=": GreaterThanOrEqual, "=": Exact}
+COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq,
+}  # fmt: skip
+
+
+class _Asked:
+    """What the parts of one filter share: the time, and the figures that were read for it."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self._figures: dict[tuple[str, str], dict[str, float]] = {}
+
+    def figures(self, field: Field, position: int) -> dict[str, float]:
+        key = (field.series, field.statistic)
+        if key not in self._figures:
+            if len(self._figures) == MAX_FIGURES:
+                raise FilterError(f"A filter asks for at most {MAX_FIGURES} figures of series.", position)
+            self._figures[key] = read.figures(field.series, field.statistic)
+        return self._figures[key]
+
+
+def condition(text: str, now: datetime) -> Q:
+    """Return the condition that a run fits the filter; relative times are before ``now``. Raises FilterError."""
+    found = parse(text)
+    return Q() if found is None else _of(found, _Asked(now))
+
+
+def _of(part: Expression, asked: _Asked) -> Q:
+    match part:
+        case Word(word):
+            return has_words(word.text)
+        case Not(inner):
+            return ~_of(inner, asked)
+        case All(parts):
+            return reduce(operator.and_, [_of(one, asked) for one in parts])
+        case Either(parts):
+            return reduce(operator.or_, [_of(one, asked) for one in parts])
+        case Comparison():
+            return _comparison(part, asked)
+
+
+def _comparison(part: Comparison, asked: _Asked) -> Q:
+    field = read_field(part.field)
+    build = BUILDERS[field.kind]
+    if part.operator == "!=":
+        return ~build(field, "=", part.values[0], asked)
+    if part.operator == "in":
+        return reduce(operator.or_, [build(field, "=", value, asked) for value in part.values])
+    return build(field, part.operator, part.values[0], asked)
+
+
+Build = Callable[[Field, str, Text, _Asked], Q]
+
+
+# One function for each kind of field: of =, ~, and the four orders, with one value.
+
+
+def _status(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    _refuse_order(field, sign, value, takes_part=False)
+    return one_of("status", status_of(value))
+
+
+def _name(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    _refuse_order(field, sign, value)
+    # The first of both stands in the indexes of lists.
+    return holds(value.text) & (one_of("name", [value.text]) if sign == "=" else _contains(F("name"), value.text))
+
+
+def _project(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    _refuse_order(field, sign, value)
+    named = Q(name=value.text) | Q(pk=value.text) if sign == "=" else _contains(F("name"), value.text)
+    return one_of("project_id", list(Project.objects.filter(named).values_list("pk", flat=True)))
+
+
+def _user(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    _refuse_order(field, sign, value)
+    if sign == "=" and is_none(value):
+        return Q(IsNull(F("created_by"), True))
+    who = F("created_by__username")
+    return surely(Exact(who, Value(value.text))) if sign == "=" else _contains(who, value.text)
+
+
+def _tag(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    _refuse_order(field, sign, value)
+    return has_tag(value.text) if sign == "=" else _contains(Cast("tags", TextField()), value.text)
+
+
+def _time(column: str) -> Build:
+    def build(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+        if sign == "~":
+            raise FilterError(f"{field.name} is a time: it takes = != < <= > >= and in.", value.position)
+        if sign == "=" and is_none(value):
+            return Q(IsNull(F(column), True))
+        start, end = (Value(moment, output_field=Moment()) for moment in span_of(value, asked.now))
+        is_day = start.value != end.value
+        if sign == "=":
+            last = LessThan(F(column), end) if is_day else LessThanOrEqual(F(column), end)
+            return surely(GreaterThanOrEqual(F(column), start)) & surely(last)
+        if is_day and sign in ("<=", ">"):  # of a day: up to its end, or from its end on
+            return surely(LessThan(F(column), end) if sign == "<=" else GreaterThanOrEqual(F(column), end))
+        return surely(LOOKUPS[sign](F(column), start))
+
+    return build
+
+
+def _spec(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    if sign == "~":
+        return _contains(_AtPath(field.path, "text"), value.text)
+    if sign == "=" and is_none(value):
+        return Q(IsNull(_AtPath(field.path, "type"), True))
+    number = number_of(value)
+    if number is not None:
+        return surely(LOOKUPS[sign](_AtPath(field.path, "number"), Value(number, output_field=FloatField())))
+    if sign != "=":
+        raise FilterError(f"{sign} compares numbers and times, and {value.text} is a text.", value.position)
+    return surely(Exact(_AtPath(field.path, "text"), Value(value.text, output_field=TextField())))
+
+
+def _summary(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    known = asked.figures(field, value.position)
+    if sign == "=" and is_none(value):
+        return ~among("pk", known)
+    number = number_of(value)
+    if number is None or sign == "~":
+        raise FilterError(f"{field.name} is a number: it takes = != < <= > >= and in, with numbers.", value.position)
+    return among("pk", [run for run, figure in known.items() if COMPARE[sign](figure, number)])
+
+
+BUILDERS: dict[str, Build] = {
+    "status": _status,
+    "name": _name,
+    "project": _project,
+    "user": _user,
+    "created": _time("created_at"),
+    "ended": _time("ended_at"),
+    "tag": _tag,
+    "spec": _spec,
+    "summary": _summary,
+}
+
+
+def _refuse_order(field: Field, sign: str, value: Text, *, takes_part: bool = True) -> None:
+    if sign not in (("=", "~") if takes_part else ("=",)):
+        part = " ~" if takes_part else ""
+        raise FilterError(f"{field.name} is a text: it takes = !={part} and in, not {sign}.", value.position)
+
+
+# What names, tags and ids hold.
+
+
+def holds(text: str) -> Q:
+    """Return whether name or tags hold the text, whatever its case. Of the few runs with a long one an index has not
+    all."""
+    words = Lower(Value(text))
+    found = Q(GreaterThan(StrIndex("found_by", words), 0))
+    long = Run.objects.filter(GreaterThan(StrIndex(SEARCHED, words), 0), is_long=True)
+    keys = list(long.order_by().values_list("pk", flat=True))
+    return found | Q(pk__in=keys) if keys else found
+
+
+def has_words(words: str) -> Q:
+    """Return whether the words, as they stand together, are in name or tags, or begin the id."""
+    found = holds(words) | Q(pk__startswith=words)
+    # SQLite keeps tags as json.dumps wrote them, with escapes for what is not ASCII; PostgreSQL without.
+    return found | holds(escaped) if (escaped := json.dumps(words)[1:-1]) != words else found
+
+
+def has_tag(tag: str) -> Q:
+    if connection.vendor == "postgresql":
+        return Q(tags__contains=[tag])  # which has an index of its own there
+    text = json.dumps(tag)
+    return holds(text) & Q(GreaterThan(StrIndex(Cast("tags", TextField()), Value(text)), 0))
+
+
+def _contains(text: Any, part: str) -> Q:
+    return surely(GreaterThan(StrIndex(Lower(text), Lower(Value(part))), 0))
+
+
+class _Surely(Func):
+    """The condition, and false where it is NULL."""
+
+    template = "(%(expressions)s) IS TRUE"
+    arity = 1
+    output_field = BooleanField()
+    conditional = True
+
+
+def surely(test: Any) -> Q:
+    return Q(_Surely(test))
+
+
+class _AtPath(Func):
+    """What the spec has at a path of keys: as a number, as a text (true and false are texts, and so is a list), or the
+    name of its JSON type. NULL where there is nothing, null, or something else.
+
+    A column that is kept for a field that is often asked for would take the place of this expression.
+    """
+
+    arity = 1
+    ON_SQLITE: ClassVar = {
+        "number": "CASE WHEN JSON_TYPE({0}) IN ('integer', 'real') THEN JSON_EXTRACT({0}) END",
+        "text": "CASE JSON_TYPE({0}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'text' THEN "
+        "JSON_EXTRACT({0}) WHEN 'array' THEN JSON_EXTRACT({0}) END",
+        "type": "NULLIF(JSON_TYPE({0}), 'null')",
+    }
+    ON_POSTGRESQL: ClassVar = {  # a number that no float holds is none
+        "number": "CASE WHEN jsonb_typeof({0}) <> 'number' THEN NULL WHEN abs(({0})::numeric) < 1e300 "
+        "THEN ({0})::double precision END",
+        "text": "CASE WHEN jsonb_typeof({0}) IN ('string', 'boolean', 'array') THEN ({0}) #>> '{{}}' END",
+        "type": "NULLIF(jsonb_typeof({0}), 'null')",
+    }
+
+    def __init__(self, path: tuple[str, ...], wanted: str) -> None:
+        super().__init__(F("spec"), output_field=FloatField() if wanted == "number" else TextField())
+        self._path, self._wanted = path, wanted
+
+    def as_sql(self, compiler: Any, connection: Any, *arguments: Any, **context: Any) -> Any:
+        column, _ = compiler.compile(self.source_expressions[0])
+        if connection.vendor == "sqlite":
+            text, place = self.ON_SQLITE[self._wanted], f"{column}, %s"
+            value: Any = "$" + "".join(f".{json.dumps(key, ensure_ascii=False)}" for key in self._path)
+        else:
+            text, place, value = self.ON_POSTGRESQL[self._wanted], f"{column} #> %s", list(self._path)
+        return text.format(place), [value] * text.count("{0}")
+
+
+# Orders. What has no value comes last in both directions.
+
+COLUMNS = {"status": "status", "name": "name", "created": "created_at", "created_at": "created_at"}  # with an index
+EXPRESSIONS = {"ended": F("ended_at"), "project": F("project__name"), "user": F("created_by__username")}
+STRETCH = 500  # runs that are looked for at once, at first
+
+
+class Place(NamedTuple):
+    """Where a run stands in an order: its value, None for none, and its id."""
+
+    value: Any
+    key: str
+
+
+@dataclass(frozen=True)
+class ByExpression:
+    """By an expression over columns: every run that fits is looked at."""
+
+    expression: Any
+    is_descending: bool
+
+    def place(self, value: Any, key: str) -> Place:
+        if value is None:
+            return Place(None, key)
+        if isinstance(self.expression, _AtPath):
+            return Place(_number(value), key)
+        if not isinstance(value, str):
+            raise ValueError("not a text")
+        if self.expression != F("ended_at"):
+            return Place(value, key)
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            raise ValueError("a time without a zone")
+        return Place(moment, key)
+
+    def places(self, runs: QuerySet[Run], after: Place | None, count: int) -> list[Place]:
+        sign = "-" if self.is_descending else ""
+        rows, found = runs.annotate(sorted_by=self.expression), []
+        if after is None or after.value is not None:
+            some = rows.filter(sorted_by__isnull=False)
+            if after is not None:
+                kind = {datetime: Moment, float: FloatField}.get(type(after.value), TextField)
+                place = Value(after.value, output_field=kind())
+                some = some.filter(beyond_value(Run, "sorted_by", place, after.key, is_descending=self.is_descending))
+            found = _places(some.order_by(f"{sign}sorted_by", f"{sign}pk"), count)
+            after = None
+        return [*found, *_without(rows.filter(sorted_by__isnull=True), after, count - len(found))]
+
+
+@dataclass(frozen=True)
+class ByFigure:
+    """By a figure of each run, such as the least of a series."""
+
+    figures: Mapping[str, float]
+    is_descending: bool
+
+    def place(self, value: Any, key: str) -> Place:
+        return Place(None if value is None else _number(value), key)
+
+    def places(self, runs: QuerySet[Run], after: Place | None, count: int) -> list[Place]:
+        runs, found = runs.order_by(), list[Place]()
+        if after is None or after.value is not None:
+            ranked = sorted(((value, key) for key, value in self.figures.items()), reverse=self.is_descending)
+            is_beyond = operator.lt if self.is_descending else operator.gt
+            left = [place for place in ranked if after is None or is_beyond(place, after)]
+            first, stretch = 0, STRETCH
+            while first < len(left) and len(found) < count:
+                some = left[first : first + stretch]
+                are_there = set(runs.filter(pk__in=[key for _, key in some]).values_list("pk", flat=True))
+                found += [Place(*place) for place in some if place[1] in are_there]
+                first, stretch = first + stretch, min(stretch * 4, 30_000)
+            found, after = found[:count], None
+        rows = runs.filter(~among("pk", list(self.figures))).annotate(sorted_by=Value(None, output_field=FloatField()))
+        return [*found, *_without(rows, after, count - len(found))]
+
+
+def order_of(sort: str) -> str | ByExpression | ByFigure:
+    """Return the order of that name, ``-`` in front for the largest first: a column with an index, or how the places
+    of runs are found. Raises FilterError for what runs are not sorted by."""
+    is_descending, name = sort.startswith("-"), sort.removeprefix("-")
+    if name in COLUMNS:
+        return f"{'-' if is_descending else ''}{COLUMNS[name]}"
+    if name in EXPRESSIONS:
+        return ByExpression(EXPRESSIONS[name], is_descending)
+    try:
+        field = read_field(Text(name, len(sort) - len(name)))
+    except FilterError as error:
+        raise FilterError(error.message, error.position, "sort") from None
+    if field.kind == "summary":
+        return ByFigure(read.figures(field.series, field.statistic), is_descending)
+    if field.kind == "spec":
+        return ByExpression(_AtPath(field.path, "number"), is_descending)
+    raise FilterError(f"Runs cannot be sorted by {name}.", 0, "sort")
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("no number")
+    return float(value)
+
+
+def _places(rows: Any, count: int) -> list[Place]:
+    return [Place(*place) for place in rows.values_list("sorted_by", "pk")[:count]]
+
+
+def _without(rows: Any, after: Place | None, count: int) -> list[Place]:
+    """Return the first of the rows that have no value."""
+    if count <= 0:
+        return []
+    rows = rows.filter(pk__gt=after.key) if after else rows
+    return _places(rows.order_by("pk"), count)
