@@ -1,4 +1,4 @@
-"""Where rows live: PostgreSQL by DATABASE_URL, else two SQLite files in the home."""
+"""Databases that hold the rows: PostgreSQL by DATABASE_URL, else two SQLite files in the home."""
 
 from __future__ import annotations
 

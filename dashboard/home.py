@@ -55,7 +55,7 @@ def tls_folder(home: Path) -> Path:
 
 
 def serves_tls(home: Path) -> bool:
-    """Whether this home is served with TLS: it has a certificate, and nobody said otherwise."""
+    """Return whether this home is served with TLS: it has a certificate, and TLS is not switched off."""
     return (tls_folder(home) / SERVER).exists() and os.environ.get("TLS", "").lower() != "off"
 
 

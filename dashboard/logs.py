@@ -1,4 +1,4 @@
-"""How our own processes log: one line per event, readable on a terminal, JSON with LOG_FORMAT=json."""
+"""Logging of our own processes: one line per event, readable on a terminal, JSON with LOG_FORMAT=json."""
 
 from __future__ import annotations
 

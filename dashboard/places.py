@@ -1,4 +1,4 @@
-"""Where templates, static files, examples and npm packages lie: in the repository, or beside us where a wheel was
+"""Folders of templates, static files, examples and npm packages: in the repository, or beside us where a wheel was
 installed (``setup.py`` puts them there). Imports nothing of Django."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which database a row lives in: the product's, or the metrics file."""
+"""Router of rows to databases: the product's, or the metrics file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which path leads where: the API, the admin, and the pages."""
+"""Routes of the site: the API, the admin, and the pages."""
 
 from django.contrib import admin
 from django.urls import include, path

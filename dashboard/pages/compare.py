@@ -147,7 +147,7 @@ class RunGroup(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """Which number of each run is shown, and those that could be."""
+    """The metric and the statistic that are shown of each run, and the metrics that could be."""
 
     name: str
     statistic: str

@@ -41,7 +41,7 @@ def stale_form(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """What a view or a middleware raised. Nothing here asks the database: it may be what failed."""
+    """Answer for an error of a view or a middleware. Nothing here asks the database: it may be what failed."""
     error = sys.exc_info()[1]
     if not is_away(error):
         return server_error(request)

@@ -217,7 +217,7 @@ class Machines:
 
 @dataclass(frozen=True)
 class ClusterLine:
-    """How full a cluster is: slots held, free on nodes in contact, and runs that wait."""
+    """A cluster and its load: slots held, free on nodes in contact, and runs that wait."""
 
     cluster: Cluster
     num_nodes: int

@@ -136,7 +136,7 @@ def slots(request: HttpRequest, node_id: str) -> HttpResponse:
 
 
 def facts(node: Node) -> list[tuple[str, str | int, str]]:
-    """What the machine is made of: name, value, and how to show it (text or size)."""
+    """Return the parts of the machine: name, value, and how to show it (text or size)."""
     found = node.machine
     cpu = found.cpu or Cpu()
     pairs = [
@@ -159,7 +159,7 @@ def facts(node: Node) -> list[tuple[str, str | int, str]]:
 
 
 def checks_at(node: Node, now: datetime) -> list[Check]:
-    """What the node, and others about it, report now."""
+    """Return the checks that the node, and others about it, report now."""
     members = checked_nodes(Node.objects.present().filter(cluster=node.cluster), contact_time(now))
     return [one for one in checks_together(members) if node.name in (one.node, one.peer)]
 

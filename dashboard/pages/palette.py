@@ -1,4 +1,4 @@
-"""What the palette (Ctrl-K) finds: pages, sweeps by name, and runs by name, tag or id; a trial by its id alone."""
+"""Results of the palette (Ctrl-K): pages, sweeps by name, and runs by name, tag or id; a trial by its id alone."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ class DatabaseWrapper(DjangoWrapper):
             connection.close()
 
     def _is_fit(self) -> bool:
-        """Whether the connection may be reused: its file was not deleted or replaced, it is in no transaction, and it
-        had no error."""
+        """Return whether the connection may be reused: its file was not deleted or replaced, it is in no transaction,
+        and it had no error."""
         is_same_file = self.file is not None and self.file == inode(self.settings_dict["NAME"])
         return is_same_file and not self.in_atomic_block and not self.has_failed
 

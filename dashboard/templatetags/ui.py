@@ -83,7 +83,7 @@ def lamp(lamp: Lamp) -> SafeString:
 
 @register.simple_tag
 def progress(step: int | None, steps: int | None, label: str) -> SafeString:
-    """How many of its steps a run has done; without a known end only the step."""
+    """Return how many of its steps a run has done; without a known end only the step."""
     if steps:
         done = step or 0
         shown = (
@@ -122,7 +122,7 @@ def preload(name: str) -> SafeString:
 
 @register.simple_block_tag(end_name="endempty_state")
 def empty_state(content: str, icon: str, url: str = "", label: str = "", command: str = "") -> SafeString:
-    """What stands where there is nothing yet: a sentence, one button, and the command that does the same."""
+    """Return the box of an empty list or page: a sentence, one button, and the command that does the same."""
     context = {"icon_name": icon, "sentence": _one_line(content), "url": url, "label": label, "command": command}
     return render_to_string("components/_empty.html", context)
 

@@ -1,4 +1,4 @@
-"""What allauth asks this site: which providers there are, and what becomes of whoever one of them sends."""
+"""Answers to allauth: which providers there are, and what becomes of a person whom one of them sends."""
 
 from __future__ import annotations
 

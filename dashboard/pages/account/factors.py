@@ -97,7 +97,7 @@ def factors_of(user: User) -> Factors:
 
 
 def check_code(user: User, code: str, address: str) -> bool:
-    """Whether this is a code of the person's app, or a recovery code, which is used up. Raises Paused, Unreadable."""
+    """Return whether this is a code of the person's app, or a recovery code, now used up. Raises Paused, Unreadable."""
     _count(user, address)
     wanted = "".join(code.split()).replace("-", "")
     with _seeds(user), transaction.atomic():
@@ -224,7 +224,7 @@ def ask_key(user: User) -> JsonObject:
 
 
 def check_key(user: User, answer: object, address: str) -> bool:
-    """Whether one of the person's keys answered the challenge. Raises Paused."""
+    """Return whether one of the person's keys answered the challenge. Raises Paused."""
     _count(user, address)
     try:
         webauthn.parse_authentication_response(answer)

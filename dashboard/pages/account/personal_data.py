@@ -1,4 +1,4 @@
-"""What belongs to oneself: exports, erasure, and the text that one agrees to."""
+"""Pages about one's own data: exports, erasure, and the text that one agrees to."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 @page(get=PUBLIC)
 def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """What a SAML provider is to know of this site."""
+    """Show a SAML provider the metadata of this site."""
     return saml.metadata(_by_saml(provider_id))
 
 

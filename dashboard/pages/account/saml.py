@@ -38,7 +38,7 @@ AGAIN = "The answer of the provider is not accepted: it was used already. Begin 
 
 
 class Wanted(WireStruct):
-    """Why somebody was led to the provider."""
+    """A sign-in that was begun: the provider, and why the person was sent there."""
 
     provider: str
     process: str
@@ -47,7 +47,7 @@ class Wanted(WireStruct):
 
 
 class Passed(WireStruct):
-    """What a genuine answer said, on its way through the browser."""
+    """Contents of a verified answer of a provider, on its way through the browser."""
 
     provider: str
     request: str

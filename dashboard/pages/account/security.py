@@ -1,4 +1,4 @@
-"""What protects one's own account: second factors, sessions, accounts at providers."""
+"""Security of one's own account: second factors, sessions, accounts at providers."""
 
 from __future__ import annotations
 

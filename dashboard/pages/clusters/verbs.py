@@ -34,7 +34,7 @@ FIELDS = ("name", "region", "labels", "spares")
 
 
 class Values(NamedTuple):
-    """What the form's fields hold."""
+    """Values of the form's fields."""
 
     name: str
     region: str

@@ -153,7 +153,7 @@ def queue_rows(user: Someone, cluster: Cluster, now: datetime) -> list[SafeStrin
 
 
 def _sizes_from_specs(ids: Sequence[str]) -> dict[str, str]:
-    """What runs need that were submitted before runs had these columns."""
+    """Return what runs need, by id, for runs that were submitted before they had these columns."""
     resources = ("spec__resources__processes_per_node", "spec__resources__accelerator")
     rows = Run.objects.filter(pk__in=ids).order_by().values_list("pk", *resources) if ids else ()
     return {pk: _needs(1, int(per_node or 1), str(accelerator or "")) for pk, per_node, accelerator in rows}

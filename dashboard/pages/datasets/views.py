@@ -122,7 +122,7 @@ def _runs(user: Someone, chosen: Dataset) -> QuerySet[Run]:
 
 
 def _uses(user: Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
-    """How many runs name each, by its project and name, in one query."""
+    """Return how many runs name each dataset, by its project and name, in one query."""
     names = {one.name for one in datasets}
     found = Run.objects.filter(project__in={one.project_id for one in datasets}, dataset__in=names)
     counted = found.order_by().values_list("project_id", "dataset").annotate(num=Count("pk"))

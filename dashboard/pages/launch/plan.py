@@ -1,4 +1,4 @@
-"""What the launch page says of a spec before it is launched: its shape, its cost, when it could start, and the same
+"""Facts about a spec before it is launched, on the launch page: its shape, its cost, when it could start, and the same
 as text."""
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ def _cost(user: Someone, spec: RecipeSpec, costs: Costs, measure: str, measured:
 
 
 def _measured(user: Someone, source: str, costs: Costs, nodes: Sequence[Node]) -> MeasuredStep | None:
-    """What the planner says the same of is the same plan, whatever else was changed in the form."""
+    """Return the source run's measured step time if its plan is this one: the planner's step times are equal."""
     kind, _, name = source.partition(":")
     if kind not in ("run", "checkpoint"):
         return None

@@ -1,4 +1,4 @@
-"""What a launch can start from: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
+"""Sources of a launch: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class FormSource(NamedTuple):
-    """Where the form was filled from; ``key`` is what the URL says behind ``?from=``."""
+    """The source that the form was filled from; ``key`` is what the URL says behind ``?from=``."""
 
     key: str
     label: str
@@ -75,7 +75,7 @@ def find(user: Someone, key: str) -> FormSource:
 
 
 def _benchmark(where: str) -> JsonObject:
-    """What measures ``CLUSTER@NODESxPROCESSES``, as the planner asks for it."""
+    """Return the spec that measures ``CLUSTER@NODESxPROCESSES``, as the planner asks for it."""
     cluster, _, shape = where.rpartition("@")
     nodes, _, processes = shape.partition("x")
     if not (cluster and nodes.isdecimal() and processes.isdecimal()) or len(shape) > 20:
@@ -156,7 +156,7 @@ def _sweep_in(document: Any) -> JsonObject | None:
 
 
 def _read(parse: Callable[[Any], T | None]) -> Iterator[T]:
-    """What ``parse`` makes of each shipped file, without None."""
+    """Yield what ``parse`` makes of each shipped file, without None."""
     for path in sorted(FOLDER.glob("*.yaml"), key=lambda path: (path.stem != FIRST, path.stem)):
         try:
             found = parse(load_spec_file(path))
@@ -176,7 +176,7 @@ def examples_by_kind() -> dict[str, list[tuple[str, str]]]:
 
 
 def is_sweep(document: object) -> bool:
-    """Whether the file is of a sweep: it is started by its own command."""
+    """Return whether the file is of a sweep: it is started by its own command."""
     return isinstance(document, dict) and "sweep" in document
 
 

@@ -75,18 +75,18 @@ class Control(NamedTuple):
 
     @property
     def can_vary(self) -> bool:
-        """Whether a sweep may try several values of it."""
+        """Return whether a sweep may try several values of it."""
         return self.info.kind in VARIED_KINDS and self.info.group in VARIED_GROUPS and not is_fixed(self.info)
 
     @property
     def line(self) -> str:
-        """What a line of a field of several looks like."""
+        """An example of a line of a field of several lines."""
         shown = {"environment.requirements": "numpy>=2", "log_rules": "slow-disk notify: nfs: .* gone"}
         return shown.get(self.info.path, "" if self.info.kind == "lines" else "NAME=value, one a line")
 
     @property
     def git(self) -> JsonObject | None:
-        """What of a repository the code is; None for an upload."""
+        """The repository of the code; None for an upload."""
         return git_of(self.value) if self.info.path == CODE else None
 
     @property
@@ -121,7 +121,7 @@ Typed = dict[str, str]
 
 
 def kinds(examples: Mapping[str, list[tuple[str, str]]]) -> list[TaskKind]:
-    """What a run can do: one choice above the form. ``examples`` are by kind."""
+    """Return the kinds of tasks: one choice above the form. ``examples`` are by kind."""
     words = {name: info[RECIPE].help for name in TASKS if RECIPE in (info := fields_of(name))}
     words |= {"script": "Your own code, as torchrun would start it."}
     return [TaskKind(name, name.replace("-", " ").capitalize(), words[name], examples.get(name, [])) for name in TASKS]
@@ -216,7 +216,7 @@ def problems_by_path(problems: Iterable[Problem]) -> dict[str, str]:
 
 
 def is_read(info: FieldInfo, typed: Mapping[str, str]) -> bool:
-    """Whether what the field needs is typed beside it, or a dataset named, which says what its source is."""
+    """Return whether what the field needs is typed beside it, or a dataset named, which says what its source is."""
     own = fields_of(typed["task"])
     needs = own[info.path].needs if info.path in own else None
     if needs is None:
@@ -235,7 +235,7 @@ def _named_by(info: FieldInfo) -> str:
 
 
 def is_of_another_kind(info: FieldInfo, text: str) -> bool:
-    """Whether the text was chosen for another kind of task, before the kind was switched: it counts as not typed."""
+    """Return whether the text was chosen before the kind of task was switched: it counts as not typed."""
     return info.kind == "choice" and text not in info.choices and text in _info(info.path).choices
 
 
@@ -245,7 +245,7 @@ def _info(path: str) -> FieldInfo:
 
 
 def _git_text(post: Mapping[str, str]) -> str:
-    """What was typed of a repository as the text of the one field of the spec."""
+    """Return what was typed about a repository, as the text of the one field of the spec."""
     texts = {name: post.get(f"code-{name}", "").strip() for name in ("git", "revision", "path")}
     found: JsonObject = {name: text for name, text in texts.items() if text}
     found |= {name: True for name in ("submodules", "lfs") if post.get(f"code-{name}")}
@@ -267,7 +267,7 @@ def is_fixed(info: FieldInfo) -> bool:
 
 
 def as_value(info: FieldInfo, text: str) -> Any:
-    """What the text means; text that means no such value stays text, and the spec says what is wrong with it."""
+    """Return the text's value; text that means no such value stays text, and the spec says what is wrong with it."""
     if info.kind == "number":
         return int(text) if _WHOLE.fullmatch(text) else _float(text)
     if info.kind == "nodes":

@@ -117,7 +117,7 @@ class SweepTyped(NamedTuple):
 
 
 class SweepPlan(NamedTuple):
-    """What would come of the sweep; ``preview`` is None where the problems say why."""
+    """Result of the sweep if it were launched; ``preview`` is None where there are problems, which say why."""
 
     preview: Preview | None
     problems: list[Problem]
@@ -163,7 +163,7 @@ def typed_of(document: JsonObject) -> SweepTyped:
 
 
 def sweep_plan(user: User, typed: SweepTyped, base: JsonObject) -> SweepPlan:
-    """What would come of it; nothing is written."""
+    """Return what the sweep would become; nothing is written."""
     document = typed.document(base)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     found, parallel, problems = None, 1, list[Problem]()
@@ -183,7 +183,7 @@ def base_problems(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]:
-    """What the form draws of it."""
+    """Return what the template draws of the sweep."""
     main, advanced = (controls_of(fields, typed.texts, problems) for fields in (MAIN, ADVANCED))
     rows = _entry_rows(typed, problems)
     return {
@@ -199,7 +199,7 @@ def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]
 
 
 def _places(rows: Sequence[Mapping[str, object]], controls: Sequence[SweepControl]) -> list[tuple[str, str]]:
-    """Where something is wrong: ids of elements, with words."""
+    """Return the places with problems: ids of elements, with words."""
     found = [(one.id, one.info.label) for one in controls if one.problem]
     return [*found, ("sweep-title", "what varies")] if any(row["problem"] for row in rows) else found
 
@@ -210,7 +210,7 @@ def _entry_rows(typed: SweepTyped, problems: Sequence[Problem]) -> list[dict[str
 
 
 def _rest(typed: SweepTyped, problems: Sequence[Problem]) -> list[Problem]:
-    """What is wrong with the sweep and stands beside no field."""
+    """Return the problems of the sweep that stand beside no field."""
     paths = [f"space.{one.path}" for one in typed.entries]
     return [
         one

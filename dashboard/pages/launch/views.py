@@ -58,7 +58,7 @@ NUM_DATASETS = 200
 
 
 class Prospect(TypedDict):
-    """What would come of a launch: the right column of the page."""
+    """Preview of a launch: the right column of the page."""
 
     plan: Plan
     sweep_plan: SweepPlan | None
@@ -128,7 +128,7 @@ def _sweep_of(request: HttpRequest, source: FormSource) -> SweepTyped:
 
 
 def _at_home(source: FormSource, places: Choices) -> Typed:
-    """What the source says; of what is shipped, in a project and on a cluster that this person has."""
+    """Return what the source says; of what is shipped, in a project and on a cluster that this person has."""
     typed = typed_of(source.document)
     if source.job is None and source.run is None:
         for path, options in places.items():
@@ -233,7 +233,7 @@ def _data_and_code(request: HttpRequest, typed: Typed, bundles: Sequence[CodeBun
 
 
 def _datasets(request: HttpRequest) -> list[Option]:
-    """What the projects named, each name once and for the recipes that read what any of them calls so."""
+    """Return the projects' datasets, each name once and for the recipes that read any dataset of that name."""
     found: dict[str, list[tuple[str, str]]] = {}
     for name, source, state in visible_datasets(request.user).values_list("name", "source", "state")[:NUM_DATASETS]:
         found.setdefault(name, []).append((source, state))

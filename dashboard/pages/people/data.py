@@ -1,4 +1,4 @@
-"""Where a project's data lie, for how long they are kept, and how much they may be."""
+"""A project's data: where they lie, for how long they are kept, and how much they may be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the link of an invitation opens: choose a name and a password, or join as who one already is."""
+"""Page behind the link of an invitation: choose a name and a password, or join with one's account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people get in: which providers there are, SCIM's tokens, and who needs a second factor."""
+"""Settings of sign-in: which providers there are, SCIM's tokens, and who needs a second factor."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def revoke_scim_token(request: HttpRequest, token_id: str) -> HttpResponse:
 
 @page(post=thing(Permission.OWNERS_MANAGE))
 def ask_second_factor(request: HttpRequest, project_id: str) -> HttpResponse:
-    """Who of a project needs a second factor."""
+    """Set from which role on a project's members need a second factor."""
     project = get_project(request, project_id)
     role = request.POST.get("second_factor_from", "")
     ask_from(actor=person(request), project=project, role=role)

@@ -173,7 +173,7 @@ def _rights(request: HttpRequest, project: Project, held: frozenset[Permission])
 
 
 def usage_context(project: Project) -> dict[str, object]:
-    """What a bar of the project's storage shows."""
+    """Return what a bar of the project's storage shows."""
     usage = usage_of(project)
     quota = in_words(project.quota_bytes) if project.quota_bytes else ""
     is_measured = StoredData.objects.filter(project=project).exists()
@@ -210,7 +210,7 @@ def _member(project: Project, user_id: int) -> User:
 
 
 class MemberKind(NamedTuple):
-    """What the rows of several members have in common."""
+    """Properties that the rows of several members share."""
 
     role: Role
     custom_role: CustomRole | None

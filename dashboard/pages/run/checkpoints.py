@@ -95,7 +95,7 @@ def _launch_url(run: Run, step: int) -> str:
 
 
 def _words(run: Run) -> dict[str, object]:
-    """What an empty tab teaches."""
+    """Return the words of an empty tab."""
     every = (run.spec.get("checkpoint") or {}).get("every_steps")
     when = f"One is taken every {every:,} steps, and at the end" if every else "One is taken every so many steps"
     end = (
@@ -111,7 +111,7 @@ def _words(run: Run) -> dict[str, object]:
 
 
 def _trouble(run: Run) -> str:
-    """Why the newest attempt keeps none, or could not keep the last; nothing where it saved one since."""
+    """Return why the newest attempt keeps none, or could not keep the last; empty where it saved one since."""
     use = CheckpointUse.objects.filter(run_id=run.pk, attempt=run.fence, state=OFF, memory="").order_by("-pk").first()
     if use is None or Checkpoint.objects.filter(run_id=run.pk, fence=run.fence, at__gt=use.at).exists():
         return ""

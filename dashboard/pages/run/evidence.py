@@ -1,4 +1,4 @@
-"""What a run's page says above the tabs when something is wrong or waited for: a sentence, its proof folded away."""
+"""Evidence above the tabs of a run's page when something is wrong or waited for: a sentence, its proof folded away."""
 
 from __future__ import annotations
 
@@ -69,8 +69,7 @@ class TroubleView(NamedTuple):
 
 
 class Remarks(NamedTuple):
-    """What a run's page says beside its status, in sentences: of its ranks, and of its output and records on their
-    way."""
+    """Sentences beside the status on a run's page: about its ranks, and about output and records on their way."""
 
     ranks: list[str]
     output: list[str]  # some of it has not come
@@ -129,7 +128,7 @@ def _newest_cause(run: Run) -> Cause | None:
 
 
 def _hang(run: Run) -> TroubleView | None:
-    """What keeps the ranks of a run that counts as running."""
+    """Return what blocks the ranks of a run that counts as running; None where nothing does."""
     attempt = run.live_attempt()
     hang = attempt.known_hang if attempt is not None else None
     if hang is None:

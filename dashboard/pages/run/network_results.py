@@ -1,4 +1,4 @@
-"""What a communication benchmark found: a table of operations and sizes, and a matrix of pairs."""
+"""Results of a communication benchmark: a table of operations and sizes, and a matrix of pairs."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def attempts(run: Run) -> list[AttemptView]:
 
 
 def processes_elsewhere(run: Run) -> list[Producer]:
-    """What is known of each process of a run that was logged outside of Trainyard: its records."""
+    """Return the records' producers, one for each process of a run that was logged outside of Trainyard."""
     return list(Producer.objects.filter(run_id=run.pk).exclude(role=REST).order_by("rank", "pk"))
 
 
@@ -89,7 +89,7 @@ def _view(attempt: Attempt, spec: SpecDocument) -> AttemptView:
 
 
 def _mesh(spec: SpecDocument, world_size: int) -> Mesh | None:
-    """How the ranks of an attempt share the work; None for a script, and where the degrees give no such world."""
+    """Return the mesh of an attempt's ranks; None for a script, and where the degrees give no such world."""
     try:
         found = read_spec(spec)
         return make_mesh(found.parallel, world_size) if isinstance(found, RecipeSpec) else None

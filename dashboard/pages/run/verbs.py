@@ -1,5 +1,5 @@
-"""What is asked of a run on its page: to go back, to leave a node out, to resize, to trace. Each is a small dialog, or
-a page where there are no scripts."""
+"""Requests on a run's page: to go back, to leave a node out, to resize, to trace. Each is a small dialog, or a page
+where there are no scripts."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def slow_notes(attempt: Attempt | None) -> list[SlowNote]:
 
 
 def exclude_words(run: Run, attempt: Attempt | None) -> str:
-    """What the button does, for the question before it."""
+    """Return what the button does, for the question before it."""
     return f"At first {what_ranks_do(run, attempt)}. Then the run goes on from it, on other nodes."
 
 

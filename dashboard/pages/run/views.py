@@ -81,7 +81,7 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @page(get=thing(Permission.RUNS_READ))
 def plan(request: HttpRequest, run_id: str) -> HttpResponse:
-    """What was predicted and what was measured; of a benchmark, what it found."""
+    """Show what was predicted and what was measured; of a benchmark, what it found."""
     run = get_run(request, run_id)
     is_benchmark = _is_benchmark(run)
     context = {
@@ -193,7 +193,7 @@ def _is_benchmark(run: Run) -> bool:
 
 
 def title_of(row: Row, doc: RunDocument) -> str:
-    """What the browser's tab says: how far a live run is, how another one stands, and its name."""
+    """Return the title of the browser's tab: how far a live run is, or the status of another one, and its name."""
     progress = doc["progress"]
     if row.run.is_live and progress is not None:
         return f"{progress:.0%} {row.run.name}"
@@ -254,7 +254,7 @@ class OutputFileRow(NamedTuple):
 
 
 def is_trace(file: OutputFileRow) -> bool:
-    """Whether a rank traced some of its steps into it."""
+    """Return whether the file is a rank's trace of some of its steps."""
     return file.path.startswith("traces/") and file.path.endswith(".json.gz")
 
 
@@ -270,7 +270,7 @@ def listed(run: Run) -> list[OutputFileRow]:
 
 
 class OnNode(NamedTuple):
-    """What one node still has of the run. ``files`` are (path, size, what has gone of it or None)."""
+    """Files of the run that one node still has. ``files`` are (path, size, what has gone of it or None)."""
 
     node: str
     files: Sequence[tuple[str, int, int | None]]

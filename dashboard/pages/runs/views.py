@@ -184,7 +184,7 @@ def _url(asked: dict[str, str], **changes: str) -> str:
 
 
 def _sort(asked: dict[str, str], name: str) -> dict[str, str]:
-    """Where a click on the column's head leads, and how it is sorted now."""
+    """Return where a click on the column's head leads, and how it is sorted now."""
     now = asked["sort"] or NEWEST_FIRST
     state = "descending" if now == f"-{name}" else "ascending" if now == name else "none"
     wanted = name if state == "descending" else f"-{name}" if state == "ascending" else name

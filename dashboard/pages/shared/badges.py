@@ -1,4 +1,4 @@
-"""How the status of a run, a sweep or a trial looks: a word, a colour and an icon each, here and nowhere else."""
+"""Badges for the status of a run, a sweep or a trial: a word, a colour and an icon each, here and nowhere else."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class CheckTable(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is shown unasked: something fails."""
+        """Return whether it is shown unasked: something fails."""
         return self.colour == "red"
 
 

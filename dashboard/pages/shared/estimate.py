@@ -147,7 +147,7 @@ def _memory_bar(label: str, memory: Memory, limit: float) -> EstimateBar:
 
 
 def kind_of(spec: RecipeSpec, ranks: Sequence[int], num_kinds: int) -> str:
-    """What such ranks are called: by their stage, where that is what makes them differ."""
+    """Return the name of such ranks: by their stage, where that is what makes them differ."""
     world = spec.world_size()
     if len(ranks) == world:
         return "The one rank" if world == 1 else f"Each of the {count(world)} ranks"

@@ -1,4 +1,4 @@
-"""What every page shares: who may open it, how it is drawn, and how refusals look.
+"""Parts that every page shares: who may open it, how it is drawn, and how refusals look.
 
 Every view in ``dashboard/pages`` wears ``@page``; ``urls.route`` refuses one that does not, so that a new page is
 closed until somebody says who may open it.
@@ -89,7 +89,7 @@ def page(**rules: Rule) -> Callable[[View], View]:
 
 
 def person(request: HttpRequest) -> User:
-    """Who is signed in; only for views that are not public."""
+    """Return who is signed in; only for views that are not public."""
     assert isinstance(request.user, User)
     return request.user
 
@@ -137,7 +137,7 @@ def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "",
 
 
 def is_script(request: HttpRequest) -> bool:
-    """Whether a script of a page asks, which wants words and no page."""
+    """Return whether a page's script sent the request: it wants words and no page."""
     return request.headers.get("X-Requested-With") == "fetch"
 
 

@@ -1,4 +1,4 @@
-"""What pages and templates write figures with. The figures are ``trainyard.formats.figures``; ages need a clock."""
+"""Figures as pages and templates write them. Most are of ``trainyard.formats.figures``; ages need a clock."""
 
 from __future__ import annotations
 

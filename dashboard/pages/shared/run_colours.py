@@ -58,7 +58,7 @@ def _keep(user: User, new: Sequence[Run], made: Mapping[str, int]) -> None:
 
 
 def _kept(user: Someone, runs: Sequence[Run]) -> tuple[dict[str, int], dict[str, int]]:
-    """What the person chose, and what comparisons gave, in any of the runs' projects."""
+    """Return the colours that the person chose, and those that comparisons gave, in any of the runs' projects."""
     wanted = {run.pk for run in runs}
     chosen: dict[str, int] = {}
     given: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Which buttons a run has, for a person who may act on it. Templates ask here, and compare no status themselves."""
+"""Buttons of a run, for a person who may act on it. Templates ask here, and compare no status themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Offers(NamedTuple):
 
 
 def stop_words(run: Run) -> str:
-    """What a stop does to the run, for the question before it."""
+    """Return what a stop does to the run, for the question before it."""
     grace = run.spec.get("limits", {}).get("grace") or "5s"
     if run.saves_at_stop:
         return f"Its ranks save a checkpoint first, within {grace}. You can restart it."
@@ -36,7 +36,7 @@ def stop_words(run: Run) -> str:
 
 
 def pause_words(run: Run) -> str:
-    """What a pause does to the run, for the question before it."""
+    """Return what a pause does to the run, for the question before it."""
     grace = run.spec.get("limits", {}).get("grace") or "5s"
     if run.saves_at_stop:
         return f"Its ranks save a checkpoint, within {grace}, and its slots are free for others until you resume it."
@@ -49,7 +49,7 @@ def pause_words(run: Run) -> str:
 
 
 def give_up_words(run: Run) -> str:
-    """What happens to a run that is given up, for the question before it."""
+    """Return what happens to a run that is given up, for the question before it."""
     if run.is_local:
         return "It ends as cancelled, unless its end is sent after all. Nothing that was logged is lost."
     return "It ends as cancelled. If its nodes come back, what they still hold is refused."

@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is read of runs, by their ids."""
+    """Data that is read of runs, by their ids."""
 
     newest: dict[str, Newest]  # of those that live, at least
     ranks: dict[str, list[int]]  # on each node
@@ -148,14 +148,14 @@ def duration_s(run: Run, now: datetime) -> float | None:
 
 
 def _end_of_what_was_sent(run: Run, known: Telemetry, now: datetime) -> datetime:
-    """How long a run goes on elsewhere is not known unless its heartbeats come; how far its records reach is."""
+    """Return the time up to which the run is known: of one logged elsewhere and out of contact, its newest record's."""
     if not run.is_local or run.status == Status.RUNNING:
         return now
     return now if known.step_at is None else min(now, datetime.fromtimestamp(known.step_at, UTC))
 
 
 def eta_s(step: int | None, steps: int | None, median_step_s: float | None) -> float | None:
-    """How long a run that steps goes on; None where nobody knows."""
+    """Return how many seconds a run that counts steps will go on; None where that is unknown."""
     if median_step_s is None or step is None or steps is None:
         return None
     return float((steps - step) * median_step_s) if step < steps else None

@@ -1,4 +1,4 @@
-"""Where the time of runs went, as a stacked bar with its numbers."""
+"""Bar of the time of runs: its parts stacked, with their numbers."""
 
 from __future__ import annotations
 

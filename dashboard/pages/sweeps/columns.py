@@ -1,4 +1,4 @@
-"""What the charts of a sweep's page draw, as one document of columns: figures of all trials, and as many points as a
+"""Data of the charts on a sweep's page, as one document of columns: figures of all trials, and as many points as a
 chart can show."""
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def labels_of(paths: Sequence[str]) -> dict[str, str]:
 
 
 def steps_of(base: JsonObject, trials: Sequence[TrialLike]) -> dict[int, int]:
-    """How many steps each trial would run, by its number; of a script, as many as the longest complete trial ran."""
+    """Return the steps that each trial would run, by its number; of a script, those of the longest complete trial."""
     written = (base.get("train") or {}).get("steps")
     longest = max((one.steps or 0 for one in trials if one.state == COMPLETE), default=0)
     found: dict[int, int] = {}

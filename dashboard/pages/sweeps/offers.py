@@ -1,4 +1,4 @@
-"""Which buttons a sweep has for a person."""
+"""Buttons of a sweep, for a person."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def offers_of(user: Someone, sweep: Sweep) -> Offers:
 
 
 def has_seeds(sweep: Sweep) -> bool:
-    """Whether its runs have a seed: a script knows only what its arguments say."""
+    """Return whether its runs have a seed: a script knows only what its arguments say."""
     return "recipe" in (sweep.base_spec.get("task") or {})
 
 

@@ -1,4 +1,4 @@
-"""Which trials the table of a sweep shows: brushed ranges, a state and an order, all of it in the address."""
+"""Trials in the table of a sweep: brushed ranges, a state and an order, all of it in the address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUE = "value"  # the axis of an objective is this, a colon and its place
 
 
 class Brush(NamedTuple):
-    """What one axis lets through: ranges of numbers, or texts. ``axis`` is a path of the space, or an objective's."""
+    """Filter on one axis: ranges of numbers, or texts. ``axis`` is a path of the space, or an objective's."""
 
     axis: str
     ranges: tuple[tuple[float, float], ...] = ()
@@ -119,7 +119,7 @@ def ordered(rows: Iterable[TrialPoint], sort: str) -> list[TrialPoint]:
 
 
 def axis_value(trial: TrialPoint, axis: str) -> object:
-    """What the trial has on an axis of the charts; None where it has no number there."""
+    """Return the trial's value on an axis of the charts; None where it has no number there."""
     name, _, place = axis.partition(":")
     if name != VALUE or not place.isdecimal():
         return trial.parameters.get(axis)

@@ -160,7 +160,7 @@ def _named(entry: SpaceEntry, sweep: Sweep) -> tuple[str, SpaceEntry]:
 
 
 def _parameters(request: HttpRequest, sweep: Sweep) -> JsonObject:
-    """What was typed for each field; an empty one is left out, as where its condition is not met."""
+    """Return what was typed for each field; an empty one is left out, as where its condition is not met."""
     found: JsonObject = {}
     for path, dimension in sweep.parsed.space.items():
         if text := request.POST.get(path, "").strip():
@@ -207,7 +207,7 @@ def _help(field: SpaceField, dimension: Dimension, labels: Mapping[str, str]) ->
 
 
 def _rest(problems: list[Problem], sweep: Sweep) -> str:
-    """What is wrong and stands beside no field."""
+    """Return the problems that stand beside no field."""
     paths = set(sweep.parsed.space)
     known = [one for one in problems if one.path.removeprefix("parameters.").removeprefix("space.") not in paths]
     return "; ".join(map(str, known))

@@ -49,7 +49,7 @@ class SweepLine(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has done what it was to do with fewer trials than its budget has."""
+        """Return whether the sweep succeeded with fewer trials than its budget has."""
         return self.sweep.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.trials_total
 
 
@@ -115,8 +115,8 @@ def trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
 
 @page(get=thing(Permission.SWEEPS_READ))
 def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
-    """How much each field matters. Where ``isCurrent`` is false, newer figures are being computed; 202 where there are
-    none yet."""
+    """Return how much each field matters. Where ``isCurrent`` is false, newer figures are being computed; 202 where
+    there are none yet."""
     chosen = get_sweep(request, sweep_id)
     found, is_current = importance_of(chosen)
     if found is None:
@@ -180,7 +180,7 @@ def _json(document: object) -> JsonResponse:
 
 
 class Version(NamedTuple):
-    """What is another as soon as something of the sweep is."""
+    """Version of a sweep's document: it changes as soon as something of the sweep does."""
 
     cursor: int  # counts changes of the sweep and its trials
     changed_at: datetime | None  # the last change of any of its runs
