@@ -11,7 +11,7 @@ from runs.rights.access.operations import Rule, RuleKind
 
 
 class Caller(StrEnum):
-    """In relation to the project and cluster of the thing that is asked for."""
+    """A caller's relation to the project and cluster of the thing that is asked for."""
 
     ANONYMOUS = "anonymous"
     REVOKED_TOKEN = "revoked token"

@@ -28,7 +28,7 @@ def without_source_maps(patterns: Any) -> Any:
 
 
 class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
-    """Each file under a name with the digest of its content, cached for ever; ES modules import the new names.
+    """Static files, each under a name with the digest of its content, cached for ever; ES modules import the new names.
 
     Our modules share one digest, of all of them: two that import each other could never hold each other's.
     """

@@ -93,7 +93,7 @@ def _asked(request: HttpRequest, name: str) -> str:
 
 
 def _runs(request: HttpRequest, ids: Sequence[str]) -> list[Run]:
-    """Those of the runs that the person may see, in the order in which they were named."""
+    """Return those of the runs that the person may see, in the order in which they were named."""
     found = visible_runs(request.user).in_bulk(list(ids))
     return [found[run_id] for run_id in ids if run_id in found]
 

@@ -18,7 +18,7 @@ MAX_SWEEPS = 4
 
 @page(get=SIGNED_IN)
 def jump(request: HttpRequest) -> HttpResponse:
-    """With ``runs`` only runs are found, trials among them."""
+    """Return what the palette finds; with ``runs`` only runs, trials among them."""
     words, is_of_runs = request.GET.get("q", "").strip()[:100], "runs" in request.GET
     items = [] if is_of_runs else [*_pages(words), *_sweeps(request, words)]
     found = find_runs(request.user, words=words, has_trials=is_of_runs)

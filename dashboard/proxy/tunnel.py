@@ -275,7 +275,7 @@ class Tunnel:
     # The end
 
     def stay(self, sight: Sight) -> None:
-        """Its person may still be here."""
+        """Do nothing: the person may still be here."""
 
     def end(self, code: int) -> None:
         self._finish(TunnelClosed(503 if code == UNAVAILABLE else 403, LOST_RIGHT))

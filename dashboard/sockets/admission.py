@@ -52,10 +52,10 @@ class Subscriber(Protocol):
     question: AdmissionQuestion
 
     def stay(self, sight: Sight) -> None:
-        """It may stay; its person sees this now."""
+        """Let the socket stay; its person sees this now."""
 
     def end(self, code: int) -> None:
-        """It must go."""
+        """Close the socket."""
 
 
 def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
@@ -90,7 +90,7 @@ def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
 
 
 class Admission:
-    """One per process. ``admit`` checks a new socket; it is checked again every few seconds until it ``leave``s."""
+    """Admission of the process's sockets. ``admit`` checks a new one, which is checked again until it ``leave``s."""
 
     def __init__(self) -> None:
         self._admitted: set[Subscriber] = set()

@@ -36,7 +36,7 @@ class Member(Protocol):
 
 
 class Feed:
-    """One group of the channel layer, from the first member that joins until the last one left."""
+    """Members of one group of the channel layer, from the first that joins until the last one left."""
 
     def __init__(self, group: str) -> None:
         self.group = group

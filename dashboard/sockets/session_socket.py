@@ -204,7 +204,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
     # Admission checks again every few seconds.
 
     def stay(self, sight: Sight) -> None:
-        """Its person may still be here."""
+        """Do nothing: the person may still be here."""
 
     def end(self, code: int) -> None:
         if self.ending is None:

@@ -15,7 +15,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> None:
-    """From now on whatever is left by a descendant becomes our child, not the machine's first process's."""
+    """Adopt what descendants leave behind: from now on it becomes our child, not the machine's first process's."""
     if sys.platform == "linux":
         import ctypes
 

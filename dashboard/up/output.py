@@ -134,7 +134,7 @@ class LogStream:
         self._log.write(text.encode(errors="replace"))
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no output is held back."""
 
 
 class LineCutter:

@@ -1,4 +1,4 @@
-"""Everything under one parent: what is started in which order, what is written about it, and how it stops."""
+"""Processes under one parent: what is started in which order, what is written about it, and how it stops."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Processes:
         await self._wait_until_ready()
 
     async def _write_client(self) -> None:
-        """With an address that leads here straight: by a proxy in front of us nobody could tell whose request it is."""
+        """Write the client's settings with our own address: a proxy in front of us would hide whose request it is."""
         is_tls = serves_tls(self.home)  # PUBLIC_URL is what the certificate is for, then, and nothing is in front
         here = self.url if is_tls else hosts.url(os.environ["HOST"], int(os.environ["PORT"]))
         await self.call(database.write_client, self.home, here, self.owner)
@@ -271,7 +271,7 @@ def _is_healthy(listener: socket.socket, is_tls: bool) -> bool:
 
 
 def _unverified() -> ssl.SSLContext:
-    """Of our own listener: a certificate that is wrong is what `trainyard doctor` says, and no reason not to serve."""
+    """Return the TLS context for our own listener. It takes wrong certificates: `trainyard doctor` reports them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""What a person may ask for: one keyword-only function per verb. Pages, API, admin and commands all come here.
+"""Requests of people: one keyword-only function per verb. Pages, API, admin and commands all come here.
 
 Each checks the role, refuses with ``Refused`` what the state does not allow, changes rows in one short transaction,
 and sends control a hint on commit.

@@ -1,4 +1,4 @@
-"""What a spec is refused for: the same look for who launches it and for who asks beforehand what would come of it."""
+"""Checks of a spec: the same for a person who launches it and for one who asks beforehand what would come of it."""
 
 from __future__ import annotations
 

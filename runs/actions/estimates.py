@@ -1,4 +1,4 @@
-"""What a spec would cost a person who asks, where they could launch it: nothing is written."""
+"""Estimates of a spec's cost on the clusters where the person who asks could launch it: nothing is written."""
 
 from __future__ import annotations
 

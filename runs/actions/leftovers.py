@@ -1,4 +1,4 @@
-"""What is to become of files that nodes have not sent: those in working folders, and those that were refused."""
+"""Decisions about files that nodes have not sent: those in working folders, and those that were refused."""
 
 from __future__ import annotations
 

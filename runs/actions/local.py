@@ -136,7 +136,7 @@ def _insert(actor: User, project: Project, local_id: str, name: str, script: str
 
 
 def _spec(project: Project, local_id: str, name: str, script: str, host: str) -> SpecDocument:
-    """What is known of such a run, in the words of a spec. It is none that could be launched: there is no code."""
+    """Return what is known of such a run, in the form of a spec. It cannot be launched: there is no code."""
     return SpecDocument(
         {
             "name": name,
@@ -234,7 +234,7 @@ def _errors_of(known: Mapping[str, SpoolProcess], ended: set[str]) -> dict[str, 
 
 
 def _errors_before(run: Run, processes: Mapping[str, SpoolProcess]) -> dict[str, str]:
-    """How processes on other machines ended, as their own sync reported."""
+    """Return the errors of processes on other machines, as their own sync reported them."""
     errors = run.reason_evidence.get("errors") or {}
     return {producer: text for producer, text in errors.items() if producer not in processes}
 

@@ -172,7 +172,7 @@ def _check_name_is_free(node: Node, token: JoinToken) -> None:
 
 
 def _slots_at_joining(node: Node, slots: int | None, machine: Inventory) -> int:
-    """What the node asks for, else what somebody chose for this machine before, else what it is made of."""
+    """Return the slots that the node asks for, else those chosen for this machine before, else its default."""
     default = slots_of(machine)
     is_known = not node._state.adding and node.removed_at is None
     if slots is None and is_known and slots_of(node.machine) == default:

@@ -1,4 +1,4 @@
-"""What one may ask of a run."""
+"""Requests about a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def submit_run(
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """What a run will be: everything that takes time is done, and nothing of it is written."""
+    """A run before it is stored: everything that takes time is done, and nothing is written yet."""
 
     found: Launchable
     resolved: SpecDocument

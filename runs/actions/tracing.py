@@ -27,7 +27,7 @@ Ranks = Literal["all"] | Sequence[int]
 
 
 class Trace(NamedTuple):
-    """What will be traced. Steps are inclusive."""
+    """The steps and ranks that will be traced. Steps are inclusive."""
 
     id: str
     first_step: int

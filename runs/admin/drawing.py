@@ -20,15 +20,15 @@ def draw_once() -> None:
     """Replace unfold's functions by those below."""
     heads = unfold_list.result_headers
     if hasattr(heads, "__wrapped__"):
-        return  # it has been done
+        return  # they are replaced already
     unfold_list.result_headers = _once_a_table(heads)
     utils._boolean_icon = lru_cache(maxsize=8)(utils._boolean_icon)
     admin.ModelAdmin.action_checkbox = _action_checkbox
 
 
 def _once_a_table(result_headers: Any) -> Any:
-    """Return ``result_headers`` that works once a table. Unfold calls it for every row, since cells repeat the heads on
-    a phone."""
+    """Return a ``result_headers`` that keeps its result for the table. Unfold calls it for each row, since cells repeat
+    the heads on a phone."""
 
     @wraps(result_headers)
     def heads(table: Any) -> list[dict[str, Any]]:

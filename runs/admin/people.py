@@ -273,7 +273,7 @@ class PeopleGroupAdmin(Granting, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     inlines = (GroupRoleInline, ClusterRoleInline)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Only administrators give Django's permissions: whoever may edit groups is not thereby one."""
+        """Let only administrators give Django's permissions: who may edit groups is not thereby one."""
         found = super().get_readonly_fields(request, obj)
         return found if getattr(request.user, "is_superuser", False) else (*found, "permissions")
 

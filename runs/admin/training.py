@@ -42,7 +42,7 @@ class PlacementInline(WrittenInline):
 
 
 class StatusFilter(admin.SimpleListFilter):
-    """By status along the list's own order: a database would rather sort all that have it."""
+    """Filter by status along the list's own order: a database would rather sort all that have it."""
 
     title = "status"
     parameter_name = "status__exact"

@@ -82,7 +82,7 @@ def _renew(pk: int, over: threading.Event) -> None:
 
 
 def _is_abandoned(row: IdempotencyKey) -> bool:
-    """Whether the process that answered the request has died. Unknown, and so no, while Valkey is away."""
+    """Return whether the process that answered the request has died. Unknown, and so no, while Valkey is away."""
     if timezone.now() - row.created_at < timedelta(seconds=LEASE_S):
         return False
     try:

@@ -110,7 +110,7 @@ def _first_byte(request: HttpRequest, tag: str) -> int | None:
 
 
 async def _chunks(parts: Iterator[bytes], right: LastingRight | None) -> AsyncIterator[bytes]:
-    """Each chunk is read in some thread: a slow disk must hold up neither the loop nor the other requests."""
+    """Yield the chunks, each read in some thread: a slow disk must hold up neither the loop nor other requests."""
     while part := await sync_to_async(lambda: next(parts, b""), thread_sensitive=False)():
         if right is not None:
             await sync_to_async(right.check)()

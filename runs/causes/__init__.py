@@ -1,4 +1,4 @@
-"""Why an attempt ended: the evidence of all its nodes is put together before a word is said. Pure, no database.
+"""Causes of an attempt's end, found in the evidence of all its nodes together. Pure, no database.
 
 Read in this order: ``placements`` (what a node reported), ``failures`` (each proof that something failed), ``endings``
 (the one that is the cause, with the others as its consequences).

@@ -1,4 +1,4 @@
-"""How machines that an engine had brought were taken away: what it means for the attempt on them."""
+"""Ends of the machines that an engine had brought, and what they mean for the attempt on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainyard.contract.causes import CauseClass
 
 
 class EndKind(StrEnum):
-    """Why the engine's system ended its job."""
+    """Reasons for which the engine's system ended its job."""
 
     PREEMPTED = "preempted"  # others have the machines now
     TIME_LIMIT = "time-limit"  # of the job, not of the run

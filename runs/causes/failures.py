@@ -22,7 +22,7 @@ LEASE_OVER = "lease-over"
 
 @dataclass(frozen=True)
 class Failure:
-    """One proof. ``at`` is by the clock of its node, in Unix seconds."""
+    """A proof of a failure. ``at`` is by the clock of its node, in Unix seconds."""
 
     at: float
     code: str

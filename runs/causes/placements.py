@@ -1,4 +1,4 @@
-"""What one node shows of an attempt."""
+"""State of an attempt on one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How control reaches the machines of a cluster, by the name of the cluster's engine."""
+"""Ways in which control reaches the machines of a cluster, by the name of the cluster's engine."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def wake() -> None:
 
 
 class AllocatingEngine(CeleryEngine, ABC):
-    """Once its nodes have joined they are reached as all others: a message to their queue."""
+    """An engine that brings nodes. Once they have joined they are reached as all others: a message to their queue."""
 
     about = "It brings machines for each run, which leave with it."
     settings_type: type[Settings]  # of its clusters

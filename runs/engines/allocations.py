@@ -98,7 +98,7 @@ def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime
 
 
 def _end_parts(attempt: Attempt, ending: AllocationEnding | None, now: datetime) -> None:
-    """Nothing runs on machines that are gone: that is a proof, and no silence."""
+    """End the parts on machines that are gone: nothing runs there, which is a proof, and no silence."""
     code = "machines-given-back" if ending is None else code_of_ending(ending)
     reason = Reason(
         code=code, sentence=GIVEN_BACK if ending is None else ending.sentence, at=now.timestamp(), evidence={}

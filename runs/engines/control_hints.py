@@ -56,7 +56,7 @@ def opened(task: str, sealed: str, kind: type[Hint]) -> Hint | None:
 
 
 def is_ours(task: str, sealed: str) -> bool:
-    """Whether a message is a hint that the server itself sealed a moment ago."""
+    """Return whether a message is a hint that the server itself sealed a moment ago."""
     if task == RECONCILE_RUN:
         return opened(task, sealed, ReconcileHint) is not None
     return task == SCHEDULE and opened(task, sealed, ScheduleHint) is not None

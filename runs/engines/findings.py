@@ -1,4 +1,4 @@
-"""What `trainyard doctor` finds: one line a step, and what to mend where a step failed. Most engines have machines try
+"""Findings of `trainyard doctor`: one line a step, and what to mend where a step failed. Most engines have machines try
 what a node does (``workers.machine.probe``)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Finding:
 
 
 class Probe(NamedTuple):
-    """What a machine tries: whether it reaches the server, its Valkey and the cluster's folder."""
+    """A machine's test: whether it reaches the server, its Valkey and the cluster's folder."""
 
     server: str
     valkey: str

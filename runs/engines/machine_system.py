@@ -1,4 +1,4 @@
-"""What an engine that brings nodes asks of its own system, such as Slurm."""
+"""Interface between an engine that brings nodes and its own system, such as Slurm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def mark_of(cluster: str) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """Who asks for machines. ``mark`` distinguishes our clusters, and those of other servers."""
+    """The server that asks for machines. ``mark`` distinguishes our clusters, and those of other servers."""
 
     mark: str
     cluster: str

@@ -1,4 +1,4 @@
-"""What an engine does. Scheduling and reconciling use this protocol and nothing behind it."""
+"""Protocol of an engine. Scheduling and reconciling use it and nothing behind it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Engine(Protocol):
         ...
 
     def nudge(self, node: Node, attempts: Mapping[str, DesiredAttempt] = NOTHING) -> None:
-        """What is wanted of the node has changed: have it read its document now. ``attempts``, by id, is what the
+        """Have the node read its document now: what is wanted of it has changed. ``attempts``, by id, is what the
         document says of those that cannot wait."""
         ...
 

@@ -271,7 +271,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ByExpression:
-    """By an expression over columns: every run that fits is looked at."""
+    """Order by an expression over columns: every run that fits is looked at."""
 
     expression: Any
     is_descending: bool
@@ -306,7 +306,7 @@ class ByExpression:
 
 @dataclass(frozen=True)
 class ByFigure:
-    """By a figure of each run, such as the least of a series."""
+    """Order by a figure of each run, such as the least of a series."""
 
     figures: Mapping[str, float]
     is_descending: bool

@@ -56,7 +56,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Committed:
-    """What a batch changed. ``start`` equals ``cursor`` when everything in it was old or refused."""
+    """Changes of a batch. ``start`` equals ``cursor`` when everything in it was old or refused."""
 
     run_id: str
     attempt: int

@@ -139,12 +139,12 @@ class Consumer:
         return []
 
     def _acknowledge(self, entry_ids: list[bytes]) -> None:
-        """Only now, after the commit: whoever is killed before this line makes the entries come again, and they are
+        """Acknowledge the entries, only after the commit. After a death before this line they come again, and are
         dropped as seen."""
         self._reader.acknowledge(entry_ids)
 
     def _begin_stream_anew(self, entry: StreamEntry) -> None:
-        """With a new epoch, so that what was sent meanwhile comes again."""
+        """Begin a new stream with a new epoch, so that what was sent meanwhile comes again."""
         node = entry[1].get(b"n", b"").decode(errors="replace")[:40]
         log.warning("ingest.stream_exhausted", shard=self.shard, node=node)
         self._reader.begin_anew()
@@ -179,7 +179,7 @@ class Housekeeping:
 
     @property
     def is_at_it(self) -> bool:
-        """Whether the last slice may not have been the last one."""
+        """Return whether there may be more to do after the last slice."""
         return self._is_at_it
 
     def record(self, committed: Committed) -> None:
@@ -188,7 +188,7 @@ class Housekeeping:
             self._compactor.record(committed.run_id, committed.cursor, num_points)
 
     def idle(self) -> None:
-        """There was nothing to read."""
+        """Compact and tidy up: there was nothing to read."""
         self._is_at_it = self._compactor.slice(SLICE_S) or sweep(SLICE_S)
         if time.monotonic() - self._pruned_at >= EVERY_S:
             self._pruned_at = time.monotonic()
@@ -199,7 +199,7 @@ class Housekeeping:
             self._letters.pruned()
 
     def in_between(self) -> None:
-        """There was something to read, and there may be more."""
+        """Compact if behind: there was something to read, and there may be more."""
         if self._compactor.is_behind():
             self._compactor.slice(SLICE_S)
 

@@ -1,4 +1,4 @@
-"""Which of several ingest processes works on a shard. It only spares work: commit() is right without it.
+"""Lock by which one of several ingest processes works on a shard. It only spares work: commit() is right without it.
 
 The lock runs out after LEASE_S, and its holder renews it. Its value names the process and machine that hold it, so
 that a successor on the same machine need not wait: it sees that the holder is dead, and takes over. Every step is one
@@ -58,7 +58,7 @@ class ShardLock:
         return answer.decode("utf-8", "replace")
 
     def forget(self) -> None:
-        """After trouble: what we knew may be old."""
+        """Forget that we hold the lock: after trouble what we knew may be old."""
         self.is_held = False
 
     def release(self) -> None:
@@ -78,7 +78,7 @@ def whoami() -> str:
 
 
 def is_dead(holder: str) -> bool:
-    """Whether the holder was a process of this machine that is no more. Unknown means no."""
+    """Return whether the holder was a process of this machine that is no more. Unknown means no."""
     parts = holder.split()
     here = whoami().split()
     if len(parts) != 4 or not here or parts[1] != here[0] or not parts[2].isdigit():

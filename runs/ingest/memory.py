@@ -1,4 +1,4 @@
-"""What the last commits of a run have left, so that the next one need not read it: its telemetry, producers, series.
+"""State of a run after its last commits, kept so that the next one need not read it: telemetry, producers, series.
 
 It is believed only while the run's cursor in the database is the one that it goes with: whoever stores anything moves
 the cursor, in the same transaction, under the lock of the run's row. REST, in another process, does so too.

@@ -1,4 +1,4 @@
-"""What was committed goes to the browsers at most ten times a second per run: batches in between are put together."""
+"""Pushes of commits to the browsers, at most ten a second per run: batches in between are put together."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Push:
         return encoded
 
     def _is_news(self, run_id: str, now: float) -> bool:
-        """Whether the overview is due for a message about the run."""
+        """Return whether the overview is due for a message about the run, and set when the next one is."""
         if now < self._overview_due_at.get(run_id, 0.0):
             return False
         self._overview_due_at[run_id] = now + EVERY_OVERVIEW_S

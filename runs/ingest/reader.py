@@ -61,7 +61,7 @@ class Reader:
         return entries
 
     def is_exhausted(self, entries: list[StreamEntry]) -> bool:
-        """Whether a sender, who may choose the id of an entry, has taken the last one: nobody can append any more."""
+        """Return whether a sender, who may choose entry ids, used the last one: nothing can be appended any more."""
         return bool(entries) and int(entries[-1][0].partition(b"-")[0]) == LAST_MS
 
     def begin_anew(self) -> None:

@@ -79,7 +79,7 @@ Group = tuple[str, int, Source]  # run, fence, who sent it
 
 @dataclass
 class Work:
-    """What the entries of a round hold."""
+    """Entries of a round, sorted by what they hold."""
 
     batches: dict[Group, list[Incoming]] = field(default_factory=dict)
     health: list[IngestEntry] = field(default_factory=list)

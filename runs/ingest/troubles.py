@@ -1,4 +1,4 @@
-"""What went wrong on the way of a run's records, counted by code, and the sentence that a person reads. Pure.
+"""Troubles on the way of a run's records, counted by code, and the sentence that a person reads. Pure.
 
 The counts are ``Telemetry.troubles``. A trouble is never a reason to stop: what could be kept was kept.
 """

@@ -1,1 +1,1 @@
-"""What a run begins with: code from repositories, and datasets."""
+"""Inputs of a run: code from repositories, and datasets."""

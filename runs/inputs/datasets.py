@@ -1,4 +1,4 @@
-"""What a dataset of a project means in a spec: which recipe reads it, which fields it fills in, who uses it."""
+"""Datasets of a project in specs: which recipe reads one, which fields it fills in, who uses it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def unresolved(document: SpecDocument) -> SpecDocument:
 
 
 def runs_with(runs: QuerySet[Run], dataset: Dataset) -> QuerySet[Run]:
-    """Those of ``runs`` whose spec names the dataset."""
+    """Return those of ``runs`` whose spec names the dataset."""
     return runs.filter(project=dataset.project_id, dataset=dataset.name)
 
 
@@ -110,7 +110,7 @@ def _readers(dataset: Dataset) -> tuple[str, ...]:
 
 
 def _contradictions(dataset: Dataset, document: SpecDocument) -> Iterator[Problem]:
-    """What was typed beside the dataset's name and says something else."""
+    """Yield a problem for each field beside the dataset's name that contradicts the dataset."""
     data, known = document["task"]["data"], dataset.fields()
     for field in PLACE:
         info = fields_of(document["task"]["recipe"])[HERE + field]

@@ -1,4 +1,4 @@
-"""Where a browser opens an app of a run: each rank and port of a run has a host name, and so an origin, of its own.
+"""Addresses of a run's apps in a browser: each rank and port of a run has a host name, and so an origin, of its own.
 
 What an app serves is made by users. In an origin of its own it has no part in the dashboard's cookies and pages, nor in
 those of another run. Imports nothing of Django.
@@ -69,7 +69,7 @@ class ProxyOrigin(NamedTuple):
         return app if host == self.host_of(app) else None
 
     def shares_cookies_with(self, site_host: str) -> bool:
-        """Whether a page of an app could set a cookie for the host of the dashboard. Browsers take ``localhost`` and
+        """Return whether a page of an app could set a cookie for the dashboard's host. Browsers take ``localhost`` and
         numbers for no domain."""
         if self.domain == "localhost":
             return False

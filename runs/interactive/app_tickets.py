@@ -35,7 +35,7 @@ ENTRY_PATH = "/.trainyard/enter"
 
 
 class AppPass(WireStruct, kw_only=True):
-    """What the server keeps of a ticket and of the pass after it, encrypted, in Valkey."""
+    """Data that the server keeps of a ticket and of the pass after it, encrypted, in Valkey."""
 
     run: Id
     rank: int

@@ -40,7 +40,7 @@ SHOWN_CHARACTERS = 300  # of a command line in a sentence
 
 
 class SessionRecord(WireStruct, kw_only=True):
-    """What the server itself keeps of an open session, sealed, in Valkey."""
+    """Data that the server itself keeps of an open session, sealed, in Valkey."""
 
     session: Id
     user: int
@@ -155,7 +155,7 @@ def keep(record: SessionRecord, link: int) -> bool:
 
 
 def is_newest(record: SessionRecord, link: int) -> bool:
-    """Whether the session has not gone on in another connection."""
+    """Return whether the session has not gone on in another connection."""
     newest = redis().get(_link_key(record.session))
     return isinstance(newest, bytes) and int(newest) == link
 

@@ -1,4 +1,4 @@
-"""What opens a door: API tokens, one-time sign-in links, and the keys that make a retried request safe."""
+"""Credentials: API tokens, one-time sign-in links, and the keys that make a retried request safe."""
 
 from __future__ import annotations
 

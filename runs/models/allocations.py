@@ -10,7 +10,7 @@ from trainyard.contract.base import convert
 
 
 class Allocation(models.Model):
-    """What an engine that brings nodes has asked its system for, for one attempt.
+    """A request for machines that an engine that brings nodes has made to its system, for one attempt.
 
     The rows say what is wanted and what was last seen there. The system is the truth: a round of the engine compares
     both, and may be repeated at any time.
@@ -45,5 +45,5 @@ class Allocation(models.Model):
 
     @property
     def known_ending(self) -> AllocationEnding | None:
-        """How the system ended it; None while it has not, or where we gave it back."""
+        """The way the system ended it; None while it has not, or where we gave it back."""
         return None if self.ending is None else convert(self.ending, AllocationEnding)

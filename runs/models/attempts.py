@@ -67,22 +67,22 @@ class Attempt(models.Model):
 
     @property
     def is_replaced(self) -> bool:
-        """Whether another attempt takes its place as soon as its ranks have ended."""
+        """Return whether another attempt takes its place as soon as its ranks have ended."""
         return self.stop is not None and self.stop["why"] in (REPLACE, REWIND)
 
     @property
     def failed(self) -> AttemptFailure | None:
-        """How it failed; None where it did not, or where a person stopped it."""
+        """Its failure; None where it did not fail, or where a person stopped it."""
         return None if self.failure is None else convert(self.failure, AttemptFailure)
 
     @property
     def meeting(self) -> Go | None:
-        """Where its ranks meet, and what they go on from; None before every node was ready."""
+        """The address where its ranks meet, and the state they go on from; None before every node was ready."""
         return None if self.go is None else convert(self.go, Go)
 
     @property
     def known_hang(self) -> HangFinding | None:
-        """What keeps its ranks, or what they were ended for."""
+        """The hang of its ranks, or the one that they were ended for."""
         return None if self.hang is None else convert(self.hang, HangFinding)
 
     @property
@@ -97,7 +97,7 @@ class Attempt(models.Model):
 
     @property
     def known_cause(self) -> Cause | None:
-        """Why it ended; None before, and after a success."""
+        """The cause of its end; None before, and after a success."""
         return None if self.cause is None else convert(self.cause, Cause)
 
     def record_cause(self, cause: Cause | None) -> None:
@@ -144,7 +144,7 @@ class Placement(models.Model):
 
     @property
     def output_state(self) -> OutputState:
-        """How far its node is with sending the output. Read once: a page asks several times for each of many runs."""
+        """Progress of its node in sending the output. Read once: a page asks several times for each of many runs."""
         known: tuple[object, OutputState] | None = self.__dict__.get("_output_state")
         if known is None or known[0] is not self.output:
             known = self.__dict__["_output_state"] = (self.output, convert(self.output, OutputState))
@@ -155,7 +155,7 @@ class Placement(models.Model):
         return (now - (self.reported_at or self.attempt.created_at)).total_seconds()
 
     def takes_files(self, now: datetime) -> bool:
-        """Whether its node may still store files: until it has sent everything, and not for ever after the end."""
+        """Return whether its node may still store files: until it has sent all, and only for a time after the end."""
         ended_at = self.attempt.ended_at
         is_late = ended_at is not None and (now - ended_at).total_seconds() > UNSENT_KEPT_S
         return self.done_at is None and not is_late

@@ -1,4 +1,4 @@
-"""Where training runs: clusters of nodes."""
+"""Clusters of nodes, where training runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NodeQuerySet(models.QuerySet["Node"]):
         return self.filter(removed_at=None, kind__in=(Node.Kind.STAYS, Node.Kind.BROUGHT))
 
     def registered(self) -> NodeQuerySet:
-        """Those, and the machines that an engine may bring."""
+        """The nodes that are present, and the machines that an engine may bring."""
         return self.filter(removed_at=None).exclude(kind=Node.Kind.LEFT)
 
 
@@ -104,7 +104,7 @@ class Node(models.Model):
 
     @property
     def health_now(self) -> Health | None:
-        """How the node felt last; None where it has not reported, or reported something else."""
+        """The last health report of the node; None where it has not reported, or reported something else."""
         try:
             return convert(self.health, Health) if self.health else None
         except BadDocument:
@@ -112,7 +112,7 @@ class Node(models.Model):
 
     @property
     def own_checks(self) -> SelfCheck | None:
-        """What the node found when it checked itself; None where it has not reported, or reported something else."""
+        """The node's last check of itself; None where it has not reported, or reported something else."""
         try:
             return convert(self.self_check, SelfCheck) if self.self_check else None
         except BadDocument:
@@ -125,8 +125,8 @@ class Node(models.Model):
 
     @property
     def sandbox_level(self) -> int | None:
-        """How far its ranks are kept apart; None where nobody knows yet. A node of an earlier version counts as 0 or 1
-        by its mechanism."""
+        """The level of isolation of its ranks; None where nobody knows yet. A node of an earlier version counts as 0 or
+        1 by its mechanism."""
         machine = self.machine
         if machine.sandbox is not None:
             return machine.sandbox.level
@@ -144,7 +144,7 @@ class Node(models.Model):
 
 
 def slots_of(machine: Inventory) -> int:
-    """One slot for each GPU; without any, one for each processor.
+    """Return the slots of a machine: one for each GPU; without any, one for each processor.
 
     A CPU node that shares its machine with others has two slots all the same where the machine has two processors, so
     that a run of two processes fits on one node.

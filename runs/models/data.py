@@ -52,7 +52,7 @@ class Dataset(models.Model):
 
     @property
     def is_open(self) -> bool:
-        """Whether its inspection is not done yet."""
+        """Return whether its inspection is not done yet."""
         return self.state in (self.State.WAITING, self.State.CHECKING)
 
     def fields(self) -> dict[str, str | int]:

@@ -1,4 +1,4 @@
-"""What can be launched: saved specs and the code they ship."""
+"""Jobs that can be launched: saved specs and the code they ship."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class CodeBundle(models.Model):
 
 
 class RunCode(models.Model):
-    """Which commit a run from Git was made of, and the bundle that the server made of it: whatever the branch does
-    afterwards, attempts of the run have the same files."""
+    """The commit of a run from Git, and the bundle that the server made of it: whatever the branch does afterwards,
+    attempts of the run have the same files."""
 
     run = models.OneToOneField("runs.Run", on_delete=models.CASCADE, primary_key=True, related_name="code")
     sha256 = models.CharField(max_length=64)  # of the bundle
@@ -85,8 +85,8 @@ class RunCode(models.Model):
 
 
 class GitKey(models.Model):
-    """What opens a project's repositories at one place: a token (https) or a private key (ssh), locked with the
-    server's secret. Nobody reads it again."""
+    """A key to a project's repositories at one place: a token (https) or a private key (ssh), locked with the server's
+    secret. Nobody reads it again."""
 
     class Kind(models.TextChoices):
         TOKEN = "token"

@@ -88,7 +88,7 @@ class Project(models.Model):
         return [one for one in self.regions.split(",") if one]
 
     def may_lie_in(self, region: str) -> bool:
-        """Whether its data may lie in the region. A place that does not say where it is counts as elsewhere."""
+        """Return whether its data may lie in the region. A place that does not say where it is counts as elsewhere."""
         return not self.regions or region in self.region_list
 
     def why_not_in(self, place: str, region: str) -> str:
@@ -166,7 +166,7 @@ class GroupRole(models.Model):
 
 
 class ClusterRole(models.Model):
-    """What everybody in a group may do with a cluster, or with all of them."""
+    """The role of everybody in a group on a cluster, or on all of them."""
 
     class Kind(models.TextChoices):
         RUNNER = "runner", "Runner"  # runs on it, from any project in which they launch
@@ -192,7 +192,7 @@ class ClusterRole(models.Model):
 
 
 class Workspace(models.Model):
-    """How one person looks at a project's charts: what they chose last, kept for the next time and the next machine."""
+    """One person's view of a project's charts: what they chose last, kept for the next time and the next machine."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="workspaces")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")

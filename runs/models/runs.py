@@ -55,7 +55,7 @@ FILTERED = ("archived_at", "status", "project", "found_by")
 
 
 class Size(TypedDict, total=False):
-    """What a run asks a cluster for; empty for a run that was logged elsewhere."""
+    """Resources that a run asks a cluster for; empty for a run that was logged elsewhere."""
 
     num_nodes: int  # of an elastic run: the least
     slots_per_node: int
@@ -211,7 +211,7 @@ class Run(models.Model):
 
     @property
     def is_local(self) -> bool:
-        """Whether it was logged outside of Trainyard: no node has it, and nobody here can start or stop it."""
+        """Return whether it was logged outside of Trainyard: no node has it, and nobody here can start or stop it."""
         return self.local_id is not None
 
     @property
@@ -226,17 +226,17 @@ class Run(models.Model):
 
     @property
     def counts_steps(self) -> bool:
-        """Whether the steps of its series are those of a training: a benchmark of the network has bytes there."""
+        """Return whether the steps of its series are training steps: a benchmark of the network has bytes there."""
         return bool(self.spec.get("task", {}).get("recipe") != "communication-benchmark")
 
     @property
     def saves_at_stop(self) -> bool:
-        """Whether a Stop makes its ranks save a checkpoint: those of a recipe that trains and keeps some."""
+        """Return whether a Stop makes its ranks save a checkpoint: those of a recipe that trains and keeps some."""
         return bool("recipe" in self.spec.get("task", {}) and self.spec.get("checkpoint", {}).get("every_steps"))
 
     @property
     def allowed_counts(self) -> tuple[int, ...]:
-        """Of an elastic run: the numbers of nodes that it may have now, the least first."""
+        """Numbers of nodes that an elastic run may have now, the least first."""
         return counts_up_to(self.node_counts, self.node_limit)
 
     @property

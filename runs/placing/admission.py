@@ -48,7 +48,7 @@ def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
 
 
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:
-    """Those of projects that are pinned to other regions."""
+    """Return the refusals of requests of projects that are pinned to other regions."""
     return {one.run: terms.elsewhere[one.project] for one in requests if one.project in terms.elsewhere}
 
 

@@ -1,4 +1,4 @@
-"""Whether an elastic run that trains is to get another number of nodes: a pure function on plain values."""
+"""Changes of an elastic run's number of nodes while it trains: a pure function on plain values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Change:
 
     @property
     def is_growth(self) -> bool:
-        """Whether it can wait: nothing is wrong with the nodes that it has."""
+        """Return whether the change can wait: nothing is wrong with the nodes that it has."""
         return bool(self.joining) and not self.leaving
 
 

@@ -93,7 +93,7 @@ def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0
 
 
 def _with_links(rates: Rates, usual: Rates) -> Rates:
-    """Without a link at all a message would cost nothing."""
+    """Return the rates with the usual links where there are none: without a link a message would cost nothing."""
     missing = {name: link for name, link in usual.links.items() if find_link(rates.links, name) is None}
     return msgspec.structs.replace(rates, links={**rates.links, **missing})
 
@@ -163,7 +163,7 @@ def _told(run: Run) -> Rates | None:
 
 
 def _facts(node: Node) -> NodeFacts:
-    """What is missing in the inventory counts as the least there is."""
+    """Return the planner's facts of a node. Facts missing in the inventory count as the least there is."""
     found = node.machine
     gpus, cpu = found.gpus or [], found.cpu or Cpu()
     sizes = [gpu.memory_bytes for gpu in gpus if gpu.memory_bytes and gpu.memory_bytes > 0]

@@ -1,4 +1,4 @@
-"""Who makes room for a run of higher priority: a pure function on plain values, by placing and looking whether it fits.
+"""Runs that make room for one of higher priority: a pure function on plain values, by trying what fits.
 
 Elastic runs shrink first, then others end and wait. The youngest of the lowest priority is asked first, and nobody more
 than is needed.

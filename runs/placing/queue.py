@@ -28,7 +28,7 @@ def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
 
 
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
-    """What the runs ask for, in their order, without their specs: a queue may be long."""
+    """Return what the runs ask for, in their order, without their specs: a queue may be long."""
     columns = waiting.values_list(
         "pk", "num_nodes", "slots_per_node", "slot_shares", "accelerator", "node_counts", "node_limit", "priority",
         "in_container", "project__name", "created_by",
@@ -107,8 +107,8 @@ def _held(cluster: Cluster) -> dict[str, float]:
 
 
 def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room]) -> Placed | Waiting:
-    """Where a run of the resolved spec would start if it were submitted now, else why it would wait. ``capacity``: what
-    the cluster's engine has free."""
+    """Return where a run of the resolved spec would start if it were submitted now, else why it would wait.
+    ``capacity``: what the cluster's engine has free."""
     own = request_of(NEW, spec)
     requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own])
     answers = place(cluster.name, requests, capacity)

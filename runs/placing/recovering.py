@@ -31,7 +31,7 @@ def recovering_runs(cluster: Cluster) -> QuerySet[Run]:
 
 
 class Recovering:
-    """One round's view of them."""
+    """Runs that recover, as one round sees them."""
 
     def __init__(self, runs: QuerySet[Run], now: datetime) -> None:
         self._runs = {run.pk: run for run in runs}

@@ -12,12 +12,12 @@ from trainyard.contract.machines import PODMAN
 
 
 def is_exposed(node: Node) -> bool:
-    """Whether its cluster asks for a higher sandbox level than it has."""
+    """Return whether its cluster asks for a higher sandbox level than it has."""
     return (node.sandbox_level or 0) < node.cluster.isolation_minimum
 
 
 def runs_containers(node: Node) -> bool:
-    """Whether its ranks may run in containers. A machine that nobody has looked at may turn out to."""
+    """Return whether its ranks may run in containers: also true for a machine that nobody has looked at."""
     tools = node.machine.tools
     return tools is None or PODMAN in tools
 

@@ -1,4 +1,4 @@
-"""Which queued run goes where: a pure function on plain values, one cluster at a time.
+"""Placement of queued runs: a pure function on plain values, one cluster at a time.
 
 Strictly first come, first served: a run that waits makes those behind it wait, so that no gang starves. Only a run
 that no set of the cluster's registered nodes could ever hold is stepped over. A run gets all its nodes at once or
@@ -220,19 +220,19 @@ def _is_usable(room: Room, request: Request) -> bool:
 
 
 def _suits(room: Room, request: Request) -> bool:
-    """Whether the node has what the ranks are to run in."""
+    """Return whether the node has what the ranks are to run in."""
     return room.runs_containers or not request.in_container
 
 
 def has_room(request: Request, rooms: Sequence[Room], own: Mapping[str, int]) -> bool:
-    """Whether nodes that the run may have could take it now, with the slots by node that are its ``own``."""
+    """Return whether nodes that the run may have could take it now, counting slots by node that are its ``own``."""
     able = [room for room in rooms if _is_usable(room, request)]
     free = [room.accelerator for room in able if len(room.free) + own.get(room.node, 0) >= request.slots_per_node]
     return any(free.count(kind) >= request.num_nodes for kind in _kinds(request))
 
 
 def could_ever_fit(request: Request, rooms: Sequence[Room]) -> bool:
-    """Whether all registered nodes together, idle and in contact, could hold the run."""
+    """Return whether all registered nodes together, idle and in contact, could hold the run."""
     return any(
         sum(room.accelerator == kind and room.num_slots >= request.slots_per_node for room in rooms)
         >= request.num_nodes

@@ -70,7 +70,7 @@ def can_read_audit(user: Someone) -> bool:
 
 
 def visible_entries(user: Someone) -> QuerySet[AuditEntry]:
-    """Everything for auditors; for others what happened in projects whose audit they read. Raises Forbidden."""
+    """Return all entries for auditors; for others those of projects whose audit they read. Raises Forbidden."""
     require_scope(user, Permission.AUDIT_READ)
     if is_auditor(user):
         return AuditEntry.objects.all()

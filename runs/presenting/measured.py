@@ -20,7 +20,7 @@ Facts = Mapping[int, MeasuredFacts]  # by rank
 
 
 class Measured(TypedDict):
-    """In the words of an estimate; None: no rank reported it."""
+    """Measurements in the words of an estimate; None: no rank reported it."""
 
     num_ranks: int
     step: float | None

@@ -138,7 +138,7 @@ def _telemetry(facts: LampFacts) -> Lamp:
 
 
 def _arrived(facts: LampFacts) -> Lamp:
-    """Of a run that succeeded, whose records have all arrived: whether its output has, too."""
+    """Return the lamp of a run that succeeded and whose records all arrived: whether its output has, too."""
     if facts.num_refused:
         files = "1 output file was" if facts.num_refused == 1 else f"{facts.num_refused:,} output files were"
         return _lamp("telemetry", RED, f"Every record arrived, but {files} refused.")
@@ -149,7 +149,7 @@ def _arrived(facts: LampFacts) -> Lamp:
 
 
 def _lamps_of_elsewhere(facts: LampFacts) -> Lamps:
-    """Nobody here sees its processes: only its heartbeats say that they are at work, and silence proves nothing."""
+    """Return the lamps of a run logged elsewhere: only heartbeats show it is at work; silence proves nothing."""
     is_live = facts.status == Status.RUNNING
     where = "No step yet." if facts.step is None else f"Step {facts.step:,} is the last that was sent."
     if is_live:

@@ -121,7 +121,7 @@ def _sum(rows: models.QuerySet[Any], size: Any) -> Amount:
 
 
 def _checkpoints(project: Project, runs: Sequence[str]) -> Iterator[tuple[Where, Amount]]:
-    """By cluster: they lie on the disks of the nodes that trained, or on one that these share."""
+    """Yield checkpoints by cluster: they lie on the disks of the nodes that trained, or on one that these share."""
     by_cluster: dict[tuple[str, str], list[str]] = defaultdict(list)
     columns = ("pk", "cluster__name", "cluster__region")
     for run_id, name, region in Run.objects.filter(project=project, cluster__isnull=False).values_list(*columns):

@@ -1,4 +1,4 @@
-"""What becomes of a run whose attempt failed: it ends, or it is started again."""
+"""Outcome of a run whose attempt failed: it ends, or it is started again."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OUTSIDE_SIGNALS = (2, 9, 15)  # SIGINT, SIGKILL, SIGTERM: somebody sent them; ot
 
 @dataclass(frozen=True)
 class Outcome:
-    """What to write: of the run, and of the attempt that failed."""
+    """New values of the run, and of the attempt that failed."""
 
     status: Status
     code: str
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class Elsewhere(NamedTuple):
-    """Whether nodes beside those that a run must not have could hold it."""
+    """Room for a run elsewhere: on nodes beside those that it must not have."""
 
     ever: bool  # once all of them are idle and in contact
     now: bool
@@ -100,7 +100,7 @@ def outcome_of_failure(
 
 
 def _ended_sooner(run: Run, sentence: str, failure: AttemptFailure) -> Outcome:
-    """What was to end gracefully, to go on later, has ended by a failure from which it can go on all the same."""
+    """Return the outcome of a run that was to end gracefully and go on later, and failed: it goes on all the same."""
     is_pause = run.wanted == Wanted.PAUSE
     status, code = (Status.PAUSED, "paused") if is_pause else (Status.QUEUED, "preempted")
     doing = "It was being paused" if is_pause else "It was making room for another run"
@@ -111,7 +111,7 @@ def _ended_sooner(run: Run, sentence: str, failure: AttemptFailure) -> Outcome:
 
 
 def may_restart(run: Run, cause: CauseClass) -> bool:
-    """Whether a failure of this class may have the run started again."""
+    """Return whether a failure of this class may have the run started again."""
     rules = RestartRules.of(run.spec)
     return rules.max > 0 and rules.action_on(cause) != "stop" and run.wanted in (Wanted.RUN, Wanted.RESIZE)
 
@@ -141,7 +141,7 @@ def _recovery(run: Run, rules: RestartRules, restart: Restart, failure: AttemptF
 
 
 def _together(new: Sequence[LeftOutNode], former: Sequence[LeftOutNode]) -> list[LeftOutNode]:
-    """What was left out before stays so for its time, also where a person asked for it."""
+    """Return both: a node that was left out before stays so for its time, also where a person asked for it."""
     return [*new, *(one for one in former if one.node not in {known.node for known in new})]
 
 

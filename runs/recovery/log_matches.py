@@ -1,4 +1,4 @@
-"""What follows from rules about lines of the log: events in the history, and a say in restarts."""
+"""Effects of rules about lines of the log: events in the history, and a say in restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from a failed attempt: a pure function of the failures so far."""
+"""Decision after a failed attempt: a pure function of the failures so far."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _place(step: int | None) -> str:
 
 
 def _counts(one: AttemptFailure, last: AttemptFailure, rules: RestartRules, now: float) -> bool:
-    """Whether the restart after this failure still counts: it is not long ago, and no newer state was kept."""
+    """Return whether the restart after this failure still counts: it is recent, and no newer state was kept."""
     newest, former = last.newest_step, one.newest_step
     has_got_on = newest is not None and (former is None or newest > former)
     return now - one.at <= rules.window_s and not has_got_on and one.cause not in NOT_COUNTED

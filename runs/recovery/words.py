@@ -31,7 +31,7 @@ def record_returns(attempts: Iterable[Attempt]) -> None:
 
 
 def is_behind(run: Run) -> bool:
-    """Whether the run is not yet where it was before its last failure. One that was sent back since is not to be."""
+    """Return whether the run has not got back to where its last failure was; no for one that was sent back since."""
     last = run.restarts
     if run.recovery is None or last.number == 0 or last.back_after_s is not None:
         return False

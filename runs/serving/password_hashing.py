@@ -22,7 +22,7 @@ _places = threading.BoundedSemaphore(MAX_WAITING)
 
 
 class Busy(Refused):
-    """So many passwords are being checked that one more would wait too long."""
+    """Too many passwords are being checked: one more would wait too long."""
 
     def __init__(self) -> None:
         super().__init__("busy", "Too many people are signing in at this moment. Try again in a few seconds.")

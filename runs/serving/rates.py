@@ -89,7 +89,7 @@ def _script() -> Any:
 
 
 class Throttle:
-    """At most one in ``every_s`` seconds on average and never more than two in one of them; the first goes at once.
+    """Limit of one message in ``every_s`` seconds on average and never more than two in one; the first goes at once.
 
     One may come early because of jitter: messages of every 100 ms arrive after 97, then after 103, and a limit of
     exactly 100 would delay half of them. (The generic cell rate algorithm with a burst of two.)
@@ -105,7 +105,7 @@ class Throttle:
         return max(0.0, self._next_at - self.every_s - now)
 
     def record(self, now: float, *, every_s: float | None = None) -> None:
-        """One went. ``every_s``: after this one it takes so long, without one that is early."""
+        """Record that a message went. ``every_s``: the wait after this one, without one that is early."""
         if every_s is None:
             self._next_at = max(self._next_at, now) + self.every_s
         else:

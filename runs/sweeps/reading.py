@@ -272,7 +272,7 @@ def time_of(text: str | None) -> datetime | None:
 
 
 def _values(values: Sequence[float] | None, value: float | None) -> tuple[float, ...]:
-    """Of each objective; a trial with one objective has that alone."""
+    """Return the value of each objective; ``value`` is that of a trial with one objective."""
     return tuple(values or ()) or (() if value is None else (value,))
 
 

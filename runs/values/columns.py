@@ -65,7 +65,7 @@ class Rewinds(msgspec.Struct):
     entries: list[Rewind] = msgspec.field(default_factory=list)
 
     def allows(self, fence: int, step: int) -> bool:
-        """Whether a checkpoint of the run is on the way that the training takes now."""
+        """Return whether a checkpoint of the run is on the path that the training takes now."""
         return not any(fence <= one.fence and step > one.to_step for one in self.entries)
 
 
@@ -106,7 +106,7 @@ class LeftOutNode(WireStruct, kw_only=True):
 
 
 class AttemptFailure(WireStruct, kw_only=True):
-    """How an attempt failed, as the policy of restarts reads it. Times are Unix seconds."""
+    """The failure of an attempt, as the policy of restarts reads it. Times are Unix seconds."""
 
     fence: int
     cause: CauseClass

@@ -216,7 +216,7 @@ def follow(
 
 
 class StatusLines:
-    """One line for each change of status and each tenth of the way."""
+    """Lines of a run's status: one for each change, and one for each tenth of the way."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen

@@ -176,7 +176,7 @@ def _fixed(value: float, places: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without zeros that say nothing: ``0.40`` is ``0.4``."""
+    """Return the text without zeros that say nothing: ``0.40`` is ``0.4``."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -12,7 +12,7 @@ MAX_PROGRAM = 5_000  # instructions: the worst of such takes a second or two for
 
 
 class BadExpression(ValueError):
-    """No regular expression, or one that is too large."""
+    """A text that is no regular expression, or one that is too large."""
 
 
 def compiled(source: str, **options: object) -> Any:

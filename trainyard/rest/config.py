@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class NotConfigured(RuntimeError):
-    """There is no server, or no token, to talk with."""
+    """No server, or no token, is configured."""
 
 
 class Config(NamedTuple):

@@ -34,7 +34,7 @@ class ApiError(RuntimeError):
 
 
 class Unreachable(RuntimeError):
-    """No answer from the server."""
+    """The server does not answer."""
 
 
 class Bearer(httpx.Auth):

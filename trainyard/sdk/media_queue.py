@@ -33,7 +33,7 @@ class Logged(NamedTuple):
 
 
 class MediaQueue:
-    """In order. Several threads may put, and one takes at a time."""
+    """Queue in the order of putting. Several threads may put, and one takes at a time."""
 
     def __init__(self, lock: AbstractContextManager[Any], num_waiting: Callable[[], int]) -> None:
         self._lock = lock  # re-entrant

@@ -91,7 +91,7 @@ class AttemptFolder:
 
     @property
     def decided_mark(self) -> Path:
-        """No file waits for a person's decision any more."""
+        """Path of the mark that no file waits for a person's decision any more."""
         return self.path / "decided"
 
     @property
@@ -194,7 +194,7 @@ class AttemptFolder:
         return self.logs / f"rank-{rank}.joining"
 
     def marks_path(self, rank: int) -> Path:
-        """To which a cold rank copies how far its collectives are."""
+        """Path of the file to which a cold rank copies how far its collectives are."""
         return self.logs / f"rank-{rank}.marks"
 
     def imported_path(self, module: str) -> Path:

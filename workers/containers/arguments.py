@@ -106,7 +106,7 @@ def rlimit_words(processes: int = 0) -> list[str]:
 
 
 def _namespaces(plan: ContainerPlan) -> list[str]:
-    """All ranks of the attempt share PID and IPC namespaces, as NCCL's shared memory wants it."""
+    """Return the options of namespaces: the attempt's ranks share PID and IPC, as NCCL's shared memory needs."""
     words = ["--network", f"ns:/proc/{plan.holder}/ns/net" if plan.has_own_network and plan.holder else "host"]
     if plan.holder:
         words += ["--pid", f"ns:/proc/{plan.holder}/ns/pid", "--ipc", f"ns:/proc/{plan.holder}/ns/ipc"]

@@ -276,7 +276,7 @@ def inherit(target: Path) -> None:
 
 
 def pip_recipe(plan: BuildPlan, steps: Steps) -> None:
-    """Without uv: Python's own venv, and the node's pip."""
+    """Build without uv: with Python's own venv, and the node's pip."""
     if plan.python:
         raise BuildFailed(f"This node has no uv, which finds Python {plan.python}: install uv there, or leave it out")
     if plan.kind == "lock" and plan.file.endswith((".toml", ".lock")):

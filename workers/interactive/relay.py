@@ -262,7 +262,7 @@ class Relay:
         await asyncio.to_thread(kill_all, self._order.session)
 
     async def _count_in(self, number: int) -> None:
-        """So many bytes have reached the command: the person may send as many more."""
+        """Tell the person's side that so many bytes reached the command: it may send as many more."""
         self._bytes_passed += number
         await self._link.send(FrameKind.CREDIT, NUMBER.pack(self._bytes_passed))
 

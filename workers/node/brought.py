@@ -68,7 +68,7 @@ class Departure(threading.Thread):
         os.kill(os.getpid(), signal.SIGTERM)
 
     def finish(self) -> None:
-        """After the last command: end what still runs, and leave nothing behind that the server has."""
+        """End what still runs after the last command, and leave nothing behind that the server has."""
         self._node.end_ranks()
         self._node.wait_for_supervisors(max(1.0, self._grace_s - LAST_STEPS_S))
         if self._node.is_done_with(self._attempt):

@@ -125,7 +125,7 @@ LONGEST_PAUSE_S = 5.0
 
 
 class NodeWorker:
-    """Everything of a node but the main thread, which takes commands (``nudge``, ``inspect``) from Celery."""
+    """The node worker, but for the main thread, which takes commands (``nudge``, ``inspect``) from Celery."""
 
     def __init__(
         self,

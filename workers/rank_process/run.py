@@ -65,7 +65,7 @@ OURS = f"{ROOT / 'workers'}{os.sep}"
 
 
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a rank needs to know. Holds no key and no address of Valkey."""
+    """Plan of a rank: all that it needs to know. Holds no key and no address of Valkey."""
 
     rank: int
     path: str  # of the attempt's folder

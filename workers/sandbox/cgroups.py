@@ -26,7 +26,7 @@ PROC = Path("/proc/self")
 
 
 class CgroupLimits(NamedTuple):
-    """Of all ranks of an attempt on this node. 0: no limit."""
+    """Limits of all ranks of an attempt together, on this node. 0: no limit."""
 
     memory_bytes: int = 0
     cpus: float = 0.0

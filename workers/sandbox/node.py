@@ -286,7 +286,7 @@ def hand_over(folder: Path, user: int) -> None:
 
 
 def _open_folders_to(place: Path, hidden: Iterable[str]) -> None:
-    """Without a view of its own the user passes through our folders, and lists none of them."""
+    """Let a user without a view of its own pass through our folders, and list none of them."""
     for folder in place.parents:
         if any(folder.is_relative_to(one) for one in hidden):
             folder.chmod(folder.stat().st_mode & 0o7777 | 0o011)

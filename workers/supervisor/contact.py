@@ -28,7 +28,7 @@ def _now() -> float:
 
 
 class Contact:
-    """What this attempt has received from the server. Used by one thread at a time; read by others."""
+    """Everything that this attempt has received from the server. Used by one thread at a time; read by others."""
 
     def __init__(self, client: redis.Redis, key: str, order: Order) -> None:
         self._client = client
@@ -53,7 +53,7 @@ class Contact:
         return _now() - self.contact_at
 
     def is_over(self, lease_s: float, *, has_ranks: bool) -> bool:
-        """Whether the ranks must have ended after such a silence. Before they start, nothing is lost by an end."""
+        """Return whether the silence is so long that the ranks must end. Before they start, an end loses nothing."""
         return self.silence_s() > LEASE_SHARE * (lease_s if has_ranks else min(lease_s, DEFAULT_LEASE_S))
 
     def exchange(self, report: AttemptReport | None) -> None:

@@ -167,7 +167,7 @@ class ContainerBuild(EnvironmentBuild):
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:SHORT]
 
     def _use(self) -> None:
-        """Somebody may have removed the image from the node: then it is fetched again."""
+        """Mark the image as used, or delete its record where somebody removed the image: then it is fetched again."""
         record = self.place.record
         if record is not None and not self._has_image(record.image):
             self.place.delete()

@@ -1,4 +1,4 @@
-"""Why the ranks of an attempt end, how long they may take, and the reason that the report gives."""
+"""End of an attempt's ranks: its cause, how long they may take, and the reason that the report gives."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Ending:
 
     @property
     def asks_ranks(self) -> bool:
-        """Whether ranks are asked to end. Those that cannot go on end by themselves or are killed."""
+        """Return whether ranks are asked to end. Those that cannot go on end by themselves or are killed."""
         return self.cause not in ("failed", "hang")
 
     @property
     def is_over(self) -> bool:
-        """Whether the ranks that still live are to be killed."""
+        """Return whether the ranks that still live are to be killed."""
         return self._kill_at is not None and time.monotonic() >= self._kill_at
 
     def record_killed(self, ranks: Sequence[RankState]) -> None:

@@ -1,4 +1,4 @@
-"""Why an attempt ended on a node: the reason in its report. The sentences are made in ``trainyard.failures``."""
+"""Reasons why an attempt ended on a node, for its report. The sentences are made in ``trainyard.failures``."""
 
 from __future__ import annotations
 

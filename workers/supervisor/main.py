@@ -63,7 +63,7 @@ def supervise(request: StartRequest, *, notify: int, lifeline: int) -> int:
 
 
 class Events:
-    """What a supervisor waits for: ends of children, signals, requests at its socket, the end of the node worker."""
+    """Events for a supervisor: ends of children, signals, requests at its socket, the end of the node worker."""
 
     def __init__(self, folder: AttemptFolder, lifeline: int) -> None:
         self._folder = folder

@@ -97,14 +97,14 @@ class Reporting:
 
     @property
     def is_leased(self) -> bool:
-        """Whether silence must end this attempt, since the server may go on without it. Before go it looks for another
-        place at once; after go, only where the desired state allows it. Otherwise the ranks outlive an absent
+        """Return whether silence must end this attempt, since the server may go on without it. Before go it looks for
+        another place at once; after go, only where the desired state allows it. Otherwise the ranks outlive an absent
         server."""
         return self._starting.go is None or self._contact.may_replace
 
     @property
     def has_met_rule(self) -> bool:
-        """Whether a rule of the log was met for the first time since the last report."""
+        """Return whether a rule of the log was met for the first time since the last report."""
         return self._rules.has_news
 
     def release_reserve(self) -> bool:

@@ -57,7 +57,7 @@ class Watching:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a rank ended in a way that ends all."""
+        """Return whether a rank ended in a way that ends all."""
         return any(rank.is_fatal(self._spec) for rank in self.ranks)
 
     def step(self) -> bool:
@@ -144,7 +144,7 @@ class ExitWatch:
 
 
 def has_working_child(pid: int) -> bool:
-    """Whether a descendant lives that is more than a helper of a library."""
+    """Return whether a descendant lives that is more than a helper of a library."""
     for child in descendants_of(pid):
         with contextlib.suppress(OSError):
             if start_of(child) is not None and HELPERS not in (PROC / str(child) / "cmdline").read_bytes():

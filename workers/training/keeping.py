@@ -127,7 +127,7 @@ class DiskCheckpoints:
             self.replicas.after_step(step, pieces, state, is_agreed=training.synchronization.is_agreed)
 
     def stepped(self, step: int) -> None:
-        """Behind a step with all its points."""
+        """Take note that ``step`` is over, with all that was logged of it."""
         if self._last is not None:
             self._last.stepped(step)
 

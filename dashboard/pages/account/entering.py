@@ -32,7 +32,7 @@ ARRIVAL = "sign-in-arrival"  # in the session: what a provider gave
 
 @dataclass(frozen=True)
 class SecondFactorPending:
-    """Somebody who gave a first factor, and not yet the second."""
+    """Sign-in of a person who has given a first factor, and not yet the second."""
 
     user_id: int
     method: str

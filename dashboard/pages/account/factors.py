@@ -58,7 +58,7 @@ class Unreadable(Refused):
 
 @dataclass(frozen=True)
 class Factor:
-    """One that a person has set up."""
+    """A second factor that a person has set up."""
 
     id: int
     name: str

@@ -119,7 +119,7 @@ def device_of(agent: str) -> str:
 
 
 def _set_up(request: HttpRequest, *, had_any: bool) -> HttpResponse:
-    """With the first factor come recovery codes."""
+    """Show the recovery codes after the first factor; after any other go back to the page of factors."""
     if had_any:
         messages.success(request, "Your second factor is set up.")
         return redirect("security")

@@ -124,7 +124,7 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 @page(get=ARRIVING, post=ARRIVING)
 @sensitive_post_parameters("code", "credential")
 def second_step(request: HttpRequest) -> HttpResponse:
-    """For whoever gave a first factor a moment ago, and for a person who is to prove again who they are."""
+    """Ask for the second factor: after the first one, or where a person is to prove again who they are."""
     waits = waiting(request)
     if waits is not None:
         user, after = waits[0], waits[1].after
@@ -165,7 +165,7 @@ def _problem_of(request: HttpRequest, user: User) -> str:
 
 
 def _by_password(request: HttpRequest, user: User, after: str) -> HttpResponse:
-    """Somebody without a second factor proves who they are by signing in again."""
+    """Ask somebody without a second factor to prove who they are by signing in again."""
     return show(request, "account/again.html", {"after": after, "person": user})
 
 

@@ -236,7 +236,7 @@ def _chosen_level(text: str) -> int:
 
 
 def _labels(text: str) -> dict[str, str]:
-    """One NAME=VALUE a line."""
+    """Return the labels by name. ``text`` has one NAME=VALUE a line."""
     pairs = (line.partition("=") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 

@@ -170,7 +170,7 @@ class Rank(NamedTuple):
 
 
 class Box(NamedTuple):
-    """One node of the drawing."""
+    """A node in the drawing."""
 
     name: str
     ranks: list[Rank]

@@ -91,7 +91,7 @@ class Control(NamedTuple):
 
     @property
     def chosen(self) -> list[str]:
-        """Of a group of checkboxes, what is checked."""
+        """The checked ones of a group of checkboxes."""
         return _entries(self.value)
 
     @property
@@ -149,7 +149,7 @@ def typed_in(post: Mapping[str, str]) -> Typed:
 
 
 def _sent(post: Mapping[str, str], info: FieldInfo) -> str:
-    """Of a group of checkboxes, all that are checked."""
+    """Return what was sent for a field; of a group of checkboxes, all that are checked."""
     several = getattr(post, "getlist", None)
     return ", ".join(several(info.path)) if several and _is_checks(info) else post.get(info.path, "")
 

@@ -178,7 +178,7 @@ def sweep_plan(user: User, typed: SweepTyped, base: JsonObject) -> SweepPlan:
 
 
 def base_problems(problems: Sequence[Problem]) -> list[Problem]:
-    """Those of the base spec's fields, under the paths that the form has."""
+    """Return the problems of the base spec's fields, under the paths that the form has."""
     return [one._replace(path=one.path.removeprefix("base").strip(".")) for one in problems if _is_of_base(one)]
 
 

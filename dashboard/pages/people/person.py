@@ -1,4 +1,4 @@
-"""Somebody else, for administrators: an export for them, and their erasure."""
+"""Page about another person, for administrators: an export for them, and their erasure."""
 
 from __future__ import annotations
 

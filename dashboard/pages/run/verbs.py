@@ -114,7 +114,7 @@ def exclude_node(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 class Stretch(NamedTuple):
-    """One attempt: on which nodes it was, from which step on, and its rectangle in the drawing."""
+    """An attempt in the drawing: on which nodes it was, from which step on, and its rectangle."""
 
     number: int
     num_nodes: int

@@ -178,8 +178,8 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, object]:
 
 
 def tabs_of(run: Run) -> list[tuple[str, str, str, str]]:
-    """All but those that a run of its kind has nothing for: nobody plans a script, a benchmark has results, and where a
-    run was logged outside there is no rank of ours to open anything beside."""
+    """Return all tabs but those with nothing for such a run: nobody plans a script, a benchmark has results, and a run
+    that was logged outside has no rank of ours to open anything beside."""
     tabs = [tab for tab in TABS if tab[0] not in BESIDE_RANKS or not run.is_local]
     if "recipe" not in run.spec.get("task", {}):
         return [tab for tab in tabs if tab[0] != "plan"]

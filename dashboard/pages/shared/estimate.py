@@ -124,7 +124,7 @@ def time_bar(estimate: Estimate) -> EstimateBar:
 
 
 def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[EstimateBar]:
-    """One bar for each kind of rank, the fullest first."""
+    """Return a bar for each kind of rank, the fullest first."""
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for rank, (memory, limit) in enumerate(zip(estimate.memory, estimate.memory_limits, strict=True)):
         key = (*(round(getattr(memory, part) / 2**16) for part in MEMORY_PARTS), round(limit / 2**16))

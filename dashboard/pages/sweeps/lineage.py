@@ -73,7 +73,7 @@ def _chosen(branches: Sequence[Branch]) -> list[Branch]:
 
 
 def _ordered(branches: Iterable[Branch]) -> list[Branch]:
-    """Each trial directly below its parent and the parent's earlier successors with all of theirs."""
+    """Return the trials so that each is directly below its parent and the parent's earlier successors with theirs."""
     by_number = {one.number: one for one in branches}
     roots = [one for one in by_number.values() if one.parent not in by_number]
     waiting = sorted(roots, key=lambda one: one.number, reverse=True)

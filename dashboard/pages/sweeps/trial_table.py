@@ -74,7 +74,7 @@ def asked_of(query: QueryDict) -> Asked:
 
 
 def find(sweep: Sweep, asked: Asked, now: datetime) -> Found:
-    """Only the trials of the page are read whole."""
+    """Return the page of trials that was asked for. Only these are read whole."""
     numbers = _numbers(sweep, asked)
     first = numbers.index(asked.after) + 1 if asked.after in numbers else 0
     shown = numbers[first : first + LIMIT]
@@ -107,7 +107,7 @@ def _columns(sort: str, sweep: Sweep) -> list[Any] | None:
 
 
 def ordered(rows: Iterable[TrialPoint], sort: str) -> list[TrialPoint]:
-    """By number, by an objective, or by a field of the space. What has no value there comes last."""
+    """Sort by number, by an objective, or by a field of the space. Trials without a value there come last."""
     is_falling, axis = sort.startswith("-"), sort.removeprefix("-")
     found = sorted(rows, key=lambda one: one.number, reverse=sort != OLDEST)
     if axis == OLDEST:

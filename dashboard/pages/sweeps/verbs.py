@@ -149,7 +149,7 @@ def _launch_again(request: HttpRequest, sweep: Sweep, number: int) -> HttpRespon
 
 
 def _done(request: HttpRequest, sweep: Sweep, headline: str, sentence: str) -> HttpResponse:
-    """In the dialog the words take the place of its form; without a script they stand on the sweep's page."""
+    """Answer with the words: in place of the dialog's form, or without a script on the sweep's page."""
     if is_script(request):
         return show(request, "sweeps/_done.html", {"headline": headline, "sentence": sentence})
     return answer(request, f"{headline}. {sentence}", to=reverse("sweep", args=(sweep.pk,)))

@@ -221,7 +221,7 @@ def _keep(sweep_id: str, version: Version, found: bytes) -> None:
 
 
 def occupations(sweep: Sweep, now: datetime) -> list[Occupation]:
-    """One query for any number of trials."""
+    """Return the slots that the trials' runs hold and held, with one query for any number of trials."""
     start, end = (Cast(f"attempt__{name}", TextField()) for name in ("created_at", "ended_at"))
     rows = Placement.objects.filter(attempt__run__trial__sweep=sweep).annotate(start=start, end=end)
     found = rows.values_list("attempt__run__trial__number", "node__name", "num_ranks", "start", "end")

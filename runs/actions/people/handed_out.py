@@ -1,4 +1,4 @@
-"""What a person or a token handed out, and what becomes of it when they may no longer hand it out."""
+"""Invitations and tokens of a maker, person or token, who may no longer make them: they are deleted or revoked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that lets a person in, in one table, and what ends it. Every way of taking a person out comes here."""
+"""Table of everything that lets a person in, and what ends it. Every way of taking a person out comes here."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def disable(user: User) -> None:
 
 
 def refuse_last_administrator(user: User) -> None:
-    """In the transaction that unmakes them, so that two who are unmade at once are not both last but one."""
+    """Refuse for the last administrator, in the transaction that unmakes them: two at once cannot both pass."""
     hold_rights()
     if is_last_administrator(user):
         raise Refused("last-administrator", "This is the last administrator. Make another one first.")

@@ -1,1 +1,1 @@
-"""What people ask for about their own data, and owners about their projects'."""
+"""Requests of people about their own data, and of owners about their projects'."""

@@ -1,4 +1,4 @@
-"""For how long a project keeps what its runs leave, in which regions it lies, and how much it may be."""
+"""Rules for a project's data: how long they are kept, in which regions they lie, and how much they may be."""
 
 from __future__ import annotations
 

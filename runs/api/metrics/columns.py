@@ -23,7 +23,7 @@ EXACT = 2**53  # up to here a float64 holds every integer
 
 
 class SeriesHead(TypedDict, total=False):
-    """What stands before the series: the cursor (of each run), and when time began where it is relative."""
+    """Fields before the series: the cursor (of each run), and when time began where it is relative."""
 
     cursor: int
     cursors: dict[str, int]
@@ -32,7 +32,7 @@ class SeriesHead(TypedDict, total=False):
 
 
 class Described(TypedDict, total=False):
-    """What stands beside the columns of a curve."""
+    """Fields beside the columns of a curve."""
 
     run: str  # in an answer about several
     name: str
@@ -43,7 +43,7 @@ class Described(TypedDict, total=False):
 
 
 class ColumnPlace(TypedDict):
-    """Where a column lies."""
+    """Position of a column."""
 
     dtype: str
     offset: int
@@ -89,7 +89,7 @@ def described(curve: Curve, is_many: bool) -> Described:
 
 
 class _Layout:
-    """Where each column lies, counted from the end of the header."""
+    """Positions of the columns, counted from the end of the header."""
 
     def __init__(self) -> None:
         self.columns: list[NDArray[Any]] = []

@@ -30,7 +30,7 @@ Bound = float | int | None
 
 @dataclass(frozen=True)
 class CurveQuestion:
-    """Which points of a run are asked for, and how finely."""
+    """A request for points of a run: which ones, and how finely."""
 
     names: list[str]
     labels: dict[str, str]
@@ -90,7 +90,7 @@ def origin_of(run: Run) -> float:
 
 
 def _tag(asked: CurveQuestion, form: Form, cursors: dict[str, int], origins: dict[str, float]) -> str:
-    """Everything that the answer depends on. Weak: after a compaction a mean may differ in its last bit."""
+    """Return the ETag of all that the answer depends on. Weak: after a compaction a mean's last bit may differ."""
     depends_on = [trainyard.__version__, VERSION, form, asdict(asked), cursors, origins]
     return f'W/"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}"'
 

@@ -99,7 +99,7 @@ def _read(request: HttpRequest) -> PointsIn:
 
 
 class FieldProblem(NamedTuple):
-    """What is wrong with one field, as the framework has it."""
+    """A problem of one field, as the framework has it."""
 
     loc: tuple[str, ...]
     msg: str

@@ -1,1 +1,1 @@
-"""What goes beyond a plain sweep: studies of other tools, and populations."""
+"""Sweeps beyond the plain ones: studies of other tools, and populations."""

@@ -1,4 +1,4 @@
-"""What nodes send of a run's output beside whole small files: large ones in parts, links, and a list of the rest."""
+"""Output of a run that nodes send beside whole small files: large ones in parts, links, and a list of the rest."""
 
 from __future__ import annotations
 

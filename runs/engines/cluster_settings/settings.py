@@ -88,7 +88,7 @@ Places = frozenset[str]
 
 
 class Guarded(NamedTuple):
-    """What of the settings is the server's: what it runs or reads itself, and where secrets go.
+    """Settings that act with the server's own rights: what it runs or reads itself, and where secrets go.
 
     ``on_server``, by field: the program, the file or the address that this server uses with rights of its own.
     ``places``, by secret: where it opens something or is sent to. ``identity``: the field that is empty, so that the

@@ -41,7 +41,7 @@ class KubernetesRefusal(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may be carried out later."""
+        """Return whether the same request may succeed later."""
         return self.status in (401, 408, 409, 429) or self.status >= 500 or "exceeded quota" in str(self)
 
 

@@ -1,4 +1,4 @@
-"""What we read of the objects of Kubernetes, as types. Unknown fields are ignored; a list may be missing or null."""
+"""Types of Kubernetes' objects, with the fields we read. Unknown fields are ignored; a list may be missing or null."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def pods_by_attempt(pods: Sequence[Pod]) -> dict[str, list[Pod]]:
 
 
 def is_released(job: Job) -> bool:
-    """Whether the job was submitted to its end."""
+    """Return whether the job's submission was completed."""
     return RELEASED in (job.metadata.annotations or {})
 
 

@@ -1,4 +1,4 @@
-"""Why pods are not there yet, and why they ended, in words. Everything here is pure."""
+"""Reasons why pods are not there yet, and why they ended, in words. Everything here is pure."""
 
 from __future__ import annotations
 

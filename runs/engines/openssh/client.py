@@ -50,7 +50,7 @@ _open_sockets: set[str] = set()
 
 
 class Done(NamedTuple):
-    """What a program on the machine said, and how it ended."""
+    """Result of a program on the machine: its exit code and output."""
 
     code: int
     output: str

@@ -37,7 +37,7 @@ class RayAddress(NamedTuple):
 
 
 class RayProgram:
-    """One child. Its calls come one after the other."""
+    """A child process. Its calls come one after the other."""
 
     def __init__(self, place: RayAddress) -> None:
         self.version = ""  # of Ray

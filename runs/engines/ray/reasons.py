@@ -1,4 +1,4 @@
-"""What Ray reports as words: why machines are not there yet, and how they ended."""
+"""Reports of Ray as words: why machines are not there yet, and how they ended."""
 
 from __future__ import annotations
 

@@ -39,12 +39,12 @@ class AWSRefusal(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may be carried out later."""
+        """Return whether the same request may succeed later."""
         return self.code in PASSING or self.status >= 500 or self.status == 429
 
     @property
     def is_missing(self) -> bool:
-        """Whether what it is about is not there. SageMaker has no code of its own for that."""
+        """Return whether what the request names does not exist. SageMaker has no code of its own for that."""
         if self.code in ("ResourceNotFound", "ResourceNotFoundException", "NoSuchEntity"):
             return True
         words = str(self).lower()
@@ -96,7 +96,7 @@ class Aws:
         self._call("sagemaker", "create_training_job", **document)
 
     def stop_job(self, name: str) -> None:
-        """One that has ended, or is not there, is no error."""
+        """Stop the job. One that has ended, or is not there, is no error."""
         try:
             self._call("sagemaker", "stop_training_job", TrainingJobName=name)
         except AWSRefusal as error:

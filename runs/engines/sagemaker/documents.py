@@ -1,4 +1,4 @@
-"""What we read of AWS' answers, as types. Unknown fields are ignored."""
+"""Types of AWS' answers, with the fields we read. Unknown fields are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a training job waits and why it ended, in words. Everything here is pure.
+"""Reasons why a training job waits and why it ended, in words. Everything here is pure.
 
 The words of SageMaker that are told apart here were taken from AWS' documentation, and not from jobs that we ran."""
 
@@ -49,7 +49,7 @@ def why_job_waits(job: TrainingJob) -> Words:
 
 
 def is_taken_back(job: TrainingJob) -> bool:
-    """Whether AWS took the spot machines, and would start the job again on others, with tokens that were used."""
+    """Return whether AWS took the spot machines, and would start the job again on others, with used tokens."""
     return job.training_job_status == "InProgress" and any(job.had(status) for status in TAKEN_BACK)
 
 

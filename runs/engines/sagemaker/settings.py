@@ -1,4 +1,4 @@
-"""What a cluster of engine ``sagemaker`` must know, and what it refuses."""
+"""Settings of a cluster of engine ``sagemaker``, and the values it refuses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a cluster of engine ``slurm`` must know, and what it refuses. Everything becomes a word of ``sbatch``'s argument
-list or is quoted in the job's script; no value may hold a line break."""
+"""Settings of a cluster of engine ``slurm``, and the values it refuses. Everything becomes a word of ``sbatch``'s
+argument list or is quoted in the job's script; no value may hold a line break."""
 
 from __future__ import annotations
 

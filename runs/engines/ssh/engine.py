@@ -66,7 +66,7 @@ class SshSystem:
         return [job_of(one, self._away(one, problems)) for one in parts]
 
     def find(self, job: str) -> SystemJob | None:
-        """No host lists it. It may run on one that does not answer. Raises SystemAway."""
+        """Return the attempt's job; None where no host lists it. Raises SystemAway where a host does not answer."""
         answers, problems = self._hosts.list()
         if problems:
             raise SystemAway(f"It is not known what runs on {_named(problems)}. {next(iter(problems.values()))}")

@@ -1,1 +1,1 @@
-"""Which records are valid."""
+"""Validation of records."""

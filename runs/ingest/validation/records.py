@@ -45,7 +45,7 @@ __all__ = ["BadRecord", "Incoming", "Record", "incoming", "named"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one frame holds, checked, as the store takes it."""
+    """Contents of one frame, checked, as the store takes it."""
 
     points: list[Rows] = field(default_factory=list)
     lines: StreamLines | None = None

@@ -1,4 +1,4 @@
-"""What a record must fulfil beyond its type, and records as the store takes them. All raise BadRecord."""
+"""Rules for a record beyond its type, and records as the store takes them. All raise BadRecord."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the server may fetch code from: no address of its own network but those that the settings name."""
+"""Addresses from which the server may fetch code: none of its own network but those that the settings name."""
 
 from __future__ import annotations
 

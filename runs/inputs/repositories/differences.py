@@ -1,4 +1,4 @@
-"""What two commits of a repository differ in, from the server's copy alone."""
+"""Differences between two commits of a repository, from the server's copy alone."""
 
 from __future__ import annotations
 

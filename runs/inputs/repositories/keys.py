@@ -25,7 +25,7 @@ CONNECT_S = 15
 
 
 class Passage(NamedTuple):
-    """How Git gets to a repository: variables and settings for its programs."""
+    """Git's access to a repository: variables and settings for its programs."""
 
     variables: dict[str, str]
     settings: dict[str, str]

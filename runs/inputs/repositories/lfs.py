@@ -37,7 +37,7 @@ MAX_ANSWER_BYTES = 4 * 2**20
 
 
 class Pointer(NamedTuple):
-    """What stands in the place of a file."""
+    """Pointer to a large file, which Git has in its place."""
 
     digest: str  # SHA-256
     size: int
@@ -153,7 +153,7 @@ class _Fetching:
         return {} if self._key is None else {"Authorization": authorization(self._key)}
 
     def _is_own(self, address: str) -> bool:
-        """Whether the address is of the repository's own server, for which its key is."""
+        """Return whether the address is of the repository's own server, for which its key is."""
         mine = urlsplit(self._url)
         return address.startswith(f"{mine.scheme}://{mine.netloc}/")
 

@@ -33,7 +33,7 @@ _FORMAT = "%H%x00%s%x00%an%x00%aI"
 
 
 class Commit(NamedTuple):
-    """What a run was made of."""
+    """A commit that a run was made of."""
 
     number: str
     branch: str  # empty where a tag or the commit itself was asked for
@@ -170,7 +170,7 @@ class Mirror:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One fetch at a time; the lock outlives the folder, which may be evicted."""
+        """Lock the mirror for one fetch at a time; the lock outlives the folder, which may be evicted."""
         with self.folder.with_suffix(".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -1,4 +1,4 @@
-"""From what a spec says of a repository to one commit, and the bundle of its files."""
+"""Pinning of a repository that a spec names: to one commit, and the bundle of its files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainyard.spec.values.code import GitCode
 
 
 class PinnedCode(NamedTuple):
-    """What every attempt of a run gets, whatever its branch does."""
+    """Code of every attempt of a run, whatever its branch does."""
 
     code: GitCode
     commit: Commit

@@ -1,4 +1,4 @@
-"""What goes wrong with a repository, as the field of ``task.code`` that it is about and a sentence with what to do."""
+"""Problems with a repository, as the field of ``task.code`` that each is about and a sentence with what to do."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _includes(collective: PendingCollective, rank: int) -> bool:
 
 
 def _cut(ranks: Sequence[RankView]) -> HangFinding | None:
-    """Every rank waits in a collective, and the kernel of one finds that its bytes reach nobody."""
+    """Return the finding where every rank waits in a collective and one's kernel finds that its bytes reach nobody."""
     stuck = [view for view in ranks if view.stall is not None and view.stall.unacknowledged]
     if not stuck or len({view.node for view in ranks}) < 2 or not all(view.collective for view in ranks):
         return None
@@ -116,8 +116,8 @@ def _cut(ranks: Sequence[RankView]) -> HangFinding | None:
 
 
 def _all_waiting(ranks: Sequence[RankView]) -> HangFinding | None:
-    """Every rank waits in a collective. Two operations in one place of a group's sequence wait for each other. Other
-    places do not: a rank that is one ahead has got its data, and what it sent has not arrived."""
+    """Return the finding where every rank waits in a collective. Two operations in one place of a group's sequence wait
+    for each other. Other places do not: a rank one ahead has got its data, and what it sent has not arrived."""
     if len(ranks) < 2 or not all(view.collective is not None and view.is_over for view in ranks):
         return None
     first: dict[tuple[str, int], RankView] = {}

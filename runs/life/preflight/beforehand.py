@@ -19,9 +19,9 @@ from runs.serving import broadcast
 from runs.values.columns import Check, CheckState
 from trainyard.formats.words import listed
 
-FRESH_S = 60.0  # so old a check may be when the run is placed
+FRESH_S = 60.0  # the greatest age of a check when the run is placed
 MAX_COLLECTIVE = 64  # nodes of one collective
-# What only a check on demand finds. The others stand in what a node reports all the time.
+# Checks made only on demand. A node reports the others all the time.
 ON_DEMAND = ("collective", "contact")
 
 
@@ -68,8 +68,7 @@ def _is_on_demand(check: Check) -> bool:
 
 
 def _waiting_since(run_ids: Sequence[str]) -> dict[str, datetime]:
-    """Return the time since which each run waits for its next attempt. Checks from before its last attempt do not
-    count."""
+    """Return the time since which each run waits for its next attempt. Checks from before that do not count."""
     rows = Run.objects.filter(pk__in=run_ids).annotate(last=Max("attempts__ended_at"))
     return {pk: last or created for pk, last, created in rows.values_list("pk", "last", "created_at")}
 
@@ -92,8 +91,8 @@ def check_beforehand(cluster: Cluster, node_ids: Iterable[str], now: datetime) -
 
 
 def idle_nodes(nodes: Sequence[Node], now: datetime) -> list[str]:
-    """Return the ids of the nodes that train nothing, over which a collective disturbs nobody. It is empty where there
-    is only one."""
+    """Return the ids of the nodes that train nothing, so that a collective disturbs nobody; none where there is only
+    one."""
     busy = set(HeldSlot.objects.filter(node__in=nodes).values_list("node_id", flat=True))
     able = [one for one in nodes if one.pk not in busy and one.is_in_contact(now) and one.machine.torch]
     found = [one.pk for one in sorted(able, key=lambda one: one.name)][:MAX_COLLECTIVE]

@@ -87,7 +87,7 @@ def _memory(needs: Needs, node: CheckedNode, ranks: range) -> Iterator[Check]:
     )
 
 
-# What a check sees of a node: plain values, read from its row.
+# A node as checks see it: plain values, read from its row.
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class CheckedNode:
 
     @property
     def software(self) -> tuple[str, str]:
-        """Python and torch without the digits that make no difference to ranks of one group."""
+        """Versions of Python and torch, without the digits that do not matter within a group of ranks."""
         return _release(self.machine.python), _release(self.machine.torch)
 
     @property

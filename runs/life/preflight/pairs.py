@@ -17,7 +17,7 @@ OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 
 
 class Broken(NamedTuple):
-    """Two nodes between which no connection comes about, with the sentence about it."""
+    """Two nodes without a connection between them, and the sentence about it."""
 
     first: str  # id of the one that tried
     second: str
@@ -38,7 +38,7 @@ def broken_connections(nodes: Sequence[CheckedNode]) -> list[Broken]:
 
 
 def connection_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
-    """Return one check for each node that says how many of the others it reaches, and one for each that it does not."""
+    """Return for each node a check of how many others it reaches, and a check for each connection that failed."""
     names = {node.id: node.name for node in nodes}
     checks = [_reached(node, nodes) for node in nodes if node.is_in_contact and node.own is not None and len(nodes) > 1]
     for one in broken_connections(nodes):
@@ -69,7 +69,7 @@ def _reached(node: CheckedNode, nodes: Sequence[CheckedNode]) -> Check | None:
 
 
 def collective_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
-    """Return one check for each node at which a collective over these failed, or one with what it took."""
+    """Return a check for each node on which the collective failed, else one check with its speed and latency."""
     results = {node.name: node.own.collective for node in nodes if node.own and node.own.collective}
     failed = [
         Check(
@@ -94,7 +94,7 @@ def collective_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
 
 
 def version_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
-    """Return a check for each version in which a node differs from most of the others, or one that all are equal."""
+    """Return a check for each version of a node that most others do not have, else one check that all are equal."""
     known = [node for node in nodes if node.is_in_contact and node.machine.python]
     checks: list[Check] = []
     for what, versions, matters in _versions(known):
@@ -124,21 +124,21 @@ def _versions(nodes: Sequence[CheckedNode]) -> Iterator[tuple[str, list[str], bo
 
 
 def _usual(versions: Sequence[str]) -> str:
-    """Return the version that most have; of two that are as frequent, the later one."""
+    """Return the most frequent version; of two that are equally frequent, the later one."""
     counts = Counter(versions)
     return max(counts, key=lambda version: (counts[version], version), default="")
 
 
 def _differs(node: CheckedNode, nodes: Sequence[CheckedNode], usual: str, what: str) -> bool:
-    """Return whether the difference is one of major or minor numbers, with which ranks do not train together."""
+    """Return whether the node has another major or minor version than most: its ranks cannot train with theirs."""
     place = 0 if what == "Python" else 1
     releases = {one.software[place] for one in nodes if usual == (one.machine.python, one.machine.torch)[place]}
     return node.software[place] not in releases
 
 
 def unfit_in(nodes: Sequence[CheckedNode]) -> dict[str, list[str]]:
-    """Return by id which of these nodes cannot train with the others, and why: as few as leave the rest whole. Of two
-    that do not reach each other it is the one that is in more trouble, else the one that is not reached."""
+    """Return by id the nodes to leave out so that the others can train together, with the reasons. Of two that do not
+    reach each other it is the one with more reasons, else the one that is not reached."""
     rest = list(nodes)
     found: dict[str, list[str]] = {}
     while len(rest) > 1:
@@ -154,7 +154,7 @@ def unfit_in(nodes: Sequence[CheckedNode]) -> dict[str, list[str]]:
 
 
 def _reasons_between(nodes: Sequence[CheckedNode]) -> dict[str, list[str]]:
-    """Return by id the sentences about what keeps a node from training with the others."""
+    """Return by id the reasons, as sentences, why a node cannot train with the others."""
     reasons: dict[str, list[str]] = {}
     for one in broken_connections(nodes):
         for node in (one.first, one.second):

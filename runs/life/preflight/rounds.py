@@ -1,5 +1,5 @@
-"""Round of each second: control keeps what nodes report of their checks, names to each node the others that it is to
-try, and ends the preflights that somebody waits for."""
+"""Round of each second: control stores the check results of nodes, tells each node which others to try, and ends the
+preflights that somebody waits for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck
 from trainyard.contract.node_status import NodeStatus
 
-# By how much the server's clock is ahead of Valkey's, which may be another machine's.
+# Lead of the server's clock over Valkey's, which may run on another machine.
 
 MEASURED_EVERY_S = 30.0
 
@@ -47,7 +47,7 @@ class ServerClock:
 
 
 PEERS_EVERY = 5  # ticks between two lists of peers for one node: a node keeps the last
-ASKED_LIMIT_S = 15.0  # so long a node may take to answer a preflight
+ASKED_LIMIT_S = 15.0  # for a node to answer a preflight
 COLLECTIVE_LIMIT_S = 75.0  # …with a collective, for which it imports torch
 KEPT = 50  # preflights of a cluster that somebody asked for
 
@@ -56,7 +56,7 @@ _server_clock = ServerClock()
 
 
 def column_of(status: NodeStatus) -> SelfCheck | None:
-    """Return a node's own checks as its row keeps them: its clock is held against the server's."""
+    """Return a node's own checks as its row keeps them: its clock is compared with the server's."""
     own = status.self_check
     if own is None or own.clock_ahead_s is None:
         return own
@@ -64,7 +64,7 @@ def column_of(status: NodeStatus) -> SelfCheck | None:
 
 
 def troubles_of(own: object) -> list[object]:
-    """Return what changes a verdict in a row's checks: a change of it is written at once."""
+    """Return the values of a row's checks that decide a verdict: a change of them is written at once."""
     if not isinstance(own, dict):
         return []
     folders = [(own.get(name) or {}).get("problem") for name in ("home", "checkpoints")]
@@ -73,7 +73,7 @@ def troubles_of(own: object) -> list[object]:
 
 
 def with_asked(nodes: QuerySet[Node]) -> QuerySet[Node]:
-    """Add to each node whether somebody waits for a preflight of its cluster: most ticks read no preflight then."""
+    """Add to each node whether somebody waits for a preflight of its cluster, so that most ticks read none."""
     asked = Preflight.objects.filter(cluster=OuterRef("cluster"), ended_at=None)
     return nodes.annotate(is_asked=Exists(asked))
 
@@ -84,8 +84,7 @@ def _open_ones(nodes: Sequence[Node]) -> list[Preflight]:
 
 
 def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict[str, ProbeRequest]:
-    """Return by id for which nodes a list of peers is due, and what stands in it. Cheap for most nodes in most
-    ticks."""
+    """Return, by node id, the lists of peers that are due. Cheap for most nodes in most ticks."""
     asked = {node: one for one in _open_ones(nodes) for node in one.nodes}
     present = {node.pk: node for node in nodes}
     by_cluster: dict[str, list[Node]] = defaultdict(list)
@@ -143,7 +142,7 @@ def follow_preflights(nodes: Sequence[Node], now: datetime) -> None:
 
 
 def _has_answered(node: Node, preflight: Preflight, now: datetime) -> bool:
-    """One that is out of contact will not answer: nobody waits for it."""
+    """Return whether the node has answered. One that is out of contact counts as if it had: it will not answer."""
     own = node.own_checks
     return not node.is_in_contact(now) or (own is not None and own.answers == preflight.pk)
 

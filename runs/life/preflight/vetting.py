@@ -25,10 +25,10 @@ OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
 CLOCK_WARN_S, CLOCK_FAIL_S = 1.0, 300.0  # logs are out of order; certificates and links are not valid any more
 DISK_WARN_BYTES, DISK_FAIL_BYTES = 1 << 30, 16 << 20
 MEMORY_WARN_SHARE = 0.05
-# Xids of the GPU itself. Others are of the program (13, 31, 43, 45), or are said again by one of these.
+# Xids of faults of the GPU itself. Others are faults of the program (13, 31, 43, 45), or come with one of these.
 FATAL_XIDS = frozenset({48, 62, 64, 74, 79, 92, 95, 119, 120, 140, 143})
 XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45})
-MAX_ROUNDS = 8  # of placing anew without the nodes that failed
+MAX_ROUNDS = 8  # of placing again without the nodes that failed
 MAX_SENTENCES = 3
 
 Answers = list[Placed | Waiting]
@@ -41,19 +41,19 @@ class Vetted:
 
     answers: Answers
     left_out: LeftOut = field(default_factory=dict)
-    to_check: set[str] = field(default_factory=set)  # ids of nodes for which runs wait that want a check each time
+    to_check: set[str] = field(default_factory=set)  # ids of nodes to check for runs with ``preflight: always``
 
     @property
     def placed(self) -> list[Placed]:
         return [answer for answer in self.answers if isinstance(answer, Placed)]
 
     def sentence_for(self, run_id: str) -> str:
-        """Return what is to be said of the nodes that the run goes without; empty where there are none."""
+        """Return the sentences about nodes that the run was not placed on; empty where there are none."""
         return " ".join(list(self.left_out.get(run_id, {}).values())[:MAX_SENTENCES])
 
 
 def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]], Answers], now: datetime) -> Vetted:
-    """Return what ``place`` answers once no run is placed on nodes that fail a check that matters for it."""
+    """Place the runs so that none is on a node that fails a check that matters for it, and return the answers."""
     vetted = Vetted(place(requests))
     view = View(vetted.placed, now)
     for _ in range(MAX_ROUNDS):
@@ -108,7 +108,7 @@ class View:
         return found
 
     def hold_back(self, vetted: Vetted) -> None:
-        """Have the runs wait that want their nodes checked first."""
+        """Let runs wait whose nodes are to be checked first."""
         before = self._beforehand if self._placed else None
         if before is None:
             return
@@ -130,7 +130,7 @@ def problems_of(placed: Placed, nodes: dict[str, CheckedNode], needs: Needs) -> 
         node, ranks = nodes.get(part.node), range(first, first + len(part.slots))
         first = ranks.stop
         if node is None or not node.is_in_contact:
-            continue  # placing knows that itself
+            continue  # placing leaves it out itself
         failed = [one for one in (*checks_of(node), *checks_for(needs, node, ranks)) if one.state == CheckState.FAIL]
         if failed:
             found[node.id] = failed[0].sentence

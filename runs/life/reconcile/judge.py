@@ -1,4 +1,4 @@
-"""What follows for a run from what its nodes say: a pure function. Failing needs proof, and silence is never proof."""
+"""Judgement of a run by its nodes' reports: a pure function. Failing needs proof, and silence is never proof."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to do. ``status`` None leaves the status; ``ends`` ends the attempt; ``settles`` starts the wait for what
-    is still on the way (and stops what still trains)."""
+    """A decision about a run. ``status`` None leaves the status; ``ends`` ends the attempt; ``settles`` starts the wait
+    for what is still on the way (and stops what still trains)."""
 
     status: Status | None = None
     code: str = ""
@@ -74,7 +74,7 @@ class Verdict:
 
 
 class End(NamedTuple):
-    """What a run whose ranks are to end gracefully is while they do, and what it becomes."""
+    """Statuses of a run whose ranks are to end gracefully: while they do, and afterwards."""
 
     during: Status
     outcome: Status
@@ -149,12 +149,12 @@ def _pausing(case: Case) -> Verdict:
 
 
 def _was_asked_by_another(failure: Failure) -> bool:
-    """Whether the rank ended with one that was asked to, before its own node had heard of it."""
+    """Return whether the rank ended with one that was asked to, before its own node had heard of it."""
     return (failure.cause_class, failure.standing) == (CauseClass.KILLED, Standing.WAITED)
 
 
 def _can_do_without(case: Case, silent: Sequence[str]) -> bool:
-    """Whether the run is elastic and the nodes that are in contact are enough for it."""
+    """Return whether the run is elastic and the nodes that are in contact are enough for it."""
     if not silent or case.least_nodes is None or not case.has_go:
         return False
     return len(case.parts) - len(silent) >= case.least_nodes
@@ -170,7 +170,7 @@ def _leaving_behind(case: Case) -> Verdict:
 
 
 def _has_finished(case: Case, part: PlacementState) -> bool:
-    """Whether the ranks of the node ended by themselves, after their last step."""
+    """Return whether the ranks of the node ended by themselves, after their last step."""
     ranks = part.report.ranks
     is_asked = part.report.reason is not None and not case.zero_means_finished
     return part.phase == Phase.ENDED and not is_asked and len(ranks) == part.num_ranks and all(map(is_clean, ranks))

@@ -47,7 +47,7 @@ class Look(NamedTuple):
 
     @property
     def num_steps(self) -> int:
-        """Of the window."""
+        """Number of steps of the window."""
         steps = self.measured.steps
         return self.over * int(steps[1] - steps[0]) if len(steps) > 1 else self.over
 

@@ -1,4 +1,4 @@
-"""How people are known outside: at identity providers, in browsers, and to programs that provision them."""
+"""Identities of people outside: at identity providers, in browsers, and to programs that provision them."""
 
 from runs.models.identity.providers import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 

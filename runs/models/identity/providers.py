@@ -1,4 +1,4 @@
-"""How people are known at identity providers, and to programs that provision people by SCIM."""
+"""Identities of people at identity providers, and for programs that provision people by SCIM."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ProvidedGroup(models.Model):
 
 
 class ProvisioningToken(models.Model):
-    """What a provider's SCIM client sends. It opens ``/scim/v2/`` and nothing else; its digest is kept."""
+    """A token of a provider's SCIM client. It opens ``/scim/v2/`` and nothing else; its digest is kept."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     provider = models.CharField(max_length=40)
@@ -99,7 +99,7 @@ class BrowserSession(models.Model):
 
 
 class ProviderSession(models.Model):
-    """What an identity provider gave for a session. Control asks the provider with it whether the person may stay."""
+    """Tokens of an identity provider for a session. Control asks the provider with them whether the person may stay."""
 
     session = models.OneToOneField(
         BrowserSession, on_delete=models.CASCADE, primary_key=True, related_name="provider_session"

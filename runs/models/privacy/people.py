@@ -78,7 +78,7 @@ class Consent(models.Model):
 
 
 class StoredData(models.Model):
-    """How much of one kind of a project's data lies at one place, as it was measured last."""
+    """Amount of one kind of a project's data at one place, as it was measured last."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="stored_data")
     kind = models.CharField(max_length=20)  # one of runs.privacy.storage.DataKind
@@ -100,7 +100,7 @@ class StoredData(models.Model):
 
 
 class RemovedData(models.Model):
-    """What the retention of its project removed of a run. One that is started again afterwards has data again."""
+    """Data of a run that its project's retention removed. One that is started again afterwards has data again."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="removed_data")
     kind = models.CharField(max_length=20)

@@ -46,7 +46,7 @@ class Secret(models.Model):
 
     @property
     def owner(self) -> str:
-        """Whose it is, as its encryption is bound to it."""
+        """The project or person that it belongs to, as its encryption is bound to it."""
         return f"project:{self.project_id}" if self.project_id else f"person:{self.person_id}"
 
 
@@ -70,7 +70,7 @@ class SecretVersion(models.Model):
 
 
 class SecretUse(models.Model):
-    """Which version of a secret went into which attempt, on which node. It outlives the secret."""
+    """A use of a secret: its version, the attempt, and the node. It outlives the secret."""
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="secret_uses")
     secret = models.ForeignKey(Secret, on_delete=models.SET_NULL, null=True, related_name="uses")

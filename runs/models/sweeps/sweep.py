@@ -31,7 +31,7 @@ TRANSITIONS: dict[SweepStatus, frozenset[SweepStatus]] = {
 
 
 class Sweep(models.Model):
-    """What is searched, and how far the search is."""
+    """A search over values of a spec, and how far it is."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="sweeps")

@@ -15,7 +15,7 @@ MAX_NAME = 100  # characters of a user name; a number may be added
 
 @dataclass(frozen=True)
 class Claims:
-    """Of one sign-in. Everything but the subject may be empty."""
+    """Claims about the person at one sign-in. Everything but the subject may be empty."""
 
     subject: str
     email: str = ""

@@ -97,7 +97,7 @@ def is_as_strong(role: str, other: str) -> bool:
 
 
 class OpenSeeds:
-    """Those of one person, by their stored texts."""
+    """Seeds of one person that may be opened, by their stored texts."""
 
     def __init__(self, user_id: int) -> None:
         self._place, self._seeds = factor_place(user_id), dict[str, str]()

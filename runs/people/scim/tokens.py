@@ -41,7 +41,7 @@ def revoke_provisioning_token(*, actor: User, token_id: str) -> ProvisioningToke
 
 
 def live_provisioning_tokens() -> QuerySet[ProvisioningToken]:
-    """Those that open something: not revoked, and made by who is an administrator to this day."""
+    """Return the valid tokens: not revoked, and made by somebody who is still an administrator."""
     return ProvisioningToken.objects.filter(revoked_at=None, created_by__is_active=True, created_by__is_superuser=True)
 
 

@@ -34,7 +34,7 @@ class WrongOffset(ValueError):
 
 
 class NotBegun(LookupError):
-    """Nothing was begun under this key."""
+    """No upload was begun under this key."""
 
     def __init__(self) -> None:
         super().__init__("Nothing was begun under this key. Begin the file again.")

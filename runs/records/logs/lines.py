@@ -19,12 +19,12 @@ LINE_ID = re.compile(r"a(\d{1,10})\.r(-?\d{1,10})\.([oeb])\.(\d{1,18})", re.ASCI
 
 
 class BadLine(ValueError):
-    """No line's id."""
+    """Text that is no line's id."""
 
 
 class Key(NamedTuple):
-    """One order for all lines of a run, which nothing changes. ``time`` never falls within a stream, even where the
-    rank's clock went back."""
+    """Place of a line in the one order for all lines of a run, which nothing changes. ``time`` never falls within a
+    stream, even where the rank's clock went back."""
 
     time: float
     attempt: int

@@ -27,7 +27,7 @@ Spans = list[tuple[int, int]]
 
 
 class BadPattern(ValueError):
-    """No regular expression, or one that is too large."""
+    """A pattern that is no regular expression, or one that is too large."""
 
 
 class Pattern(Protocol):

@@ -38,7 +38,7 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True)
 class LogPlace:
-    """After line ``key`` of what was committed after ``low`` and up to ``high`` (None: up to now)."""
+    """Place behind line ``key``, among lines committed after ``low`` and up to ``high`` (None: up to now)."""
 
     low: int = 0
     high: int | None = None
@@ -124,7 +124,7 @@ class _Moved(Exception):
 
 @dataclass(frozen=True)
 class Span:
-    """Of which lines: those committed after ``low`` and up to ``high`` (None: all), behind ``after``."""
+    """Lines behind ``after`` that were committed after ``low`` and up to ``high`` (None: all)."""
 
     low: int = 0
     high: int | None = None

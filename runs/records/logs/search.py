@@ -36,7 +36,7 @@ class TooSlow(ValueError):
 
 
 class _Hit(NamedTuple):
-    """In the order of all lines: rows are in the order of their streams."""
+    """A line that was found. Hits sort as lines do: rows are in the order of their streams."""
 
     time: float  # as it is placed
     row: int

@@ -197,7 +197,7 @@ class LogChunk(models.Model):
 
 
 class Media(models.Model):
-    """What was logged at a step and is no number (see runs.records.media.kinds)."""
+    """A logged value that is no number (see runs.records.media.kinds), at its step."""
 
     run_id = models.CharField(max_length=12)
     name = models.TextField()
@@ -271,7 +271,7 @@ class Telemetry(models.Model):
 
 class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
     def sound(self) -> CheckpointQuerySet:
-        """Those that a training may go on from."""
+        """Return the checkpoints that a training may go on from."""
         return self.filter(deleted_at=None, invalid_why="", is_late=False)
 
 
@@ -307,7 +307,7 @@ class Checkpoint(models.Model):
 
     @property
     def name(self) -> str:
-        """Its folder's."""
+        """The name of its folder."""
         return f"step-{self.step}.fence-{self.fence}"
 
 

@@ -17,7 +17,7 @@ MANAGERS = "Only staff may change clusters and nodes."
 
 
 def visible_clusters(user: Someone) -> QuerySet[Cluster]:
-    """All for staff, who manage them; for others those that a project or a group of theirs may use."""
+    """Return all for staff, who manage them; for others those that a project or a group of theirs may use."""
     require_scope(user, Permission.CLUSTERS_READ)
     return _clusters(user)
 

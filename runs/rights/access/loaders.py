@@ -76,8 +76,8 @@ def _datasets(user: Someone) -> QuerySet[Dataset]:
 
 
 def _within(user: Someone, rows: Rows) -> Rows:
-    """Those of the rows that are in a project that the person sees. The projects are asked for first: by a subquery
-    every list of rows would be found project by project, and then sorted."""
+    """Return those of the rows that are in a project that the person sees. The projects are asked for first: by a
+    subquery every list of rows would be found project by project, and then sorted."""
     if not isinstance(user, User) or not user.is_active:
         return rows.none()
     ids = visible_project_ids(user)

@@ -15,7 +15,7 @@ from runs.models import ClusterRole, Role
 
 
 class Area(StrEnum):
-    """What a permission is held on."""
+    """Kinds of things that a permission is held on."""
 
     PROJECT = "project"  # by a role in it
     CLUSTER = "cluster"  # by staff, by operators, and by a role in a project that may use it
@@ -66,7 +66,7 @@ class Permission(TextChoices):
 
     @property
     def topic(self) -> str:
-        """What it is about: ``runs`` of ``runs:read``."""
+        """The subject of the permission: ``runs`` of ``runs:read``."""
         return self.value.partition(":")[0]
 
     @property

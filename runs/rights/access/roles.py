@@ -141,7 +141,7 @@ def require_account(user: User, wanted: Permission) -> None:
 
 
 def visible_projects(user: Someone) -> QuerySet[Project]:
-    """Those in which the person has any role, and that the token they act by is for."""
+    """Return those in which the person has any role, and that the token they act by is for."""
     ids = visible_project_ids(user)
     return Project.objects.all() if ids is None else Project.objects.filter(pk__in=ids)
 

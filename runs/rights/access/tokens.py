@@ -78,7 +78,7 @@ def require_administrator(user: Someone) -> None:
 
 
 def open_invitations() -> QuerySet[Invitation]:
-    """Those not used and not too old, from people who may still invite to that role."""
+    """Return those not used and not too old, from people who may still invite to that role."""
     return Invitation.objects.filter(pk__in=_still_allowed(_unused_invitations()))
 
 
@@ -102,7 +102,7 @@ def get_invitation(secret: str) -> Invitation:
 
 
 def join_tokens_that_open() -> QuerySet[JoinToken]:
-    """Those not used and not too old, from people who may still change their cluster."""
+    """Return those not used and not too old, from people who may still change their cluster."""
     found = JoinToken.objects.filter(BY_LIVE_TOKEN, used_at=None, expires_at__gt=timezone.now())
     from_people = found.filter(placement=None, created_by__is_active=True).select_related("created_by", "cluster")
     allowed = [one.pk for one in from_people if one.created_by and can_manage_cluster(one.created_by, one.cluster)]

@@ -126,7 +126,7 @@ class EnvironmentKeys(LocalKeys):
         return "Secrets are wrapped by the first key of TRAINYARD_SECRETS_KEY; the others may go."
 
     def forget_others(self) -> None:
-        """Nothing: the variable is somebody else's."""
+        """Do nothing: the variable is somebody else's."""
 
 
 def parse_keys(text: str, source: str) -> dict[str, bytes]:

@@ -106,7 +106,7 @@ class TransitKeys:
         return f"The transit key {self._name} has a new version."
 
     def forget_others(self) -> None:
-        """Nothing: the service keeps old versions until its administrator raises min_decryption_version."""
+        """Do nothing: the service keeps old versions until its administrator raises min_decryption_version."""
 
     def _id(self, ciphertext: str) -> str:
         found = VERSION.match(ciphertext)
@@ -175,7 +175,7 @@ class AwsKeys:
         return f"KMS rotates the key {self._key}."
 
     def forget_others(self) -> None:
-        """Nothing: KMS keeps what it rotated."""
+        """Do nothing: KMS keeps what it rotated."""
 
     def _call(self, operation: str, body: dict[str, object]) -> dict[str, str]:
         content = json.dumps(body).encode()

@@ -47,7 +47,7 @@ class Saved(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """Of what the sweep would have taken without pruning."""
+        """The saved part of what the sweep would have taken without pruning; None where nothing was taken."""
         total = self.saved_rank_seconds + self.taken_rank_seconds
         return self.saved_rank_seconds / total if total > 0 else None
 

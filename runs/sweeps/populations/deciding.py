@@ -268,7 +268,7 @@ def _verdict(population: Population, member: Member, made: Sequence[Successor]) 
 
 
 def _replaced(population: Population, member: Member, made: Sequence[Successor]) -> MemberVerdict:
-    """One that has failed for good is replaced by one of the best of the last boundary that anybody has reached."""
+    """Replace a member that has failed for good by one of the best of the last boundary that any member has reached."""
     others = [one for one in population.members if one.number != member.number and not one.has_failed]
     steps = sorted({step for one in others for step in one.scores if step < population.last_step}, reverse=True)
     for step in steps:

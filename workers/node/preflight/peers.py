@@ -127,7 +127,7 @@ class _Connection:
 
 
 class ProbeListener(threading.Thread):
-    """One thread for all connections: one that never sends its nonce holds up no other."""
+    """Thread for all connections of peers: one that never sends its nonce holds up no other."""
 
     def __init__(self, node: str, address: str) -> None:
         super().__init__(name="probe-listener", daemon=True)

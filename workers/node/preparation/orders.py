@@ -1,5 +1,5 @@
-"""What an order needs on this node: its code, its interpreter, its secrets. It is there before anything starts, or the
-order is refused in words; a spare node prepares for runs that may come.
+"""Preparation of an order on this node: its code, its interpreter, its secrets. All is there before anything starts, or
+the order is refused in words; a spare node prepares for runs that may come.
 """
 
 from __future__ import annotations

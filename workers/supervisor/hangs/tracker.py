@@ -1,4 +1,4 @@
-"""Whether one rank makes progress: rules on plain values, with the time passed in."""
+"""Progress of one rank, or its lack: rules on plain values, with the time passed in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class RankTraits:
-    """What is known of the run's ranks in general."""
+    """Facts about the run's ranks in general."""
 
     counts_steps: bool  # a recipe that trains
     is_gang: bool  # more than one rank
@@ -86,7 +86,7 @@ class Tracker:
         return self._rules.after_s or (PATIENT_S if self._kind.is_gang else None)
 
     def _is_started(self) -> bool:
-        """Whether the run's own pace is known: the first step is over, or a script has gone through collectives."""
+        """Return whether the run's own pace is known: after its first step, or a script's first collectives."""
         return bool(self._pace)
 
     def _suspect_s(self, limit_s: float) -> float:

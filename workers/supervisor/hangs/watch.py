@@ -36,7 +36,7 @@ CUT_LIMIT_S = 7.5  # without progress, where a network is cut; one that is back 
 
 
 class HangWatch:
-    """Of one attempt on one node. ``markers`` are in the order of the ranks."""
+    """Watch over the ranks of one attempt on one node. ``markers`` are in the order of the ranks."""
 
     def __init__(
         self, order: Order, folder: AttemptFolder, markers: Sequence[Marker | MarksFile], activity: Activity
@@ -184,7 +184,7 @@ class Stacks:
 
 
 def handles(pid: int, number: int) -> bool:
-    """Whether the process has a handler for the signal."""
+    """Return whether the process has a handler for the signal."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

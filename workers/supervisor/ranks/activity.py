@@ -1,4 +1,4 @@
-"""Whether ranks do anything, seen from outside: what they print, and what the kernel counts of them.
+"""Signs of life of ranks, seen from outside: what they print, and what the kernel counts of them.
 
 A script that logs no steps looks the same whether it trains or waits for ever in a collective. A rank that waits prints
 nothing, computes next to nothing, and does not wake.
@@ -40,7 +40,7 @@ class Looked(NamedTuple):
 
 
 class WorkMeter:
-    """Of one process with its descendants."""
+    """Meter of the work of one process with its descendants."""
 
     def __init__(self) -> None:
         self._before: Looked | None = None
@@ -122,7 +122,7 @@ EXACT_S = 15.0  # how exactly a report says when it was: each change of it is pu
 
 @dataclass
 class Seen:
-    """Of one rank. Times are monotonic."""
+    """Last signs of life of one rank. Times are monotonic."""
 
     meter: WorkMeter = field(default_factory=WorkMeter)
     printed: int = 0  # bytes
@@ -151,7 +151,7 @@ class Activity:
         return before != [(rank.printed_at, rank.computed_at) for rank in ranks]
 
     def take_news(self, rank: int) -> bool:
-        """Whether the rank has done anything since the last call."""
+        """Return whether the rank has done anything since the last call."""
         seen = self._seen.setdefault(rank, Seen())
         seen.has_news, has_news = False, seen.has_news
         return has_news
@@ -161,7 +161,7 @@ class Activity:
         return self._seen.setdefault(rank, Seen()).at
 
     def ignore_answer(self, rank: int) -> None:
-        """What the rank does next was asked for: it is no sign of life."""
+        """Ignore what the rank does next: it was asked for, and is no sign of life."""
         self._seen.setdefault(rank, Seen()).ignored_until = time.monotonic() + 2 * LOOK_EVERY_S
 
     def _look(self, rank: RankState, now: float, elapsed_s: float) -> None:

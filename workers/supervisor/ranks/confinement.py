@@ -1,4 +1,4 @@
-"""What keeps the ranks of one attempt together on this node: their namespaces, and their control group with its limits.
+"""Confinement of the ranks of one attempt on this node: their namespaces, and their control group with its limits.
 
 Both are made before the supervisor reads the node's key, and end with it.
 """
@@ -61,7 +61,7 @@ class Confinement:
 
     @property
     def address(self) -> str:
-        """Where the ranks find each other: its interface is theirs."""
+        """The address at which the ranks find each other: its interface is theirs."""
         return LOOPBACK if self._has_own_network else self._address
 
     def keep(self) -> None:
@@ -78,7 +78,7 @@ class Confinement:
 
     @property
     def sockets(self) -> Path:
-        """Where the kernel lists the sockets of the ranks' network, also behind the end of a rank."""
+        """The folder where the kernel lists the sockets of the ranks' network, also after the end of a rank."""
         return Path(f"/proc/{self._holder.pid if self._has_own_network else 'self'}/net")
 
     def fork_waiting(self, *, has_pipes: bool) -> None:
@@ -146,7 +146,7 @@ class Confinement:
 
     @property
     def has_lost_holder(self) -> bool:
-        """Whether the process that holds the namespaces ends, or has: then the kernel ends all ranks, and it last."""
+        """Return whether the holder of the namespaces ends or ended: the kernel then ends all ranks, and it last."""
         return self._holder.pid != 0 and is_exiting(self._holder.pid)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What of a rank's plan its container needs: mounts, GPUs, variables."""
+"""Parts of a rank's plan for its container: mounts, GPUs, variables."""
 
 from __future__ import annotations
 

@@ -134,8 +134,8 @@ def launchers_of(order: Order) -> list[str]:
 
 
 def is_distributed(order: Order) -> bool:
-    """Whether its ranks are to have torchrun's variables. Many scripts take RANK alone for the wish to train with DDP,
-    so the only process of a script has them where the spec asks for them."""
+    """Return whether its ranks are to have torchrun's variables. Many scripts take RANK alone for the wish to train
+    with DDP, so the only process of a script has them where the spec asks for them."""
     task = order.spec["task"]
     if "torchrun" not in launchers_of(order):
         return False

@@ -1,4 +1,4 @@
-"""What a rank gets: its environment, its sandbox, its port."""
+"""Launch of a rank: its environment, its sandbox, its port."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which tak
 
 
 class BuiltEnvironment(Protocol):
-    """What was built for the ranks."""
+    """The environment that was built for the ranks."""
 
     @property
     def python(self) -> str: ...
@@ -58,8 +58,8 @@ class BuiltEnvironment(Protocol):
 
 
 class RankStart(NamedTuple):
-    """How ranks begin: in the interpreter ``python``, as a program of their own (``task.command``), or warm. ``note``
-    is a line in their log."""
+    """A way for ranks to begin: in the interpreter ``python``, as a program of their own (``task.command``), or warm.
+    ``note`` is a line in their log."""
 
     python: str = ""
     note: str = ""
@@ -273,7 +273,7 @@ def reserve_port(address: str) -> socket.socket:
 
 
 class RankPlace(NamedTuple):
-    """Where a rank stands. ``workers`` are the addresses of all ranks (host:port), in their order."""
+    """A rank's place among all. ``workers`` are the addresses of all ranks (host:port), in their order."""
 
     rank: int
     world_size: int
@@ -315,7 +315,7 @@ def mpi_variables(place: RankPlace) -> dict[str, str]:
 
 
 def jax_variables(place: RankPlace) -> dict[str, str]:
-    """What ``jax.distributed.initialize`` is given: the address it reads by itself."""
+    """Return the variables that ``jax.distributed.initialize`` gets: the address it reads by itself."""
     return {
         "JAX_COORDINATOR_ADDRESS": place.master,
         "JAX_NUM_PROCESSES": str(place.world_size),

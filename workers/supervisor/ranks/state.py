@@ -42,7 +42,7 @@ class RankState(RankReport, kw_only=True):
         return explain_rank(self, "").standing, self.ended_at or 0.0
 
     def is_fatal(self, spec: SpecDocument) -> bool:
-        """Whether its end is the end of all ranks, since no other can step without it. A run that outlives its workers
+        """Return whether its end ends all ranks, since no other can step without it. A run that outlives its workers
         does so once they are together; before that, rank 0 would wait for a worker that never comes."""
         is_spare = outlives_workers(spec) and self.rank != 0 and self.has_joined
         return self.has_failed and not is_spare

@@ -1,4 +1,4 @@
-"""What the supervisor itself records: the lines that its ranks print, and samples of the machine."""
+"""Records of the supervisor itself: the lines that its ranks print, and samples of the machine."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ STATE_EVERY_S = 5.0  # so often a progress bar that does not end its line is sho
 
 
 class LogTail:
-    """One stream of one rank and how far it was read."""
+    """A stream of one rank and how far it was read."""
 
     def __init__(self, path: Path, rank: int, stream: Stream, offset: int = 0, rules: RuleWatch | None = None) -> None:
         self.rank = rank
@@ -74,7 +74,7 @@ class LogTail:
         return bool(lines)
 
     def _is_due(self, data: bytes, now: float) -> bool:
-        """Whether a progress bar has gone on for so long that its state is to be seen."""
+        """Return whether a progress bar has gone on for so long that its state is to be seen."""
         if b"\r" not in data[data.rfind(b"\n") + 1 :]:
             self._bar_since = None
             return False

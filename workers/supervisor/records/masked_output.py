@@ -1,4 +1,4 @@
-"""What ranks with secrets print: it comes by pipes, and reaches the disk only once the secrets in it are masked.
+"""Output of ranks with secrets: it comes by pipes, and reaches the disk only once the secrets in it are masked.
 
 Ranks without secrets write to files themselves. These print only while the supervisor lives; they end with it anyway.
 """

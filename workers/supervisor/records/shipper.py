@@ -45,7 +45,7 @@ class ProducerTail:
 
     @property
     def is_done(self) -> bool:
-        """Whether its producer has ended and everything was sent."""
+        """Return whether its producer has ended and everything was sent."""
         return self.reader.has_ended and not self._waiting
 
     def take(self, room_bytes: int, numbers: list[int], *, is_over: bool) -> list[RawFrame]:
@@ -147,7 +147,7 @@ class Shipper:
         self._rewind([tail for tail in asked if now - tail.rewound_at > RESEND_PAUSE_S], is_asked=True)
 
     def has_passed(self, producers: dict[str, int]) -> bool:
-        """Whether the server has everything up to these sequences."""
+        """Return whether the server has everything up to these sequences."""
         return all(self._contact.watermarks.get(name, 0) >= last for name, last in producers.items())
 
     def clean(self) -> None:

@@ -52,7 +52,7 @@ class PartNote:
 
 
 class PartRefusal(WireStruct):
-    """In place of a note: why there is none."""
+    """The reason why a rank writes no note, in its place."""
 
     why: str = ""
 
@@ -142,7 +142,7 @@ def wait_for_parts(
 
 
 def remove_notes(folder: Path, ranks: Iterable[int]) -> None:
-    """Once the manifest says what they say."""
+    """Remove the notes, once the manifest says what they say."""
     for rank in ranks:
         _note_path(folder, rank).unlink()
 

@@ -288,8 +288,8 @@ def _loss(device: torch.device, rows: int, classes: int) -> TimedProgram:
 
 
 def _sum(device: torch.device, number: int) -> TimedProgram:
-    """Of what was made just before and what was made long ago, into memory that was left long ago: as activations are
-    read and written, of which no cache holds all."""
+    """Return a program that combines what was made just before with what was made long ago, into memory unused for
+    long, as activations are read and written: no cache holds all."""
     pool = _pool(device)
     pieces = pool[: pool.numel() // number * number].view(-1, number).unbind()
     turns = itertools.cycle(range(len(pieces)))

@@ -25,7 +25,7 @@ LEAST_STALL_S = 0.0005  # a checkpoint that was not due takes less
 
 
 class StepMeasures(NamedTuple):
-    """Of one step: ``phases`` are seconds by phase, which add up to it; ``sent_bytes`` are this rank's."""
+    """Measures of one step: ``phases`` are seconds by phase, which add up to it; ``sent_bytes`` are this rank's."""
 
     phases: Mapping[str, float]
     sent_bytes: int

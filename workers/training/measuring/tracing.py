@@ -36,7 +36,7 @@ def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, re
 
 
 class Tracing:
-    """One rank's. Nothing that goes wrong with a trace ends the training: its reason is reported instead."""
+    """Trace of one rank. Nothing that goes wrong with it ends the training: its reason is reported instead."""
 
     def __init__(
         self, request_path: str | None, output: str | None, rank: int, device: torch.device, reports: Reports

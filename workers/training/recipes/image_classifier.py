@@ -44,8 +44,8 @@ class ImageClassifierTask(SampleTask):
         return torch.Size((num_rows, width, side, side))
 
     def tensor_plan(self) -> dict[str, ParallelStyle]:
-        """Of a ViT: attention by heads, the MLP by columns, then rows. Between them every rank holds all patches, whose
-        number need not divide."""
+        """Return the cuts of a ViT: attention by heads, the MLP by columns, then rows. Between them every rank holds
+        all patches, whose number need not divide."""
         if not isinstance(self.shape, vit.Shape):
             raise ValueError("parallel.tensor goes with task.model.architecture vit only: a resnet has no such cut")
         whole = Replicate()

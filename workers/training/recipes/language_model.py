@@ -205,7 +205,7 @@ class _SplitCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-        """Of each logit: its softmax, less one at the target, over the number of tokens."""
+        """Return the gradient of each logit: its softmax, less one at the target, over the number of tokens."""
         softmax, own, is_mine = ctx.saved_tensors
         change = softmax.scatter_add(-1, own[:, None], -is_mine[:, None].to(softmax.dtype))
         return (change * (gradients[0] / len(own))).to(ctx.dtype), None, None, None

@@ -29,7 +29,7 @@ class TabularTask(SampleTask):
         return torch.Size((num_rows, self.shape.width))
 
     def tensor_plan(self) -> dict[str, ParallelStyle]:
-        """Each block by columns, then rows; between blocks every rank holds all features."""
+        """Return the cuts of the blocks: by columns, then rows; between blocks every rank holds all features."""
         return {
             "embedding": Alike(),
             "layers.*.norm": Alike(),

@@ -1,4 +1,4 @@
-"""Every how many steps a state is copied into memory."""
+"""Interval, in steps, between copies of a state into memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Interval:
         self._step_times: list[float] = []
 
     def entered(self) -> None:
-        """Behind a step: count it, and measure it while that matters."""
+        """Count a step that has ended, and measure it while that matters."""
         self._num_steps += 1
         if self.every is None and self._left_at is not None:
             self._step_times.append(time.perf_counter() - self._left_at)

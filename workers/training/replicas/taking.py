@@ -54,7 +54,7 @@ class GivenUp(Exception):
 
 @dataclass(slots=True)
 class Taken:
-    """One rank's part of a state, on its way."""
+    """A rank's part of a state, on its way."""
 
     mark: Mark
     snapshot: MemorySnapshot
@@ -212,7 +212,7 @@ class Replicas:
         return ""
 
     def _complete(self, taken: Taken) -> StateMessage:
-        """On rank 0: return the manifest once all parts are whole, or why there is no such state."""
+        """Return, on rank 0, the manifest once all parts are whole, or why there is no such state."""
         facts = self.facts
         try:
             notes = {rank: self._note_of(taken.mark, rank) for rank in facts.writers}
@@ -331,7 +331,7 @@ def refusing(plan: ReplicaPlan) -> Callable[[int, int], None]:
 
 
 class PartMessage(WireStruct):
-    """From each rank to rank 0: the note of its part, or why there is none."""
+    """A message from each rank to rank 0: the note of its part, or why there is none."""
 
     note: str = ""  # a ``PartNote`` as JSON
     peer_problem: str = ""  # why the part does not lie on a second node
@@ -340,7 +340,7 @@ class PartMessage(WireStruct):
 
 
 class StateMessage(WireStruct):
-    """From rank 0 to all: the manifest of the state, which is whole, or why it is given up."""
+    """A message from rank 0 to all: the manifest of the state, which is whole, or why it is given up."""
 
     manifest: str = ""
     stall_s: float = 0.0  # for which training stood still, on the slowest rank

@@ -226,7 +226,7 @@ class PipelinePasses:
             dist.send(flowing, group=self._group, group_dst=self._plan.stage_of(index + 1))
 
     def settle(self) -> None:
-        """No throwaway passes: no sum depends on the order in which gradients became ready."""
+        """Do nothing: no sum depends on the order in which gradients became ready."""
 
 
 def make_passes(assembly: Assembly) -> PipelinePasses:

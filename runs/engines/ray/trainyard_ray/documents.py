@@ -1,4 +1,4 @@
-"""What control and the program send each other: a line of JSON each."""
+"""Messages between control and the program: a line of JSON each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SILENT = "starting"  # the state of a job whose actor has not answered
 
 @dataclass
 class Demand:
-    """What each machine must have."""
+    """Resources that each machine must have."""
 
     cpus: float
     gpus: float = 0.0

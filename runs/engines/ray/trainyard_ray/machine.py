@@ -13,8 +13,8 @@ OURS = ("RAY_", "OMP_NUM_THREADS", "PYTHONPATH", "PYTHONBREAKPOINT", "SPT_", "JO
 
 
 class Machine:
-    """Its methods run in threads: one serves, another one stops. However this process ends, the child ends too: it
-    reads a pipe whose other end is here (``trainyard.lifeline``)."""
+    """The program on one machine. Methods run in threads: one serves, another one stops. However this process ends, the
+    child ends too: it reads a pipe whose other end is here (``trainyard.lifeline``)."""
 
     def __init__(self, words: list[str], variables: dict[str, str], output: str) -> None:
         self._words = words

@@ -1,4 +1,4 @@
-"""What is there in Ray now. These functions run in the cluster where only its client reaches it."""
+"""Jobs and machines in Ray now. These functions run in the cluster where only its client reaches it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Unit:
 
 @dataclass
 class Replaced:
-    """One step's change."""
+    """Changes of one step of compaction."""
 
     run_id: str
     blocks: list[int] = field(default_factory=list)
@@ -144,7 +144,7 @@ def seal(run_id: str, bound: int, *, is_quiet: bool) -> bool:
 
 @dataclass
 class _Axes:
-    """Each axis once, by its content."""
+    """Axes of the columns, with equal ones stored once, by their content."""
 
     known: dict[tuple[bytes, bytes], tuple[Steps, Floats]] = field(default_factory=dict)
 

@@ -287,7 +287,7 @@ class RemoteWorker(Worker):
         self._flat.give(self._parameters)
 
     def finish(self) -> None:
-        """Nothing is left to do: rank 0 has answered the last step."""
+        """Do nothing: rank 0 has answered the last step."""
 
     def agreed(self) -> AbstractContextManager[None]:
         return nullcontext()
