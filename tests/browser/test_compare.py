@@ -133,14 +133,22 @@ def test_runs_are_found_while_one_types(seat: Seat, pair: dict[str, str]) -> Non
     box.press_sequentially("pair-o")
     expect(page.get_by_role("link", name="pair-one", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="pair-two", exact=True)).to_have_count(0)
-    expect(page).to_have_url(re.compile(r"/runs/\?q=pair-o$"))
+    expect(page).to_have_url(re.compile(r"/runs/\?filter=pair-o$"))
     expect(box).to_be_focused()
     expect(box).to_have_value("pair-o")
-    for link, wanted in (("Succeeded", "view=succeeded&q=pair-o"), ("CSV", "q=pair-o")):
+    for link, wanted in (("Succeeded", "view=succeeded&filter=pair-o"), ("CSV", "filter=pair-o")):
         expect(page.get_by_role("link", name=link, exact=True)).to_have_attribute("href", re.compile(wanted))
+    box.press_sequentially(" and name =")
+    expect(page.get_by_text("Here a value is expected")).to_be_visible()
+    expect(box).to_have_accessible_description(re.compile("Here a value is expected"))
+    expect(box).to_have_value("pair-o and name =")
+    expect(page.get_by_role("link", name="pair-one", exact=True)).to_be_visible()
+    box.press_sequentially(" pair-two or name ~ R-TW")
+    expect(page.get_by_role("link", name="pair-two", exact=True)).to_be_visible()
+    expect(page.get_by_text("is expected")).to_have_count(0)
     box.press("Enter")
     box.fill("")
-    expect(page.get_by_role("link", name="pair-two", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="pair-one", exact=True)).to_be_visible()
     expect(page).to_have_url(re.compile(r"/runs/$"))
     assert page.evaluate("window.isTheSame"), "the page was never loaded again"
 
