@@ -97,7 +97,7 @@ def holders(permission: Permission) -> list[Caller]:
     return [*found, Caller.ADMINISTRATOR]
 
 
-# Who may what, in words.
+# Rights of each caller, in words.
 
 COLUMNS = [*ROLE_OF, Caller.OPERATOR, Caller.ADMINISTRATOR]
 HEAD = """# Who may what

@@ -8,7 +8,7 @@ from dashboard.pages.account import views as account
 from runs.api import api
 from runs.people.scim.views import scim
 
-# What no route answers, and what a view refuses by raising, looks like every other page.
+# Errors, for a path without a route or raised by a view, look like every other page.
 handler404 = "dashboard.pages.errors.not_found"
 handler403 = "dashboard.pages.errors.forbidden"
 handler500 = "dashboard.pages.errors.failed"

@@ -173,7 +173,7 @@ async def _send(send: Send, answer: HttpResponse) -> None:
     await send({"type": "http.response.body", "body": answer.content})
 
 
-# Whether the headers of a request alone show who sends it, before anything of its body is read.
+# Proof of a request's sender by its headers alone, before anything of its body is read.
 
 
 async def is_known(scope: Scope, caller: Literal["person", "node"]) -> bool:

@@ -22,7 +22,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
-        # What is known of the connection itself: each of its requests finds this very object in its scope.
+        # Facts about the connection itself: each of its requests finds this very object in its scope.
         self.app_state = {**self.app_state, "connection": {}}
         self._await_head()
 

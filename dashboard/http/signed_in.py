@@ -29,11 +29,11 @@ from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW, begin_sessi
 from runs.privacy import consent
 from runs.serving.rates import TooManyRequests, claim
 
-# What a person may still open who needs a second factor and has none.
+# Pages open to a person who needs a second factor and has none.
 OPEN = frozenset(
     {"security", "set-up-app", "set-up-key", "recovery-codes", "second-factor-step", "sign-in", "sign-out"}
 )
-# What one may open who has not agreed to the terms: to read them, and to go with all that is theirs.
+# Pages open to a person who has not agreed to the terms: to read them, and to leave with all their data.
 OPEN_BEFORE_CONSENT = frozenset(
     {"consent", "personal-data", "export-own-data", "erase-me", "download_export", "second-factor-step"}
 )

@@ -250,7 +250,7 @@ def number_of(value: Number) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-# What differs between the specs of several runs, and the table that shows it.
+# Differences between the specs of several runs, and the table that shows them.
 
 
 class Cell(NamedTuple):

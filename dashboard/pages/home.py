@@ -113,7 +113,7 @@ def launch_example(request: HttpRequest) -> HttpResponse:
     return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
 
 
-# What needs a person: runs and nodes, each with the reason in one line and the one action that helps.
+# Runs and nodes that need a person, each with the reason in one line and the one action that helps.
 
 
 class Need(NamedTuple):

@@ -35,7 +35,7 @@ LONGEST_WHAT = 200
 LIMIT = 200
 NUM_RUNS = 10
 
-# What a row of the table shows of a job, and the values that fill in its markup.
+# A job's row in the table, and the values that fill in its markup.
 COLUMNS = ("pk", "project_id", "name", "version", "project__name", "created_at", "spec__task",
            "created_by__username", "created_by__first_name", "created_by__last_name")  # fmt: skip
 VALUES = ("key", "name", "version", "what", "project", "run_url", "ran", "saved", "author", "csrf_token")

@@ -269,7 +269,7 @@ def _share_of(used: float | None, whole: float | None) -> float | None:
     return 100.0 * used / whole if used is not None and whole else None
 
 
-# What a node's page says of its sandbox: the level, what a script reaches, its limits, and why there is no more.
+# Sandbox of a node, on its page: the level, what a script reaches, its limits, and why there is no more.
 
 
 class IsolationView(NamedTuple):

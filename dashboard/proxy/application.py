@@ -323,7 +323,7 @@ def tunnels() -> Tunnels:
     return _tunnels.setdefault(asyncio.get_running_loop(), Tunnels())
 
 
-# What we answer ourselves in the origin of an app: a page without scripts for people, a line of text for programs.
+# Our own answers in the origin of an app: a page without scripts for people, a line of text for programs.
 
 
 async def send_notice(

@@ -204,7 +204,7 @@ class Tunnel:
         if self.closed is not None:
             raise self.closed
 
-    # What comes from the node
+    # Frames from the node
 
     async def _receive(self) -> None:
         assert self._link is not None

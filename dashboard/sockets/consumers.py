@@ -177,7 +177,7 @@ websocket_urlpatterns = [
 __all__ = ["FLOOD", "NOT_FOUND", "TOO_SLOW", "UNAVAILABLE", "UNKNOWN_USER", "RunWatch", "websocket_urlpatterns"]
 
 
-# What happens to all runs and nodes. Each member gets messages about the runs that its person sees.
+# Changes of all runs and nodes. Each member gets messages about the runs that its person sees.
 
 
 class OverviewFeed(Feed):

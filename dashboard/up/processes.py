@@ -278,7 +278,7 @@ def _unverified() -> ssl.SSLContext:
     return context
 
 
-# What each of several nodes on this one machine gets of its cores and GPUs.
+# Shares of this machine's cores and GPUs, where it has several nodes.
 
 
 def shares(num_nodes: int, num_cores: int, gpus: list[str]) -> list[dict[str, str]]:

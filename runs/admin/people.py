@@ -197,7 +197,7 @@ def _actor(request: HttpRequest) -> User:
     return request.user
 
 
-# How people are known outside, and where they are signed in: looked at here, changed elsewhere.
+# Identities of people outside, and their sessions: looked at here, changed elsewhere.
 
 # allauth's own tables: the settings file names the providers, and keys of second factors are nobody's to see.
 for model in (EmailAddress, SocialAccount, SocialApp, SocialToken, Authenticator):

@@ -106,7 +106,7 @@ def number_of(value: Text) -> float | None:
 
 
 def is_none(value: Text) -> bool:
-    """Whether the value stands for “has none”."""
+    """Return whether the value stands for “has none”."""
     return not value.is_quoted and value.text.lower() == NONE
 
 

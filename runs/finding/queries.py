@@ -1,4 +1,4 @@
-"""What a filter asks for as a condition on rows of runs, and the orders that lists may have.
+"""Filters as conditions on rows of runs, and the orders that lists may have.
 
 A condition is true or false, never NULL: `not` turns what has no value into a hit, so that `a != b` is `not a = b`.
 Nothing here asks who may see what: whoever uses a condition or an order does so within the runs that a person sees.
@@ -35,7 +35,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 
 class _Asked:
-    """What the parts of one filter share: the time, and the figures that were read for it."""
+    """Data that the parts of one filter share: the time, and the figures that were read for it."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -263,7 +263,7 @@ STRETCH = 500  # runs that are looked for at once, at first
 
 
 class Place(NamedTuple):
-    """Where a run stands in an order: its value, None for none, and its id."""
+    """Place of a run in an order: its value, None for none, and its id."""
 
     value: Any
     key: str

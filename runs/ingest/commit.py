@@ -36,7 +36,7 @@ from runs.records.points.tables import PointMatrix, merged
 REST = "rest"
 SUPERVISOR = "supervisor"
 NUMBER = struct.Struct("<d")
-# What a commit changes in a run's row. Compaction keeps its own cursor there.
+# Columns of a run's row that a commit changes. Compaction keeps its own cursor there.
 TELEMETRY = (
     "cursor", "step", "step_at", "median_step_s", "attempt", "intervals_s", "last_record_at", "num_points",
     "num_lines", "troubles",

@@ -163,7 +163,7 @@ class Consumer:
         self._backoff_s = min(2 * self._backoff_s, BACKOFF_S[1])
 
 
-# What ingest does besides: it compacts and deletes while it has nothing to read, and tidies up once an hour.
+# Other work of ingest: it compacts and deletes while it has nothing to read, and tidies up once an hour.
 
 
 class Housekeeping:

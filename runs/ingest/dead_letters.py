@@ -15,8 +15,8 @@ KEPT_BYTES = 64 * 1024  # of one
 KEPT_PER_RUN = 200  # the newest
 KEPT = 5_000  # of all, the newest
 KEPT_DAYS = 30
-# What says nothing of the data: database or Valkey cannot work now, and the round is tried again. Whatever else is
-# raised comes of what a node sent, and costs no more than the entry or the frame that raises it.
+# Errors that are not about the data: database or Valkey cannot work now, and the round is tried again. Any other error
+# comes of what a node sent, and costs no more than the entry or the frame that raises it.
 UNABLE = (OperationalError, InterfaceError, ProgrammingError, RedisError)
 ROOM = 1_000  # so many are written between two prunings; what is beyond is counted on its run and logged
 

@@ -20,7 +20,7 @@ from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 
 ASKED, TIME_LIMIT, RULE, SWEEP_ENDED = "asked", "time-limit", "rule", "sweep-ended"
 PAUSE, RESIZE, PREEMPTED = "pause", "resize", "preempted"
-# What is wanted of the run, by why its ranks are to end; else that it ends for good.
+# Wanted state of the run, by why its ranks are to end; any other: that it ends for good.
 WANTED = {
     PAUSE: Wanted.PAUSE,
     REPLACE: Wanted.PAUSE,

@@ -83,7 +83,7 @@ def _over(how: Callable[[Iterable[float]], float], values: Iterable[float | None
     return how(known) if known else None
 
 
-# How fast a run trains: one number for its page, the tables, the plan, REST and the terminal.
+# Speed of a training: one number for its page, the tables, the plan, REST and the terminal.
 
 
 @dataclass(frozen=True)

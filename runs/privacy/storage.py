@@ -175,7 +175,7 @@ WORDS = {
     DataKind.CODE: "Code that runs were launched with",
     DataKind.DATASETS: "Datasets by name",
 }
-# What retention removes, some days after a run has ended. Without the run itself nothing else of it is left.
+# Data that retention removes, some days after a run has ended. Without the run itself nothing else of it is left.
 REMOVABLE = (DataKind.LOGS, DataKind.METRICS, DataKind.MEDIA, DataKind.OUTPUTS, DataKind.CHECKPOINTS, DataKind.RUNS)
 
 

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 OVERVIEW_GROUP = "overview"
 
-# What a group of the channel layer carries; ``from`` and the rest are those of a batch.
+# Messages of a group of the channel layer; ``from`` and the rest are those of a batch.
 Message = TypedDict(
     "Message",
     {"type": str, "run": str, "sweep": str, "cursor": int, "from": int, "texts": list[str], "steps": list[int] | None},

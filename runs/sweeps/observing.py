@@ -126,7 +126,7 @@ def rungs_in(attributes: object) -> dict[int, float]:
     return {int(step): float(value) for step, value in kept.items()}
 
 
-# How far a trial was at a step, in what its pruner counts: steps, seconds of training, or tokens.
+# Progress of a trial at a step, in what its pruner counts: steps, seconds of training, or tokens.
 
 
 def reached_by(run_id: str, measure: Measure, metric: str) -> Reached:

@@ -200,7 +200,7 @@ def past_trial(row: Trial) -> PastTrial:
     return PastTrial(row.number, TrialState(row.state), row.parameters, values, step, row.system_attributes)
 
 
-# Why a sweep ends: its budget, trials that all fail, a person. One sentence each.
+# Reasons for the end of a sweep: its budget, trials that all fail, a person. One sentence each.
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class SweepEnd:
     sentence: str
 
 
-# What a sweep becomes once its last trial has ended.
+# Status of a sweep once its last trial has ended.
 OUTCOMES = {"stopped": SweepStatus.CANCELLED, "failures": SweepStatus.FAILED, "cannot-launch": SweepStatus.FAILED}
 
 

@@ -91,7 +91,7 @@ class Check(WireStruct, kw_only=True):
     unit: str = ""  # of both: bytes, s, B/s
 
 
-# What is kept of failures and restarts: JSON columns of attempts and runs, by type. Imports nothing of Django.
+# Failures and restarts as they are kept: JSON columns of attempts and runs, by type. Imports nothing of Django.
 
 
 class LeftOutNode(WireStruct, kw_only=True):

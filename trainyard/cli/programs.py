@@ -18,7 +18,7 @@ PROGRAMS = {
     "manage": ("dashboard.manage", "run a command of Django's on the server: migrate, audit, person, erasures, …"),
 }
 
-# What each needs beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
+# Needs of each beside the client. `up` starts local nodes, too; recipes say themselves what they lack.
 NEEDS = {
     "up": ("server", "node"),
     "node": ("node",),

@@ -34,7 +34,7 @@ STATUS_STYLES: dict[str, str] = {
     Status.LOST: "bold yellow",
 }
 LAMP_STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
-# What a terminal reads as one: colours and the cursor, titles and links.
+# Sequences that a terminal reads as one: colours and the cursor, titles and links.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]")
 _SAFE = {code: None for code in (*range(32), *range(127, 160), *map(ord, DIRECTIONS)) if code != 9}
 

@@ -81,7 +81,7 @@ class CoordinateFacts(WireStruct, kw_only=True):
     powers: dict[str, float] = {}  # of the width, with which the changes grow
 
 
-# What the planner estimated. A run keeps the document of its submission.
+# Estimates of the planner. A run keeps the document of its submission.
 
 MemoryPart = Literal["base", "parameters", "gradients", "optimizer", "activations", "copies", "margin"]
 StepPart = Literal["compute", "communication", "bubble", "optimizer"]

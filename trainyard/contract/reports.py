@@ -11,7 +11,7 @@ from trainyard.contract.limits import MAX_SLOTS, MAX_TEXT, bounded, cut
 from trainyard.contract.orders import LogAction
 from trainyard.contract.statuses import Phase
 
-# What is known of a script's rank and torch's process group: nothing of a cold rank.
+# State of torch's process group in a script's rank: nothing is known of a cold rank.
 Group = Literal["unknown", "none", "waiting", "joined"]
 MAX_MATCHES = 100  # rules that were met on one node
 MAX_STACK_CHARACTERS = 6_000

@@ -28,7 +28,7 @@ CLASSES = {
     "network_stall": CauseClass.NETWORK,
     "preempted": CauseClass.PREEMPTED,
 }
-# What a node writes itself, since the server may be away: with {node}, {lease} in seconds, and the words of an {error}.
+# Sentences that a node writes, since the server may be away: with {node}, {lease} in seconds, the words of an {error}.
 SENTENCES = {
     "stopped": "The run was asked to stop.",
     "interrupted": "Trainyard was stopped on {node} while the run was going on.",

@@ -88,7 +88,7 @@ def _memories(
 
 def _step_time(spec: RecipeSpec, layout: Layout, stage: Stage, places: Places, rates: Rates) -> StepTime:
     """Return the step's time by part, as the ranks of ``stage`` have it."""
-    # What was measured while ranks took turns on the cores is that slow already.
+    # Measurements made while ranks took turns on the cores are that slow already.
     crowding = max(1.0, places.crowding / rates.crowding)
     forward, backward = (
         crowding * layout.passes * one for one in pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
@@ -104,7 +104,7 @@ def _step_time(spec: RecipeSpec, layout: Layout, stage: Stage, places: Places, r
     )
 
 
-# What a person should know of a plan before it runs, in sentences.
+# Remarks on a plan for a person, before it runs, in sentences.
 
 
 def remarks(
@@ -171,7 +171,7 @@ def _of_time(made: Estimate, spec: RecipeSpec, layout: Layout, places: Places) -
         )
 
 
-# What a rank holds at the fullest moment of a step, by part.
+# Memory of a rank at the fullest moment of a step, by part.
 #
 # Weights, gradients and moments: Rajbhandari et al. 2020, "ZeRO", section 3.1, here with weights of 4 bytes
 # throughout. Activations: the sections' own counts (Korthikanti et al. 2022, section 4.1). On top comes one

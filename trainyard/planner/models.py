@@ -20,7 +20,7 @@ BUILT_IN = {
     "wine": DataFacts(num_rows=178, num_features=13, num_classes=3),
     "diabetes": DataFacts(num_rows=442, num_features=10, num_classes=0),
 }
-# What is assumed where the data was not inspected yet, and what that is called.
+# Assumptions where the data was not inspected yet, and their names.
 ASSUMED = {
     "num_features": (32, "columns of the table"),
     "num_classes": (10, "classes"),

@@ -152,7 +152,7 @@ class Client(Connection):
             "POST", f"runs/{_part(run)}/frames", answers.Watermarks, content=data, headers=headers, is_numbered=True
         )
 
-    # What a run logged
+    # Records of a run
 
     def series(self, run: str) -> Iterator[answers.Series]:
         return self._pages(f"runs/{_part(run)}/series", {}, answers.Series)
@@ -194,7 +194,7 @@ class Client(Connection):
     def delete_dataset(self, dataset: str) -> None:
         self._json("DELETE", f"datasets/{_part(dataset)}", answers.Empty)
 
-    # Where runs go
+    # Clusters and nodes
 
     def clusters(self) -> Iterator[machine_answers.Cluster]:
         return self._pages("clusters", {}, machine_answers.Cluster)

@@ -230,7 +230,7 @@ def batches(
     last = spool.last()
     waits = PATIENCE_S if is_patient else ()
     while last is not None and reader.sequence < last.sequence:
-        # What looks torn is not waited for: there is a whole frame behind it, so its writer has gone on.
+        # A frame that looks torn is not waited for: a whole frame follows it, so its writer has gone on.
         found = reader.read(BATCH_BYTES, spool.numbers) or reader.read(1, spool.numbers, is_over=True)
         frames = [frame.raw for frame in found]
         if not frames:

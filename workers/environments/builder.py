@@ -143,7 +143,7 @@ def version_of(folder: Path) -> str:
     return ""
 
 
-# How an environment is built with each installer: which programs run, one after the other.
+# Builds of an environment with each installer: which programs run, one after the other.
 #
 # uv resolves first and then installs part by part, so that somebody who waits sees how far it is. A lock is installed
 # as it stands, by its hashes where it has some.

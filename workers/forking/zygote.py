@@ -22,7 +22,7 @@ from trainyard.contract.base import BadDocument, decode, encode
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 
-# What supervisors and ranks need is imported here, once, and shared by all of them.
+# Modules that supervisors and ranks need are imported here, once, and shared by all of them.
 from workers.forking.reaper import become_reaper
 from workers.machine.processes import name_process, num_threads
 from workers.training.startup.warm import LATER_MODULES, warm

@@ -18,8 +18,8 @@ log = structlog.get_logger(__name__)
 
 
 LISTENING = "0A"
-# What takes a connection to 127.0.0.1, the most exact first, as the tables write addresses: words of four bytes in the
-# machine's order. "::" is the last: such a socket may be one of IPv6 alone.
+# Addresses that take a connection to 127.0.0.1, the most exact first, as the tables write them: words of four bytes in
+# the machine's order. "::" is the last: such a socket may be one of IPv6 alone.
 TAKERS = (
     ("tcp", "0100007F"),
     ("tcp6", "0000000000000000FFFF00000100007F"),
@@ -113,7 +113,7 @@ class Forwarding:
             log.debug("forward.broken", port=self._port, error=str(error))
 
 
-# Who listens at a port of this machine, as the kernel lists it.
+# Listeners at a port of this machine, as the kernel lists them.
 
 
 def why_not_forwarded(port: int, pids: Iterable[int], proc: Path = Path("/proc")) -> str:

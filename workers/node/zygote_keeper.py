@@ -29,7 +29,7 @@ FORK_LIMIT_S = 30.0
 LONGEST_PAUSE_S = 5.0
 LOOK_EVERY_S = 0.1
 
-# What a warm process, and with it /proc/PID/environ of every rank, may show beside what passes to ranks too. Nothing
+# Variables of a warm process beside those that pass to ranks too. /proc/PID/environ of every rank shows them: none is
 # secret.
 ZYGOTE_VARIABLES = (
     "PATH",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainyard.contract.base import JsonObject
 
-# What Python, its libraries or the linker read once, before the first line of a script: too late after a fork.
+# Variables that Python, its libraries or the linker read once, before a script's first line: too late after a fork.
 READ_AT_START = (
     *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_"),
     *(

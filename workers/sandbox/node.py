@@ -31,8 +31,8 @@ MOST_PROCESSES = 16_384
 PID_MAX = Path("/proc/sys/kernel/pid_max")
 PROBE_LIMIT_S = 20.0
 MOST_LINKS = 40  # on the way to a file, as the kernel follows them
-# Where projects' users have their numbers: beyond what machines, containers and systemd give away. Where so high ones
-# are not to be had, as in some containers, lower ones.
+# Numbers of projects' users (first, how many): beyond those that machines, containers and systemd give away. Lower ones
+# where such high ones do not exist, as in some containers.
 USERS, FEWER_USERS = (1_900_000_000, 100_000_000), (20_000, 40_000)
 GPU_DEVICES = (Path("/dev/kfd"), Path("/dev/dri/renderD128"))  # which a group may use; NVIDIA's are everybody's
 

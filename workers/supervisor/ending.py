@@ -20,8 +20,8 @@ from workers.supervisor.ranks.state import RankState
 
 log = structlog.get_logger(__name__)
 
-# How long ranks may still save their state: after SIGTERM, and after one of them failed (they cannot step without it,
-# and the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
+# Seconds for ranks to save their state: after SIGTERM, and after one of them failed (they cannot step without it, and
+# the next attempt waits for their end). Ranks that a person stops have the spec's grace, or what the server names.
 GRACE_S = {
     "interrupted": 1.5,
     "lease_expired": 5.0,

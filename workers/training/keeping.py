@@ -211,7 +211,7 @@ class DiskCheckpoints:
                 self._saver.damaged.add(candidate.mark)
             if training.mesh.rank == 0:
                 print(f"checkpoint {candidate.mark.name} of run {candidate.run} is damaged: {one.why}", flush=True)
-                # What is only not here may lie on the disk of the node that took it: it is not damaged for all.
+                # A missing checkpoint may be on the disk of the node that took it: it is not damaged for all.
                 is_missing = not candidate.folder.is_dir()
                 record = record_of("invalid", candidate.run, candidate.mark, why=one.why)
                 record.missing = is_missing

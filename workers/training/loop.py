@@ -269,7 +269,7 @@ def kept_random_state(device: torch.device) -> Iterator[None]:
         yield
 
 
-# How good the model is on rows that it never learns from.
+# Validation: how good the model is on rows that it never learns from.
 
 
 def validation_means(training: Training) -> dict[str, float]:

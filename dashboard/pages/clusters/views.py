@@ -164,7 +164,7 @@ def _needs(num_nodes: int, per_node: int, accelerator: str) -> str:
     return f"{num_nodes} node{'s' if num_nodes > 1 else ''} × {per_node}{kind}"
 
 
-# What an engine that brings nodes may bring, and which machines it has asked its system for.
+# Machines that an engine may bring, and those that it has asked its system for.
 
 
 class JobLine(NamedTuple):

@@ -129,7 +129,7 @@ def _uses(user: Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
     return {(project, name): num for project, name, num in counted}
 
 
-# What a node found in a dataset, as its page draws it. All of it is text that others wrote: templates escape it.
+# Findings of a node in a dataset, as its page draws them. All of it is text that others wrote: templates escape it.
 
 
 class ColumnRow(NamedTuple):

@@ -236,7 +236,7 @@ def _axis(spec: RecipeSpec, axis: str, degree: int) -> AxisRow:
     return AxisRow(axis, degree, f"{axis[0]}0 to {axis[0]}{degree - 1}", sentence)
 
 
-# What the launch page says a spec will cost: memory, time, and the plans that would cost less.
+# Cost of a spec on the launch page: memory, time, and the plans that would cost less.
 
 MAX_PLANNED_RANKS = 256  # up to which it is worked out while somebody types
 

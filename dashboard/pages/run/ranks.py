@@ -162,7 +162,7 @@ def _moment(seconds: float | None) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
-# What the ranks of an attempt measured of their steps: a bar of phases for each.
+# Measurements of an attempt's steps by its ranks: a bar of phases for each rank.
 
 
 class RankMeasures(NamedTuple):

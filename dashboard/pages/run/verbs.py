@@ -110,7 +110,7 @@ def exclude_node(request: HttpRequest, run_id: str) -> HttpResponse:
     return answer(request, f"{run.name} goes on without {node}: its ranks save first.")
 
 
-# How many nodes a run had, and asking for another number.
+# Numbers of nodes that a run had, and the request for another number.
 
 
 class Stretch(NamedTuple):

@@ -66,7 +66,7 @@ class RunLine(NamedTuple):
 
 
 class FilterProblem(NamedTuple):
-    """Why the text of the filter cannot be read, and the text around the character that it is about."""
+    """Problem of a filter that cannot be read, with the text around the character that it is about."""
 
     sentence: str
     before: str

@@ -141,7 +141,7 @@ def _word() -> str:
     return f"doctor{secrets.token_hex(4)}"
 
 
-# What the server must be allowed to do in the namespace of a cluster. docs/kubernetes/rbac.yaml gives just that.
+# Rights that the server needs in the namespace of a cluster. docs/kubernetes/rbac.yaml gives just these.
 
 
 class Right(NamedTuple):

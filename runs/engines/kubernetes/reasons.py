@@ -170,7 +170,7 @@ def end_of_pod(pod: Pod) -> PodEnd | None:
 def _unscheduled(condition: Condition) -> Words:
     if condition.reason == "SchedulingGated":
         return Words(condition.reason, _sentence("a gate keeps it from being scheduled", condition.reason, ""))
-    # What the scheduler thinks of preemption stands behind what is wrong, and says the same again.
+    # The scheduler's words on preemption follow the problem, and only repeat it.
     message = re.split(r"\.?,? (?:preemption:|no new claims to deallocate)", condition.message)[0]
     reason = condition.reason or "Unschedulable"
     return Words(reason, _sentence("no machine takes it", reason, message))

@@ -100,7 +100,7 @@ def runtime_env_of(settings: RaySettings) -> JsonObject:
         return {}
 
 
-# What `trainyard doctor` does step by step; a step that needs an earlier one is left out where that failed.
+# Steps of `trainyard doctor`. A step that needs an earlier one is left out where that failed.
 
 TRY_LIMIT_S = 60.0
 CONNECT_ADVICE = (

@@ -17,7 +17,7 @@ from runs.engines.slurm.settings import SlurmSettings
 from runs.engines.slurm.template import BadField, has_fields
 from runs.models import Cluster
 
-# What sbatch says where trying again later may help; anything else it would say again.
+# Errors of sbatch after which trying again later may help; any other it would report again.
 PASSING = (
     "contact slurm controller",
     "timed out",

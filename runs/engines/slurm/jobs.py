@@ -160,7 +160,7 @@ def _exit_code(value: object) -> int | None:
     return None if status is None else status >> 8 if status > 255 else status
 
 
-# Why a job is pending, in words, by Slurm's own word for it.
+# Reasons why a job is pending, in words, by Slurm's own word for each.
 
 
 def sentence_of(reason: str) -> str:

@@ -205,7 +205,7 @@ def _named(problems: Mapping[str, str]) -> str:
     return ", ".join(sorted(problems)[:3])
 
 
-# What `trainyard doctor` does step by step; a step that needs an earlier one is left out where that failed.
+# Steps of `trainyard doctor`. A step that needs an earlier one is left out where that failed.
 
 PROBE_LIMIT_S = 60.0
 

@@ -150,8 +150,8 @@ def _where(view: RankView) -> str:
     return f": it is{step}{',' if step and place else ''}{place}" if step or place else ""
 
 
-# What follows from a hang: the finding stands with the attempt, in the run's history, and, where it acts, in what is
-# wanted of every node.
+# Effects of a hang: the finding is stored with the attempt, in the run's history, and, where it acts, in the wanted
+# state of every node.
 
 
 def record_hang(

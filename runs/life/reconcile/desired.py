@@ -216,7 +216,7 @@ def _epoch() -> str:
     return (epoch or b"").decode()
 
 
-# What a node must know to prepare its part of an attempt.
+# Order to a node, with all that it needs to prepare its part of an attempt.
 
 
 def locked_order(placement: Placement) -> Locked:

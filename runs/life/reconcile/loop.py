@@ -97,7 +97,7 @@ def _round(now: datetime) -> None:
         _guarded(partial(_notify, attempt), run=attempt.run_id)
     _guarded(partial(datasets.inspect, nodes, listener))
     forget_the_rest(nodes)
-    # When the round is over, not when it began: a long round is work, and no silence.
+    # The time of the round's end, not of its beginning: a long round is work, and no silence.
     redis().set(TICK_KEY, now.timestamp() + time.monotonic() - began)
 
 
@@ -269,7 +269,7 @@ def correct_late(now: datetime) -> None:
             run.correct_reason(code="finished", sentence=sentence, instead_of=INCOMPLETE, attempt=attempt)
 
 
-# How far nodes are with sending an attempt's output, and when they have sent all there is of it.
+# Progress of nodes in sending an attempt's output, and the moment when all of it was sent.
 
 
 def take_outputs(listener: Listener) -> None:

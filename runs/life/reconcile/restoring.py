@@ -35,7 +35,7 @@ def memory_order_of(attempt: Attempt) -> MemoryOrder:
     """Return what go says of states in memory: only a restart by itself, with as many ranks as before, may go on from
     one. Behind a pause, or with another number of ranks, the checkpoints on the disk count."""
     recovery = attempt.run.restarts
-    # What attempts did before the run was sent back is not its past any more.
+    # Attempts before the run was sent back count no more.
     after = max([recovery.after_fence, *(one.fence for one in attempt.run.known_rewinds.entries)])
     before = attempt.run.attempts.filter(fence__lt=attempt.fence, fence__gt=after, go__isnull=False)
     sizes = set(before.values_list("world_size", flat=True))

@@ -92,7 +92,7 @@ def watch_clock() -> Clock:
     return Clock("watch", Watcher().round, every_s=EVERY_S, lock_s=LOCK_S)
 
 
-# What follows from a finding, by the run's own rules.
+# Effects of a finding, by the run's own rules.
 
 
 def act_on_slow_ranks(attempt: Attempt, started: Sequence[SlowRank], now: datetime) -> None:

@@ -31,7 +31,7 @@ MEASURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         CHECKPOINT: (CHECKPOINT,),
     }
 )
-# What a measure is called on the page.
+# Names of measures on the page.
 LABELS: Mapping[str, str] = MappingProxyType(
     {
         "own": "Before collectives (own work)",

@@ -74,7 +74,7 @@ class Consent(models.Model):
         return f"{self.user} to {self.digest[:12]}"
 
 
-# What was measured of a project's data, and what its retention removed.
+# Measurements of a project's data, and what its retention removed.
 
 
 class StoredData(models.Model):

@@ -18,7 +18,7 @@ from trainyard.spec.sweeps import SweepSpec, parse_sweep
 if TYPE_CHECKING:
     from runs.models.sweeps.trial import Trial
 
-# Which states may follow which.
+# States that may follow each state.
 TRANSITIONS: dict[SweepStatus, frozenset[SweepStatus]] = {
     SweepStatus.RUNNING: frozenset({SweepStatus.PAUSED, SweepStatus.STOPPING, *SWEEP_FINAL}),
     SweepStatus.PAUSED: frozenset({SweepStatus.RUNNING, SweepStatus.STOPPING, *SWEEP_FINAL}),

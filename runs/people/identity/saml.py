@@ -24,7 +24,7 @@ SPACES = {"saml": "urn:oasis:names:tc:SAML:2.0:assertion"}
 MAX_ANSWER = 96 * 1024  # characters of base64
 MAX_AGE_S = 3600.0  # for so long at most an assertion is remembered as used
 
-# What providers call an attribute, the best first: plain, as OIDs (eduPerson, LDAP), as claims of Microsoft's.
+# Providers' names of each attribute, the best first: plain, as OIDs (eduPerson, LDAP), as claims of Microsoft's.
 _CLAIMS = "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/"
 NAMES: dict[str, tuple[str, ...]] = {
     "email": ("email", "mail", "urn:oid:0.9.2342.19200300.100.1.3", f"{_CLAIMS}emailaddress"),

@@ -43,7 +43,7 @@ def find(run_id: str, step: int) -> Checkpoint | None:
     return Checkpoint.objects.sound().filter(run_id=run_id, step=step).order_by("-fence").first()
 
 
-# What a rank reports of a checkpoint.
+# Reports of ranks about checkpoints.
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from runs.records.points.store import SeriesPiece, StreamLines
 MAX_POINTS = 20_000
 MAX_LINES = 2_000
 
-# What a browser gets: points or log lines, or that it is to read again.
+# Message to a browser: points or log lines, or the request to read again.
 Message = TypedDict(
     "Message",
     {

@@ -75,7 +75,7 @@ def _steps_of(change: Delta) -> Steps:
     return [min(map(min, steps)), max(map(max, steps))] if steps else []
 
 
-# What was committed after a cursor, read back from the store: for a client that missed some of it.
+# Records committed after a cursor, read back from the store: for a client that missed some of them.
 
 
 def delta_since(run_id: str, cursor: int) -> Delta:

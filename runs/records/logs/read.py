@@ -114,7 +114,7 @@ def _moment(at: float) -> str:
 
 # The lines of all streams of a run as one, by time, opened chunk by chunk.
 #
-# Which chunks there are is read once. Compaction may replace some while one reads on for long: then what is left is
+# The list of chunks is read once. Compaction may replace some during a long read: then what is left is
 # looked up again from the last line that was given.
 
 

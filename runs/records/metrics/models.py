@@ -184,7 +184,7 @@ class LogChunk(models.Model):
                 ),
                 name="log_stream_line",
             ),
-            # What compaction looks at.
+            # For compaction.
             models.Index(
                 fields=("run_id", "stream"),
                 condition=models.Q(num_lines__lt=2048, size__lt=262_144),

@@ -100,7 +100,7 @@ def facts_of(run_id: str, name: str, kind: type[T], *, attempt: int | None = Non
     return made
 
 
-# How nodes felt: the history of their health samples, thinned to what a small chart can show.
+# History of the health samples of nodes, thinned to what a small chart can show.
 
 
 def node_history(node_id: str, *, since: float, until: float, points: int = 120) -> list[HealthSample]:

@@ -26,7 +26,7 @@ M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
-# What lists of runs do not show, and what takes long to read: documents, and times of people.
+# Columns that lists of runs do not show and that take long to read: documents, and times of people.
 UNREAD = (
     "estimate",  # a row for each rank
     "found_by",

@@ -131,10 +131,10 @@ PERMISSIONS_ON_CLUSTERS: dict[ClusterRole.Kind, frozenset[Permission]] = {
     ClusterRole.Kind.RUNNER: frozenset({P.CLUSTERS_READ, P.CLUSTERS_USE}),
     ClusterRole.Kind.OPERATOR: frozenset({P.CLUSTERS_READ, P.CLUSTERS_USE, P.CLUSTERS_MANAGE}),
 }
-# What staff, the operators of all clusters, have everywhere.
+# Permissions of staff, the operators of all clusters, everywhere.
 OF_STAFF = frozenset({P.CLUSTERS_READ, P.CLUSTERS_USE, P.CLUSTERS_MANAGE, P.AUDIT_READ})
 EVERYTHING = frozenset(Permission)
-# What a custom role may hold: what a role in a project can say.
+# Permissions that a custom role may hold: those of roles in a project.
 IN_PROJECTS = PERMISSIONS_OF[Role.OWNER]
 # A token for some projects does nothing outside of them.
 OUTSIDE_PROJECTS = EVERYTHING - IN_PROJECTS

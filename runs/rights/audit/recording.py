@@ -25,8 +25,8 @@ log = structlog.get_logger(__name__)
 
 OK = "ok"
 SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-# What comes with a POST, and changes nothing that a person decides about: data of training, questions, how one looks at
-# charts. What nodes send has their seal and is recorded with the attempt.
+# POSTs that change nothing that a person decides about: data of training, questions, views of charts. Requests of nodes
+# have their seal and are recorded with the attempt.
 NO_ACTS = re.compile(
     r"api/v1/(node/.*|nodes/join|plans|bundles|runs/<run_id>/(points|frames)|projects/<project_id>/workspace"
     r"|.*/(preview|data|batch))|launch/(preview|code)/|jump/|.*/preview/?|scim/v2/\.search"

@@ -75,7 +75,7 @@ def pareto_front(trials: Sequence[TrialLike], directions: Sequence[str]) -> list
     left = costs[order]
     places = order
     while len(left):
-        # What comes first in this order is dominated by nothing that comes later.
+        # The first trial in this order is dominated by no later one.
         front.append(int(places[0]))
         is_equal = (left == left[0]).all(axis=1)
         front += [int(place) for place in places[is_equal][1:]]

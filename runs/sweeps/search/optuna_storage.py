@@ -45,7 +45,7 @@ class HistoryStorage(BaseStorage):
         """Return what the sampler keeps with the study; None where it has written nothing."""
         return self._state if self._has_changed else None
 
-    # What a sampler asks
+    # Questions of a sampler
 
     def get_all_trials(
         self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
@@ -102,7 +102,7 @@ class HistoryStorage(BaseStorage):
         states = (state,) if isinstance(state, TrialState) else state
         return len(self.get_all_trials(study_id, deepcopy=False, states=states))
 
-    # What is decided elsewhere: studies are sweeps, and a trial ends with its run
+    # Decided elsewhere: studies are sweeps, and a trial ends with its run
 
     def create_new_study(self, directions: Sequence[StudyDirection], study_name: str | None = None) -> int:
         raise NotImplementedError

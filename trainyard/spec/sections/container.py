@@ -15,7 +15,7 @@ from trainyard.spec.values.secrets import SecretReference, read_reference
 
 SECTION = "environment.container"
 ARCHIVES = ("oci-archive:", "docker-archive:")
-# How the node names the credentials among the secrets of an attempt. It is no name of a variable: no task can set it,
+# The node's name for the credentials among the secrets of an attempt. It is no name of a variable: no task can set it,
 # and no rank gets it.
 CREDENTIALS = "environment.container.credentials"
 

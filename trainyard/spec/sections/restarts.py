@@ -45,7 +45,7 @@ ClassName = Literal[
 ]
 Action = Literal["restart", "stop", "exclude-node"]
 
-# What follows from each class unless `restarts.on` has another word for it.
+# Effect of each class unless `restarts.on` has another word for it.
 DEFAULT_ACTIONS: dict[CauseClass, Action] = {
     CauseClass.USER_ERROR: "stop",
     CauseClass.DATA_PROBLEM: "stop",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# How many parts of the model each stage's ranks hold: two where the schedule goes round twice.
+# Number of parts of the model that each stage's ranks hold: two where the schedule goes round twice.
 CHUNKS = {"1f1b": 1, "gpipe": 1, "interleaved": 2, "zero-bubble": 2, "layer-wise": 1}
 MICROBATCHES_A_STAGE = 2  # that auto takes, where the batch divides
 

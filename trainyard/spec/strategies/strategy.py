@@ -73,7 +73,7 @@ class Strategy:
             return mesh.degree(self.axis.name) > 1
         return chosen(spec, self.path) in self.values
 
-    # What it refuses.
+    # Refusals
 
     def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
         """Yield what it cannot do with this model and these settings, whatever the number of ranks."""
@@ -83,7 +83,7 @@ class Strategy:
         """Yield what it cannot do on this mesh. Called where the degrees multiply to the world size."""
         yield from ()
 
-    # What it says on the drawing of the mesh.
+    # Words on the drawing of the mesh
 
     def sentence(self, spec: RecipeSpec, degree: int) -> str:
         """Return what the ``degree`` ranks of its axis do, in a sentence."""
@@ -93,7 +93,7 @@ class Strategy:
         """Return a sentence about the copies of the model, where this strategy changes how they agree; else nothing."""
         return ""
 
-    # What it costs. All are bytes of one rank, but for ``calls`` and ``bubble``.
+    # Costs. All are bytes of one rank, but for ``calls`` and ``bubble``.
 
     def narrowed(self, model: Model, mesh: Mesh) -> Model:
         """Return the model as one rank computes it: the same where the strategy does not cut what flows through it."""

@@ -24,7 +24,7 @@ from trainyard.spec.values.durations import (
 
 Group = Literal["what", "where", "parallel", "train", "safety"]
 Kind = Literal["text", "number", "choice", "bool", "list", "map", "lines", "nodes"]
-# What pydantic puts into the path of a value that may be a number or a range.
+# Words that pydantic puts into the path of a value that may be a number or a range.
 NUMBER, RANGE = "[number]", "[range]"
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainyard.spec.problems import show
 
-# What nodes can fetch from. Others that a URL may begin with reach more than data, a shell for one.
+# Schemes that nodes can fetch from. Others reach more than data, a shell for one.
 PROTOCOLS = ("http", "https", "s3", "gs", "gcs", "abfs", "az", "hf", "sftp", "ftp", "memory", "zip", "tar")
 ARCHIVED = ("zip", "tar")
 WEB = ("http", "https")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-# What every rank has, or would have if it were one of several. PATH, HOME and the like are the node's own affair.
+# Variables of every rank, as if it were one of several. PATH, HOME and the like are the node's own affair.
 OF_RANKS = {
     "RANK": "0",
     "LOCAL_RANK": "0",

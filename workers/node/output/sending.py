@@ -22,7 +22,7 @@ from workers.node.server_client import ServerClient, problem_of
 
 log = structlog.get_logger(__name__)
 
-# What trying again would not change: no such run, a newer attempt, a run that takes no more, too large, no such name.
+# Refusals that stay: no such run, a newer attempt, a run that takes no more, too large, no such name.
 REFUSALS = frozenset({404, 409, 410, 413, 422})
 STABLE_S = 10.0  # a file that nobody wrote to for so long is taken for finished while the run goes on…
 LIVE_BYTES = 64 * 1024 * 1024  # …and sent, unless it is larger: a checkpoint may be written anew every minute

@@ -101,7 +101,7 @@ class SelfChecker:
             return None
 
 
-# How far this machine's clock is from Valkey's, which all machines of a Trainyard can ask.
+# Difference between this machine's clock and Valkey's, which all machines of a Trainyard can ask.
 
 
 def clock_ahead_s(client: redis.Redis, now: Callable[[], float] = time.time) -> float:

@@ -20,7 +20,7 @@ from workers.machine.passed_variables import passed_variables
 
 # The node's, for its ranks too.
 NODE_SETTINGS = ("TRAINYARD_SPOOL_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_CACHE_LIMIT_BYTES", ROOTS)
-# What libraries download or build again lasts for the project's next runs on this node; no other project meets it.
+# Caches of libraries last for the project's next runs on this node; no other project meets them.
 CACHES = {
     "XDG_CACHE_HOME": "user",
     "TORCH_HOME": "user/torch",

@@ -330,7 +330,7 @@ CONTRACTS: dict[str, Callable[[RankPlace], dict[str, str]]] = {
 }
 
 
-# What the ranks of an attempt are told about states in the node's memory.
+# Plan of states in the node's memory, for the ranks of an attempt.
 
 
 def replica_plan(request: StartRequest, order: Order, go: Go) -> ReplicaPlan | None:

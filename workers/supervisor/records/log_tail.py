@@ -229,7 +229,7 @@ def _state(rest: bytes) -> bytes:
     return piece if shown(piece.decode("utf-8", "replace")).strip() else b""
 
 
-# What a terminal would show of a line in which a program went back to its beginning, as progress bars do. Pure.
+# Lines as a terminal shows them where a program goes back to a line's beginning, as progress bars do. Pure.
 #
 # A text that is written over a longer one leaves the longer one's end standing, unless the program erases it. Colours
 # stay with the letters that they were written with.

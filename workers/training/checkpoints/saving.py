@@ -35,7 +35,7 @@ from workers.training.files import sync
 from workers.training.metrics import Metrics
 from workers.training.recipes import ModelDocument
 
-# How long rank 0 waits for the parts of the others, and training for a disk that still writes the one before.
+# Limit of rank 0's wait for the others' parts, and of training's for a disk that still writes the checkpoint before.
 PARTS_TIMEOUT_S = 600.0
 MAX_WHY = 500  # characters of a reason in a record; the log has all
 

@@ -22,7 +22,7 @@ Schedule = Callable[[int], float]
 # section 4.2); with a fifth it ends where cosine ends (Hägele et al. 2024, section 3), at a few hundred steps too.
 DECAY_SHARE = 0.2
 
-# What remains of the peak after warm-up, for a progress from 0 (first step behind it) towards 1 (never reached).
+# Share of the peak after warm-up, for a progress from 0 (first step behind it) towards 1 (never reached).
 SHAPES: dict[str, Callable[[float], float]] = {
     "constant": lambda progress: 1.0,
     "linear": lambda progress: 1.0 - progress,

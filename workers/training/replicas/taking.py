@@ -327,7 +327,7 @@ def refusing(plan: ReplicaPlan) -> Callable[[int, int], None]:
     return refuse
 
 
-# What ranks leave for each other on the board while a state goes into memory.
+# Messages of ranks to each other on the board while a state goes into memory.
 
 
 class PartMessage(WireStruct):

@@ -73,7 +73,7 @@ def failure_of_a_try(device: torch.device) -> str | None:
     """Compile and run one addition. A compiler that is there can still be broken, or have no place for its files."""
     try:
         with warnings.catch_warnings():
-            # What the compiler imports warns of torch's own code, which nobody here can change.
+            # Modules that the compiler imports warn of torch's own code, which nobody here can change.
             warnings.simplefilter("ignore", DeprecationWarning)
             torch.compile(add_one)(torch.zeros(8, device=device))
     except Exception as error:  # whatever a compiler may do: its own sentence goes to the person who asked for it

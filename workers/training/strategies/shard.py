@@ -68,7 +68,7 @@ def shard_part(
         # Autocast would round the weights of the blocks to this anyway: they travel rounded, in half the bytes.
         param_dtype=dtype,
         reduce_dtype=torch.float32,
-        # What flows between blocks stays as it is: autocast says what is computed in which type, here as elsewhere.
+        # Activations between blocks keep their type: autocast says what is computed in which type, here as elsewhere.
         cast_forward_inputs=False,
     )
     for block in blocks:

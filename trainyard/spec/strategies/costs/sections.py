@@ -95,7 +95,7 @@ class Section:
             if one.kind in PRODUCTS
         )
 
-    # How a model's file writes its operators.
+    # Operators, as a model's file writes them.
 
     def parameter(self, name: str, *shape: int, is_cut: bool = False) -> None:
         self.parameters.append(Parameter(f"{self.prefix}{name}", shape, is_cut))

@@ -146,7 +146,7 @@ def following(step: int, index: int, order: Positions, share: BatchShare) -> Ite
         yield from (positions(start, share, later) for later in range(share.accumulate))
 
 
-# What will be wanted next, made by a thread while its user does something else.
+# Batches made ahead, by a thread, while their user does something else.
 
 
 class Ahead(Generic[T]):

@@ -40,7 +40,7 @@ from workers.training.data.tabular.table_parts import Table
 from workers.training.data.tabular.tables import open_columns, open_table
 from workers.training.data.tabular.targets import MAX_CLASSES, Targets, read_targets
 
-# What a table holds: its columns with their statistics, its first rows, and what is learnt of it.
+# Contents of a table: its columns with their statistics, its first rows, and what is learnt of it.
 
 SHOWN_ROWS = 30
 SHOWN_COLUMNS = 50  # of the rows

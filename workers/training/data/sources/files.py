@@ -16,7 +16,7 @@ from workers.training.data.fetching.fetch import fetched, fetched_file, is_local
 from workers.training.data.problems import DataProblem, NodeDataProblem
 from workers.training.data.storage.cache import cached, read_facts, write_facts
 
-# What a source reads of a folder, by the ends of names; a file that is named itself may have any name.
+# Files of a folder that a source reads, by the ends of names; a file that is named itself may have any name.
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "text": (),
     "jsonl": (".jsonl", ".ndjson"),

@@ -120,7 +120,7 @@ def make_room(folder: Path, num_bytes: int) -> None:
         taken, (total, _, free) = _taken_bytes(folder), shutil.disk_usage(folder)
         if taken + num_bytes <= limit and num_bytes <= free:
             return
-        # What cannot fit whoever goes drives nobody out.
+        # Nothing is evicted for data that would not fit into an empty cache.
         if num_bytes > min(limit, total) or not _evict_first(entries):
             break
     if taken + num_bytes > limit:
