@@ -79,7 +79,7 @@ def outcome(rule: Rule, caller: Caller) -> CallOutcome:
 
 
 def _in_the_admin(rule: Rule, caller: Caller) -> CallOutcome:
-    """Whoever is not staff is led to the sign-in. The operator is staff without any permission of Django's."""
+    """Return the outcome in the admin. Only staff get past the sign-in. The operator has no permission of Django's."""
     if caller not in STAFF:
         return CallOutcome.UNKNOWN
     if rule.kind == RuleKind.STAFF or (rule.kind == RuleKind.TABLE and caller == Caller.ADMINISTRATOR):

@@ -116,8 +116,8 @@ def _asked(ends: _Ends) -> list[int] | None:
 
 
 def _sockets(table: Path, port: int) -> Iterator[tuple[_Ends, int]]:
-    """Yield both ends and the user of each socket at the port that a process holds. One that was closed has no inode,
-    and root's number whoever had it."""
+    """Yield both ends and the user of each socket at the port that a process holds. A closed one has no inode, and
+    root's number instead of its user's."""
     for line in table.read_text().splitlines()[1:]:
         words = line.split()
         if words[9] != "0" and words[1].endswith(f":{port:04X}"):

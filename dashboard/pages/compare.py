@@ -213,7 +213,7 @@ def facts_of(fields: Fields, differ: Sequence[str]) -> list[Fact]:
 
 
 def ordered(rows: list[Compared], order: str) -> list[Compared]:
-    """Runs without a number come last, whichever way numbers are ordered."""
+    """Return the rows in this order. Runs without a number come last, whichever way numbers are ordered."""
     if order == "name":
         return sorted(rows, key=lambda row: row.run.name.lower())
     if order == "status":

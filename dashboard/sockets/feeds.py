@@ -58,7 +58,7 @@ class Feed:
         raise NotImplementedError
 
     async def run(self) -> None:
-        """Do what is to be done besides, until it is cancelled."""
+        """Do the feed's other work until it is cancelled."""
         raise NotImplementedError
 
     def hint(self, text: str) -> None:

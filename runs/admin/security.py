@@ -24,7 +24,7 @@ from runs.rights.audit.pseudonyms import shown
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(WrittenAdmin):
-    """Whoever was erased stands in no column by name, and is not looked for by it."""
+    """Rows of the audit. The name of a person who was erased is in no column, and is not searched."""
 
     fields = ("sequence", "at", "who", "action", "what", "project", "values", "result", "repeats", "hash")
     readonly_fields = ("who", "what", "values")

@@ -221,7 +221,7 @@ def surely(test: Any) -> Q:
 
 
 class _AtPath(Func):
-    """What the spec has at a path of keys: as a number, as a text (true and false are texts, and so is a list), or the
+    """The value at a path of keys in the spec: as a number, as a text (true, false and lists are texts), or the
     name of its JSON type. NULL where there is nothing, null, or something else.
 
     A column that is kept for a field that is often asked for would take the place of this expression.

@@ -74,7 +74,7 @@ class Memory:
 
 
 def _is_current(telemetry: Telemetry) -> bool:
-    """Lock the row; whether nobody stored anything since. What is counted without moving the cursor is read anew."""
+    """Lock the row and return whether nothing was stored since. Troubles do not move the cursor: they are read anew."""
     connection = connections[settings.METRICS_DATABASE]
     lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
     with connection.cursor() as cursor:

@@ -113,7 +113,7 @@ def withdraw(secret: str) -> None:
 
 
 def digest_of(secret: str) -> str:
-    """Valkey and our memory know a secret by its digest: whoever reads them can open nothing."""
+    """Return the digest by which Valkey and our memory know a secret: reading them opens nothing."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

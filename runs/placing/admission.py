@@ -72,8 +72,8 @@ def terms_of(cluster: Cluster) -> Terms:
 
 
 def _held_back(cluster: Cluster) -> dict[str, str]:
-    """Return the trials of sweeps that wait until another one of their sweep has left its slots: they were queued so
-    early that the next one is there by then. A run that was placed before goes on."""
+    """Return the trials that wait until another one of their sweep has left its slots: they are queued early, so that
+    the next one is there by then. A run that was placed before goes on."""
     queued = Trial.objects.filter(run__cluster=cluster, run__status=Status.QUEUED, run__fence=0)
     waiting: dict[str, list[str]] = defaultdict(list)
     for sweep_id, run_id in queued.order_by("number").values_list("sweep_id", "run_id"):

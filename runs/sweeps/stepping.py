@@ -205,7 +205,7 @@ def past_trial(row: Trial) -> PastTrial:
 
 @dataclass(frozen=True)
 class SweepEnd:
-    """Live trials are stopped, then the sweep is over."""
+    """End of a sweep: live trials are stopped, then it is over."""
 
     code: str
     sentence: str

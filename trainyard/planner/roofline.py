@@ -86,8 +86,8 @@ def messages(spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
 
 
 def exchange_time(found: Sequence[Message], rates: Rates, backward_s: float, *, can_hide: bool) -> float:
-    """Return the seconds that a rank waits. Where it ``can_hide``, what travels meanwhile counts only as far as the
-    backward pass is too short for it."""
+    """Return the seconds that a rank waits. Where it ``can_hide``, messages during the backward pass count only as far
+    as they take longer than that pass."""
     waited = sum(_seconds(message, rates) for message in found if not message.is_hidden)
     hidden = sum(_seconds(message, rates) for message in found if message.is_hidden)
     return waited + (max(0.0, hidden - backward_s) if can_hide else hidden)

@@ -178,7 +178,7 @@ class SpoolReader:
         return len(self._data) > num_left
 
     def _pass_end(self, numbers: list[int], is_over: bool) -> bool:
-        """At the end of the file: go past a torn frame to what follows it, or to the next file. False: to neither."""
+        """Go past the end of the file: past a torn frame to what follows it, or to the next file. False: to neither."""
         later = self._later(numbers)
         if self._data and (later or is_over):
             length = HEADER.unpack_from(self._data)[0] if len(self._data) >= HEADER.size else 0

@@ -237,7 +237,7 @@ class Supervisor:
         self._record_processes()
 
     def _finish(self) -> None:
-        """End whoever is left of the tree, write the final report, and ship until the server has it all."""
+        """End the processes left of the tree, write the final report, and ship until the server has it all."""
         self._kill_all()
         take_name(self._folder.temporary, self._folder.attempt)
         if self._starting.environment is not None:  # sending what is left may take long
@@ -253,9 +253,9 @@ class Supervisor:
         )
 
     def _kill_all(self) -> None:
-        """Kill whoever is left of the tree. Before the first time it is seen whether the first process of the ranks'
-        namespaces was killed, and the kernel therefore killed those that ran: some may have been through before, and
-        some were asked to end while their deaths were not seen yet."""
+        """Kill the processes left of the tree. The first call looks whether the first process of the ranks' namespaces
+        was killed, so that the kernel killed those that ran: some may have ended before, and some were asked to end
+        while their deaths were not seen yet."""
         if self._has_lost_init is None:
             is_killed = any(rank.signal == signal.SIGKILL and not rank.was_ended for rank in self._starting.ranks)
             self._has_lost_init = is_killed and self._starting.confinement.has_lost_holder

@@ -106,7 +106,7 @@ class DiskCheckpoints:
         return result
 
     def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
-        """Keep the state every so many steps and at the end, or as soon behind that as ranks hold the same weights."""
+        """Keep the state every so many steps and at the end, or as soon after as the ranks hold the same weights."""
         pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
         is_agreed = training.synchronization.is_agreed
         if self._saver is not None:

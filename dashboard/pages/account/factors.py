@@ -124,7 +124,7 @@ def _fits(row: Any, code: str) -> bool:
 
 
 def _is_replay(row: Any, code: str) -> bool:
-    """An app's code is taken once, by whichever web process."""
+    """Return whether an app's code was used before: each is taken once, by all web processes together."""
     is_recent = row.last_used_at is not None and timezone.now() - row.last_used_at < REPLAY
     return bool(row.type == TOTP and is_recent and code in row.data.get("used", []))
 

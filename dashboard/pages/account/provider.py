@@ -136,7 +136,7 @@ def arrive(request: HttpRequest, login: Any) -> HttpResponse:
 def let_in(
     request: HttpRequest, provider: Provider, claims: Claims, arrival: Arrival, *, process: str, wanted: str
 ) -> HttpResponse:
-    """Sign in, or connect, the person of whom the provider said this. ``wanted``: the page to go to."""
+    """Sign in, or connect, the person of the provider's claims. ``wanted``: the page to go to."""
     try:
         if process == CONNECT:
             return _connect(request, provider, claims)

@@ -53,7 +53,7 @@ def values_of(request: MachineRequest, cluster: str) -> dict[str, str]:
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """Raises BadField for a value that is not one plain word."""
+    """Return the text with the values filled in. Raises BadField for a value that is not one plain word."""
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]

@@ -67,8 +67,8 @@ def _arrived_step(attempt: Attempt, before: QuerySet[Attempt]) -> int | None:
 
 
 def missing_origin(attempt: Attempt, offered: Sequence[CheckpointReference]) -> str:
-    """Return in words the checkpoint that the run was to go on from where that is gone, and nothing of its own is left
-    either: to start anew would be another training than the one that was asked for. Empty where nothing is missing."""
+    """Return in words the checkpoint that the run was to go on from, if it is gone and none of its own is left: to
+    start anew would be another training than the one that was asked for. Empty where nothing is missing."""
     if offered:
         return ""
     if (origin := origin_of(attempt.run.spec)) is not None:

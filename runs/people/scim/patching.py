@@ -69,8 +69,8 @@ def patched_group(group: GroupIn, operations: list[Operation]) -> GroupIn:
 
 
 def _steps(operations: list[Operation]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (op, path, value) with an operation without a path taken apart. Paths are in small letters, but for what
-    they select."""
+    """Yield (op, path, value); an operation without a path becomes one for each of its values. Paths are in lower case,
+    but for what they select."""
     for operation in operations:
         op = operation.op.lower()
         if op not in OPS:

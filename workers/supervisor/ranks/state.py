@@ -38,7 +38,7 @@ class RankState(RankReport, kw_only=True):
         return self.ended_at is not None and (self.signal is not None or self.exit_code != 0)
 
     def order_of_failing(self) -> tuple[int, float]:
-        """Sort a rank that only felt another rank's end behind that one: both may be found dead at the same time."""
+        """Return a sort key: a rank that only felt another's end comes behind it. Both may be found dead at once."""
         return explain_rank(self, "").standing, self.ended_at or 0.0
 
     def is_fatal(self, spec: SpecDocument) -> bool:
@@ -62,7 +62,7 @@ class RankState(RankReport, kw_only=True):
         return before != (self.group, self.waiting_since)
 
     def end(self, ending: Exit, at: float, folder: AttemptFolder, *, is_cold: bool = False, user: int = -1) -> None:
-        """``user``: the Unix user that it was, where that is another than the node's."""
+        """Record the rank's end. ``user``: its Unix user, where that is another than the node's."""
         self.ended_at = at
         self.exit_code, self.signal = ending
         self.update_group(folder)

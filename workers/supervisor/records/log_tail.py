@@ -222,8 +222,8 @@ def _length(first: int) -> int:
 
 
 def _state(rest: bytes) -> bytes:
-    """Return a line's bytes up to its last carriage return: what is behind it may be half of what is to come. Where it
-    has none but at its beginning it is taken whole."""
+    """Return a line's bytes up to its last carriage return: the rest may be half of the next state. A line without one,
+    but at its beginning, is returned whole."""
     start = rest.rfind(b"\r")
     piece = rest[:start] if start > 0 else rest
     return piece if shown(piece.decode("utf-8", "replace")).strip() else b""

@@ -63,7 +63,7 @@ class PartMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PartEncryption:
-    """With what a rank's part is encrypted, and as a part of which checkpoint. Without keys it is not."""
+    """Keys that encrypt a rank's part, and the checkpoint that it belongs to. Without keys it is not encrypted."""
 
     keyring: Keyring = NO_KEYS
     context: Callable[[str], str] = str  # of a file, by its name

@@ -98,8 +98,8 @@ class Measures:
         return values
 
     def facts(self, step: int, *, rows: int, is_last: bool = False) -> MeasuredFacts | None:
-        """Return what is to be told behind ``step``, of which this rank has computed ``rows``; None where nothing is
-        due. Called between two steps: the first times it looks what a CPU can reach, which takes 20 ms."""
+        """Return the facts to report after ``step``, of which this rank has computed ``rows``; None where none are due.
+        Called between two steps: the first times it measures what a CPU can reach, which takes 20 ms."""
         now = time.monotonic()
         is_due = self._num_steps >= FIRST_NOTE_STEP and now - self._noted_at >= NOTE_PERIOD_S
         if not (is_due or is_last):

@@ -44,8 +44,8 @@ class _Mark:
 
     @classmethod
     def look(cls) -> None:
-        """Take what was most since the last look less the pages of files, and begin anew. Were some dropped meanwhile,
-        those of then count: one look may so see too little, but no other sees too much, and the most of all counts."""
+        """Take the peak since the last look, less the pages of files, and begin anew. Pages dropped meanwhile count as
+        held: one look may then see too little, but none sees too much, and the greatest of all looks counts."""
         sizes = kibibytes(STATUS)
         of_files = max(sizes["RssFile"], cls.of_files)
         cls.most_bytes = max(cls.most_bytes, int(sizes["VmHWM"] - of_files) * 1024)

@@ -61,7 +61,7 @@ class Precision:
         return {"scale": state["scale"], "num_good_steps": state["_growth_tracker"]}
 
     def load(self, state: Mapping[str, float]) -> None:
-        """Take back what ``state`` gave. What another precision has kept is of no use: the scale finds itself anew."""
+        """Restore what ``state`` returned. The state of another precision is of no use: the scale is found anew."""
         if self._scaler is not None and state:
             kept = {"scale": float(state["scale"]), "_growth_tracker": int(state["num_good_steps"])}
             self._prepare()

@@ -14,8 +14,8 @@ WHOLE = [Replicate()]
 
 
 class Alike(ParallelStyle):
-    """Every rank holds the whole module, all that is within it too, and maps the same input to the same output. Its
-    gradients are whole on each rank by themselves: nothing is sent.
+    """A module that every rank holds whole, with all within it, and that maps the same input to the same output.
+    Its gradients are whole on each rank by themselves: nothing is sent.
 
     ``is_last`` is that of the module whose output is the model's: a copy, for shards do not take a view from a model.
     """

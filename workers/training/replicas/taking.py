@@ -113,7 +113,7 @@ class Replicas:
         *,
         is_agreed: bool,
     ) -> None:
-        """Take the state where it is due, or as soon behind that as ranks hold the same weights."""
+        """Take the state where it is due, or as soon after as the ranks hold the same weights."""
         self.interval.entered()
         if self.interval.is_deciding:  # every rank is here, whatever became of its states
             self.wait(DECIDE_S)

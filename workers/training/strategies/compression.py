@@ -94,8 +94,8 @@ def _hook(state: Compression, bucket: GradBucket) -> torch.futures.Future[torch.
 
 
 class Halved(Compression):
-    """Each number travels, and is summed, in 16 bits: float16 keeps 11 significant bits of those from 6e-8 to 65504,
-    bfloat16 keeps 8 of any. Nothing makes up for what rounding loses."""
+    """Compression to 16 bits, in which numbers travel and are summed: float16 keeps 11 significant bits of those from
+    6e-8 to 65504, bfloat16 keeps 8 of any. Nothing makes up for what rounding loses."""
 
     def __init__(self, group: dist.ProcessGroup | None, dtype: torch.dtype) -> None:
         super().__init__(group)
