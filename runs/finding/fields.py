@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Literal, NamedTuple
 
-from runs.finding.language import FilterError, Text
+from runs.finding.language import FilterError, FilterText
 from runs.values.status import LIVE, Status
 from trainyard.spec import form_fields
 
@@ -41,14 +41,14 @@ class Field:
     statistic: Literal["last", "min", "max"] = "last"
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """A time; a day is one from its first moment up to, and without, ``end``."""
 
     start: datetime
     end: datetime
 
 
-def read_field(name: Text) -> Field:
+def read_field(name: FilterText) -> Field:
     """Return the field of that name. Raises FilterError, which names the nearest one."""
     text = name.text
     if text.lower() in FIXED:
@@ -67,7 +67,7 @@ def read_field(name: Text) -> Field:
     raise FilterError(f"{_shown(text)} is no field; the nearest is {nearest[0]}.", name.position)
 
 
-def _figure(name: Text) -> Field:
+def _figure(name: FilterText) -> Field:
     series, _, statistic = name.text.removeprefix(SUMMARY).rpartition(".")
     if not series or statistic not in STATISTICS:
         words = (
@@ -82,7 +82,7 @@ def _figure(name: Text) -> Field:
     return Field(name.text, "summary", series=series, statistic=statistic)  # type: ignore[arg-type]  # one of three
 
 
-def _path(name: Text, path: str) -> tuple[str, ...]:
+def _path(name: FilterText, path: str) -> tuple[str, ...]:
     keys = tuple(path.split("."))
     if not all(keys) or set('"\\') & set(path):
         raise FilterError(f"{_shown(name.text)} is no path: keys with dots between them.", name.position)
@@ -95,7 +95,7 @@ def _spec_fields() -> frozenset[str]:
     return frozenset(info.path for info in form_fields()) - {"name", "project", "tags"}
 
 
-def number_of(value: Text) -> float | None:
+def number_of(value: FilterText) -> float | None:
     """Return the number that the value is; None for a text. Raises FilterError for one that is too large."""
     if value.is_quoted or not _NUMBER.fullmatch(value.text):
         return None
@@ -105,21 +105,21 @@ def number_of(value: Text) -> float | None:
     return number
 
 
-def is_none(value: Text) -> bool:
+def is_none(value: FilterText) -> bool:
     """Return whether the value stands for “has none”."""
     return not value.is_quoted and value.text.lower() == NONE
 
 
-def span_of(value: Text, now: datetime) -> Span:
+def span_of(value: FilterText, now: datetime) -> TimeSpan:
     """Return the time that the value means; times without a zone are UTC. Raises FilterError."""
     try:
         if ago := _AGO.fullmatch(value.text):
             moment = now - int(ago[1]) * _UNITS[ago[2]]
-            return Span(moment, moment)
+            return TimeSpan(moment, moment)
         moment = datetime.fromisoformat(value.text)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         is_day = _DAY.fullmatch(value.text) is not None
-        return Span(moment.astimezone(UTC), moment.astimezone(UTC) + timedelta(days=is_day))
+        return TimeSpan(moment.astimezone(UTC), moment.astimezone(UTC) + timedelta(days=is_day))
     except (ValueError, OverflowError):
         words = "is no time; write -7d, -12h, -30m, -2w, 2026-01-31 or 2026-01-31T12:00"
         raise FilterError(f"{_shown(value.text)} {words}.", value.position) from None
@@ -132,7 +132,7 @@ def statuses_of(word: str) -> frozenset[Status]:
     return frozenset({Status(word.upper())} if word.upper() in Status.__members__ else ())
 
 
-def status_of(value: Text) -> frozenset[Status]:
+def status_of(value: FilterText) -> frozenset[Status]:
     """Return the statuses that the value means. Raises FilterError, which names the nearest one."""
     if found := statuses_of(value.text):
         return found

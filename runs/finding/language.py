@@ -37,7 +37,7 @@ class FilterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class FilterText:
     """A word or a quoted text, without its quotes."""
 
     text: str
@@ -49,16 +49,16 @@ class Text:
 class Word:
     """Name, a tag or the id holds the text."""
 
-    word: Text
+    word: FilterText
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FieldComparison:
     """The field stands so to one of the values; the operator ``in`` alone has several."""
 
-    field: Text
+    field: FilterText
     operator: str
-    values: tuple[Text, ...]
+    values: tuple[FilterText, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Either:
     parts: tuple[Expression, ...]
 
 
-Expression = Word | Comparison | Not | All | Either
+Expression = Word | FieldComparison | Not | All | Either
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +159,10 @@ class _Parser:
             self._refuse("Here a field or a word is expected, such as status = FAILED.")
         return self._term(self._text())
 
-    def _term(self, name: Text) -> Expression:
+    def _term(self, name: FilterText) -> Expression:
         if self._next.kind == "operator":
             operator = self._take().text
-            return Comparison(name, operator, (self._value(),))
+            return FieldComparison(name, operator, (self._value(),))
         if self._takes_word("in"):
             if not self._takes("("):
                 self._refuse("After in comes a list in brackets, such as (FAILED, LOST).")
@@ -171,21 +171,23 @@ class _Parser:
                 values.append(self._value())
             if not self._takes(")"):
                 self._refuse("Here a comma or a ) is expected.")
-            return Comparison(name, "in", tuple(values))
+            return FieldComparison(name, "in", tuple(values))
         self._count(name.position)
         return Word(name)
 
-    def _value(self) -> Text:
+    def _value(self) -> FilterText:
         if self._next.kind not in ("word", "text"):
             self._refuse("Here a value is expected, such as 0.01, FAILED or a text in quotes.")
         self._count(self._next.position)
         return self._text()
 
-    def _text(self) -> Text:
+    def _text(self) -> FilterText:
         token = self._take()
         if token.kind == "text":
-            return Text(re.sub(r"\\(.)", r"\1", token.text[1:-1], flags=re.DOTALL), token.position, is_quoted=True)
-        return Text(token.text, token.position)
+            return FilterText(
+                re.sub(r"\\(.)", r"\1", token.text[1:-1], flags=re.DOTALL), token.position, is_quoted=True
+            )
+        return FilterText(token.text, token.position)
 
     def _count(self, position: int) -> None:
         self._num_terms += 1

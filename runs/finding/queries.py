@@ -21,7 +21,7 @@ from django.db.models.functions import Cast, Lower, StrIndex
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
 from runs.finding.fields import Field, is_none, number_of, read_field, span_of, status_of
-from runs.finding.language import All, Comparison, Either, Expression, FilterError, Not, Text, Word, parse
+from runs.finding.language import All, Either, Expression, FieldComparison, FilterError, FilterText, Not, Word, parse
 from runs.models import Project, Run
 from runs.models.indexes import among, beyond_value, one_of
 from runs.models.runs import SEARCHED
@@ -66,11 +66,11 @@ def _of(part: Expression, asked: _Asked) -> Q:
             return reduce(operator.and_, [_of(one, asked) for one in parts])
         case Either(parts):
             return reduce(operator.or_, [_of(one, asked) for one in parts])
-        case Comparison():
+        case FieldComparison():
             return _comparison(part, asked)
 
 
-def _comparison(part: Comparison, asked: _Asked) -> Q:
+def _comparison(part: FieldComparison, asked: _Asked) -> Q:
     field = read_field(part.field)
     build = BUILDERS[field.kind]
     if part.operator == "!=":
@@ -80,30 +80,30 @@ def _comparison(part: Comparison, asked: _Asked) -> Q:
     return build(field, part.operator, part.values[0], asked)
 
 
-Build = Callable[[Field, str, Text, _Asked], Q]
+Build = Callable[[Field, str, FilterText, _Asked], Q]
 
 
 # One function for each kind of field: of =, ~, and the four orders, with one value.
 
 
-def _status(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _status(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     _refuse_order(field, sign, value, takes_part=False)
     return one_of("status", status_of(value))
 
 
-def _name(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _name(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     _refuse_order(field, sign, value)
     # The first of both stands in the indexes of lists.
     return holds(value.text) & (one_of("name", [value.text]) if sign == "=" else _contains(F("name"), value.text))
 
 
-def _project(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _project(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     _refuse_order(field, sign, value)
     named = Q(name=value.text) | Q(pk=value.text) if sign == "=" else _contains(F("name"), value.text)
     return one_of("project_id", list(Project.objects.filter(named).values_list("pk", flat=True)))
 
 
-def _user(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _user(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     _refuse_order(field, sign, value)
     if sign == "=" and is_none(value):
         return Q(IsNull(F("created_by"), True))
@@ -111,13 +111,13 @@ def _user(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
     return surely(Exact(who, Value(value.text))) if sign == "=" else _contains(who, value.text)
 
 
-def _tag(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _tag(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     _refuse_order(field, sign, value)
     return has_tag(value.text) if sign == "=" else _contains(Cast("tags", TextField()), value.text)
 
 
 def _time(column: str) -> Build:
-    def build(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+    def build(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
         if sign == "~":
             raise FilterError(f"{field.name} is a time: it takes = != < <= > >= and in.", value.position)
         if sign == "=" and is_none(value):
@@ -134,7 +134,7 @@ def _time(column: str) -> Build:
     return build
 
 
-def _spec(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _spec(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     if sign == "~":
         return _contains(_AtPath(field.path, "text"), value.text)
     if sign == "=" and is_none(value):
@@ -147,7 +147,7 @@ def _spec(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
     return surely(Exact(_AtPath(field.path, "text"), Value(value.text, output_field=TextField())))
 
 
-def _summary(field: Field, sign: str, value: Text, asked: _Asked) -> Q:
+def _summary(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     known = asked.figures(field, value.position)
     if sign == "=" and is_none(value):
         return ~among("pk", known)
@@ -170,7 +170,7 @@ BUILDERS: dict[str, Build] = {
 }
 
 
-def _refuse_order(field: Field, sign: str, value: Text, *, takes_part: bool = True) -> None:
+def _refuse_order(field: Field, sign: str, value: FilterText, *, takes_part: bool = True) -> None:
     if sign not in (("=", "~") if takes_part else ("=",)):
         part = " ~" if takes_part else ""
         raise FilterError(f"{field.name} is a text: it takes = !={part} and in, not {sign}.", value.position)
@@ -262,7 +262,7 @@ EXPRESSIONS = {"ended": F("ended_at"), "project": F("project__name"), "user": F(
 STRETCH = 500  # runs that are looked for at once, at first
 
 
-class Place(NamedTuple):
+class OrderPlace(NamedTuple):
     """Place of a run in an order: its value, None for none, and its id."""
 
     value: Any
@@ -276,21 +276,21 @@ class ByExpression:
     expression: Any
     is_descending: bool
 
-    def place(self, value: Any, key: str) -> Place:
+    def place(self, value: Any, key: str) -> OrderPlace:
         if value is None:
-            return Place(None, key)
+            return OrderPlace(None, key)
         if isinstance(self.expression, _AtPath):
-            return Place(_number(value), key)
+            return OrderPlace(_number(value), key)
         if not isinstance(value, str):
             raise ValueError("not a text")
         if self.expression != F("ended_at"):
-            return Place(value, key)
+            return OrderPlace(value, key)
         moment = datetime.fromisoformat(value)
         if moment.tzinfo is None:
             raise ValueError("a time without a zone")
-        return Place(moment, key)
+        return OrderPlace(moment, key)
 
-    def places(self, runs: QuerySet[Run], after: Place | None, count: int) -> list[Place]:
+    def places(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace]:
         sign = "-" if self.is_descending else ""
         rows, found = runs.annotate(sorted_by=self.expression), []
         if after is None or after.value is not None:
@@ -311,11 +311,11 @@ class ByFigure:
     figures: Mapping[str, float]
     is_descending: bool
 
-    def place(self, value: Any, key: str) -> Place:
-        return Place(None if value is None else _number(value), key)
+    def place(self, value: Any, key: str) -> OrderPlace:
+        return OrderPlace(None if value is None else _number(value), key)
 
-    def places(self, runs: QuerySet[Run], after: Place | None, count: int) -> list[Place]:
-        runs, found = runs.order_by(), list[Place]()
+    def places(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace]:
+        runs, found = runs.order_by(), list[OrderPlace]()
         if after is None or after.value is not None:
             ranked = sorted(((value, key) for key, value in self.figures.items()), reverse=self.is_descending)
             is_beyond = operator.lt if self.is_descending else operator.gt
@@ -324,7 +324,7 @@ class ByFigure:
             while first < len(left) and len(found) < count:
                 some = left[first : first + stretch]
                 are_there = set(runs.filter(pk__in=[key for _, key in some]).values_list("pk", flat=True))
-                found += [Place(*place) for place in some if place[1] in are_there]
+                found += [OrderPlace(*place) for place in some if place[1] in are_there]
                 first, stretch = first + stretch, min(stretch * 4, 30_000)
             found, after = found[:count], None
         rows = runs.filter(~among("pk", list(self.figures))).annotate(sorted_by=Value(None, output_field=FloatField()))
@@ -340,7 +340,7 @@ def order_of(sort: str) -> str | ByExpression | ByFigure:
     if name in EXPRESSIONS:
         return ByExpression(EXPRESSIONS[name], is_descending)
     try:
-        field = read_field(Text(name, len(sort) - len(name)))
+        field = read_field(FilterText(name, len(sort) - len(name)))
     except FilterError as error:
         raise FilterError(error.message, error.position, "sort") from None
     if field.kind == "summary":
@@ -356,11 +356,11 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _places(rows: Any, count: int) -> list[Place]:
-    return [Place(*place) for place in rows.values_list("sorted_by", "pk")[:count]]
+def _places(rows: Any, count: int) -> list[OrderPlace]:
+    return [OrderPlace(*place) for place in rows.values_list("sorted_by", "pk")[:count]]
 
 
-def _without(rows: Any, after: Place | None, count: int) -> list[Place]:
+def _without(rows: Any, after: OrderPlace | None, count: int) -> list[OrderPlace]:
     """Return the first of the rows that have no value."""
     if count <= 0:
         return []

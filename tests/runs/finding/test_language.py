@@ -9,12 +9,12 @@ from runs.finding.language import (
     MAX_LENGTH,
     MAX_TERMS,
     All,
-    Comparison,
     Either,
     Expression,
+    FieldComparison,
     FilterError,
+    FilterText,
     Not,
-    Text,
     Word,
     parse,
 )
@@ -23,7 +23,7 @@ from runs.finding.language import (
 def shown(part: Expression) -> str:
     """The parts with brackets around each."""
     match part:
-        case Word(Text(text)):
+        case Word(FilterText(text)):
             return repr(text)
         case Not(inner):
             return f"not {shown(inner)}"
@@ -31,7 +31,7 @@ def shown(part: Expression) -> str:
             return f"({' & '.join(map(shown, parts))})"
         case Either(parts):
             return f"({' | '.join(map(shown, parts))})"
-        case Comparison(Text(field), operator, values):
+        case FieldComparison(FilterText(field), operator, values):
             return f"{field} {operator} {', '.join(repr(value.text) for value in values)}"
 
 
