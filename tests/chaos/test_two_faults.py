@@ -29,6 +29,7 @@ LONGEST_GAP_S = 5.0
 PASSES_AFTER_S = 8.0  # what stands still or is full, where that is nothing a run has to end for
 MOST_TIMES = 2  # the same status or event within one attempt
 ADDS_UP_WITHIN_S = 0.5
+AT_ONCE_S = 0.1  # of two faults so near to each other either may be seen first
 NODES = ("steady", "jumping", "spare")
 NUM_HISTORIES = 10 * NUM_SEEDS
 HEAD = "| seed | faults | attempts | curve equal | lost | doubled | first cause | times add up | flaps |"
@@ -63,7 +64,7 @@ def test_after_two_faults_at_once_the_run_is_what_it_would_have_been(
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(10_000))) + number
     choice = random.Random(seed)
     first, second = choice.sample(FAULTS, 2)
-    gap_s = choice.random() * LONGEST_GAP_S
+    gap_s = stage.gap_s = choice.random() * LONGEST_GAP_S
     name = f"{first.name}, {gap_s:.1f} s later {second.name}"
     print(f"\nCHAOS_SEED={seed} {name}", flush=True)
     begin(stage)
@@ -125,7 +126,7 @@ def judge(
     lost = len(set(range(1, last + 1)) - losses.keys())
     doubled = num_doubled(scene.yard, stage.run)
     problems += [f"{lost} steps are lost"] * bool(lost) + [f"{doubled} points are doubled"] * bool(doubled)
-    times, blame, flapping = time_problems(run), blame_problems(scene, stage.run, faults), flaps(scene, stage.run)
+    times, blame, flapping = time_problems(run), blame_problems(stage, faults), flaps(scene, stage.run)
     problems += times + blame + flapping
     misblamed = len(blame)
     cause = next(iter(causes_of(scene, stage.run)), {"class": "none"})["class"]
@@ -147,12 +148,13 @@ def time_problems(run: Document) -> list[str]:
     return [f"the times add up to {total + off:.1f} s of {total:.1f} s: {parts}"] if abs(off) > ADDS_UP_WITHIN_S else []
 
 
-def blame_problems(scene: Scene, run: str, faults: tuple[Fault, Fault]) -> list[str]:
+def blame_problems(stage: Stage, faults: tuple[Fault, Fault]) -> list[str]:
     harmful = [fault for fault in faults if fault.blames]
-    causes = causes_of(scene, run)
+    causes = causes_of(stage.scene, stage.run)
     if not causes:
         return []
-    blamed = harmful if harmful and harmful[0].is_late else harmful[:1]
+    either = harmful and (harmful[0].is_late or stage.gap_s < AT_ONCE_S)
+    blamed = harmful if either else harmful[:1]
     if causes[0]["class"] in {name for fault in blamed for name in fault.blames}:
         return []
     return [f"blamed {causes[0]['class']} ({causes[0]['sentence']}), not {[fault.name for fault in blamed]}"]

@@ -44,6 +44,7 @@ class Stage:
     disk: Path
     clock: Path
     run: str = ""
+    gap_s: float = 0.0  # between the two faults
     is_stopped: bool = False
     is_paused: bool = False
     compared_until: int | None = None
