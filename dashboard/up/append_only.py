@@ -16,6 +16,7 @@ from pathlib import Path
 
 FOLDER = "appendonlydir"
 END = b"\r\n"
+MOST_DIGITS = 20
 
 
 def mend(folder: Path) -> str:
@@ -69,14 +70,19 @@ def _behind_command(data: mmap.mmap, at: int) -> int:
     kind, end = data[at : at + 1], data.find(END, at)
     if kind == b"#" and end >= 0:
         return end + 2
-    try:
-        if kind != b"*":
-            return len(data)
-        for _ in range(int(data[at + 1 : end])):
-            at, end = end + 2, data.find(END, end + 2)
-            if data[at : at + 1] != b"$":
-                return len(data)
-            end += 2 + int(data[at + 1 : end])
-    except ValueError:
+    num_strings = _number(data, at, end) if kind == b"*" else -1
+    if num_strings < 0:
         return len(data)
+    for _ in range(num_strings):
+        at, end = end + 2, data.find(END, end + 2)
+        length = _number(data, at, end) if data[at : at + 1] == b"$" else -1
+        if length < 0:
+            return len(data)
+        end += 2 + length
     return end + 2
+
+
+def _number(data: mmap.mmap, at: int, end: int) -> int:
+    """Return the number behind the sign ``at``; -1 where there is none."""
+    digits = data[at + 1 : end] if 0 <= end < at + MOST_DIGITS else b""
+    return int(digits) if digits.isdigit() else -1

@@ -18,9 +18,6 @@ from runs.models.sweeps.trial import Trial, TrialRun
 from runs.rights.access import Someone, visible_runs
 from runs.values.status import Status
 
-# Columns with an index in whose order lists are read.
-SORTS = ("created_at", "name", "status")
-
 
 class BadQuery(ValueError):
     """A status that there is not."""

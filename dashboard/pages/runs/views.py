@@ -26,7 +26,7 @@ from runs.api import paging
 from runs.finding.language import MAX_LENGTH, FilterError
 from runs.finding.queries import order_of
 from runs.models import Run, User
-from runs.presenting.listing import SORTS, BadQuery, find_runs, statuses_named, trials_among
+from runs.presenting.listing import BadQuery, find_runs, statuses_named, trials_among
 from runs.presenting.runs import run_documents
 from runs.rights.access import Forbidden, NotFound, Permission, get_run, projects_with
 from runs.rights.access.operations import lists, thing
@@ -53,6 +53,7 @@ VIEWS = (
 ASKED = ("view", "filter", "tag", "project", "sort", "trials", "cursor")
 OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 NEWEST_FIRST = "-created_at"
+SORTED = ("created_at", "name", "status")  # columns whose heads sort
 
 
 class RunLine(NamedTuple):
@@ -108,7 +109,7 @@ def table(request: HttpRequest) -> HttpResponse:
         "views": [View(label, _url(asked, view=view, cursor=""), asked["view"] == view) for label, view in VIEWS],
         "without_tag": _url(asked, tag="", cursor=""),
         "without_project": _url(asked, project="", cursor=""),
-        "sorts": {name: _sort(asked, name) for name in SORTS},
+        "sorts": {name: _sort(asked, name) for name in SORTED},
         "next_url": _url(asked, cursor=found.next) if found.next else "",
         "first_url": _url(asked, cursor="") if asked["cursor"] else "",
         "kept": [(name, asked[name]) for name in ("view", "tag", "project", "sort", "trials") if asked[name]],

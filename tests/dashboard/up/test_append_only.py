@@ -58,7 +58,7 @@ def test_zeros_between_commands_are_left_out_and_those_of_values_stay(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "data", [b"", SET, SET * 3 + SET[:-4], SET + b"?" + bytes(9) + SET, SET + b"*x\r\n\0\r\n" + SET]
+    "data", [b"", SET, SET * 3 + SET[:-4], SET + b"?" + bytes(9) + SET, SET + b"*x\r\n\0\r\n" + SET, b"*1\r\n$-9\r\n\0"]
 )
 def test_a_file_that_is_whole_or_damaged_in_another_way_stays_as_it_is(tmp_path: Path, data: bytes) -> None:
     file = file_in(tmp_path, data)

@@ -99,7 +99,6 @@ def refuse_part(folder: Path, rank: int, why: str, timeout_s: float) -> None:
     deadline, note = time.monotonic() + timeout_s, _note_path(folder, rank)
     while True:
         try:
-            folder.mkdir(exist_ok=True)
             (folder / f"rank-{rank}.safetensors").unlink(missing_ok=True)  # the note needs its room
             write_whole(note, lambda temporary: temporary.write_text(encode(PartRefusal(why))))
             return
