@@ -95,7 +95,7 @@ def test_a_selection_is_one_and_stays_under_another_filter(seat: Seat, pair: dic
     link, bar = page.get_by_role("link", name="Compare 2 runs"), page.get_by_role("region", name="Selected runs")
     expect(link).to_have_attribute("href", re.compile(f"run={pair['pair-one']}&run={pair['pair-two']}&hide=$"))
     expect(bar).to_contain_text("2 selected")
-    page.get_by_label("Filter by name, tag or id").fill("pair-two")
+    page.get_by_label("Filter by words or fields").fill("pair-two")
     expect(page.get_by_role("link", name="pair-one", exact=True)).to_have_count(0)
     expect(bar).to_contain_text("2 selected, 1 not in view")
     bar.get_by_role("button", name="Archive").click()
@@ -111,7 +111,7 @@ def test_a_question_says_how_many_are_not_in_view_and_these_are_left_out_by_a_bu
 ) -> None:
     page = seat.go("/runs/?q=pair-")
     page.get_by_label("Select all on this page").check()
-    page.get_by_label("Filter by name, tag or id").fill("pair-two")
+    page.get_by_label("Filter by words or fields").fill("pair-two")
     bar = page.get_by_role("region", name="Selected runs")
     expect(bar).to_contain_text("2 selected, 1 not in view")
     bar.get_by_role("button", name="Stop").click()
@@ -128,7 +128,7 @@ def test_a_question_says_how_many_are_not_in_view_and_these_are_left_out_by_a_bu
 
 def test_runs_are_found_while_one_types(seat: Seat, pair: dict[str, str]) -> None:
     page = seat.go("/runs/")
-    box = page.get_by_label("Filter by name, tag or id")
+    box = page.get_by_label("Filter by words or fields")
     page.evaluate("window.isTheSame = true")
     box.press_sequentially("pair-o")
     expect(page.get_by_role("link", name="pair-one", exact=True)).to_be_visible()

@@ -42,9 +42,9 @@ def test_g_and_a_letter_go_to_a_page_unless_somebody_types(seat: Seat) -> None:
     expect(page).to_have_url(f"{seat.url}/runs/")
     wait_until_alive(page)
     page.keyboard.press("/")
-    expect(page.get_by_label("Filter by name, tag or id")).to_be_focused()
+    expect(page.get_by_label("Filter by words or fields")).to_be_focused()
     page.keyboard.type("gj")
-    expect(page.get_by_label("Filter by name, tag or id")).to_have_value("gj")
+    expect(page.get_by_label("Filter by words or fields")).to_have_value("gj")
 
 
 def test_a_question_mark_shows_the_keys(seat: Seat) -> None:
