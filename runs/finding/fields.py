@@ -59,7 +59,7 @@ def read_field(name: FilterText) -> Field:
         # Runs keep no config of their own yet: what configures them is their spec.
         return Field(text, "spec", _path(name, text.removeprefix(CONFIG)))
     known = _spec_fields()
-    if text in known or text.startswith((LOCAL, *(f"{one}." for one in known))):
+    if is_of_spec(text):
         return Field(text, "spec", _path(name, text))
     rest = text.partition(".")[2]
     candidates = [*FIXED, *known, *([f"{SUMMARY}{rest}", f"{CONFIG}{rest}"] if rest else [])]
@@ -77,9 +77,13 @@ def _figure(name: FilterText) -> Field:
     if statistic == "mean":
         raise FilterError("The mean of a series is not kept; use last, min, max or best.", name.position)
     if statistic == "best":
-        last_word = re.split(r"[^a-z0-9]+", series.lower())[-1]
-        statistic = "max" if last_word in MORE_IS_BETTER else "min"
+        statistic = "max" if is_more_better(series) else "min"
     return Field(name.text, "summary", series=series, statistic=statistic)  # type: ignore[arg-type]  # one of three
+
+
+def is_more_better(series: str) -> bool:
+    """Return whether the largest value of the series is its best."""
+    return re.split(r"[^a-z0-9]+", series.lower())[-1] in MORE_IS_BETTER
 
 
 def _path(name: FilterText, path: str) -> tuple[str, ...]:
@@ -87,6 +91,12 @@ def _path(name: FilterText, path: str) -> tuple[str, ...]:
     if not all(keys) or set('"\\') & set(path):
         raise FilterError(f"{_shown(name.text)} is no path: keys with dots between them.", name.position)
     return keys
+
+
+def is_of_spec(path: str) -> bool:
+    """Return whether specs may have the path."""
+    keys, known = path.split("."), _spec_fields()
+    return path.startswith(LOCAL) or any(".".join(keys[:end]) in known for end in range(1, len(keys) + 1))
 
 
 @cache

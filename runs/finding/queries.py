@@ -7,8 +7,10 @@ Nothing here asks who may see what: whoever uses a condition or an order does so
 from __future__ import annotations
 
 import json
+import math
 import operator
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
@@ -20,6 +22,7 @@ from django.db.models import DateTimeField as Moment
 from django.db.models.functions import Cast, Lower, StrIndex
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
+from runs.finding.columns import cells, rank
 from runs.finding.fields import Field, is_none, number_of, read_field, span_of, status_of
 from runs.finding.language import All, Either, Expression, FieldComparison, FilterError, FilterText, Not, Word, parse
 from runs.models import Project, Run
@@ -259,11 +262,12 @@ class _AtPath(Func):
 
 COLUMNS = {"status": "status", "name": "name", "created": "created_at", "created_at": "created_at"}  # with an index
 EXPRESSIONS = {"ended": F("ended_at"), "project": F("project__name"), "user": F("created_by__username")}
-STRETCH = 500  # runs that are looked for at once, at first
+MAX_SORTED = 8  # fields
+_SORTED = re.compile(r"""\s*(-?)(?:"((?:[^"\\]|\\.)*)"\s*|([^",]*))(,|\Z)""")
 
 
 class OrderPlace(NamedTuple):
-    """Place of a run in an order: its value, None for none, and its id."""
+    """Place of a run in an order: its value, None for none, and its id. Of several fields the value is a list."""
 
     value: Any
     key: str
@@ -279,8 +283,6 @@ class ByExpression:
     def place(self, value: Any, key: str) -> OrderPlace:
         if value is None:
             return OrderPlace(None, key)
-        if isinstance(self.expression, _AtPath):
-            return OrderPlace(_number(value), key)
         if not isinstance(value, str):
             raise ValueError("not a text")
         if self.expression != F("ended_at"):
@@ -296,8 +298,7 @@ class ByExpression:
         if after is None or after.value is not None:
             some = rows.filter(sorted_by__isnull=False)
             if after is not None:
-                kind = {datetime: Moment, float: FloatField}.get(type(after.value), TextField)
-                place = Value(after.value, output_field=kind())
+                place = Value(after.value, output_field=Moment() if isinstance(after.value, datetime) else TextField())
                 some = some.filter(beyond_value(Run, "sorted_by", place, after.key, is_descending=self.is_descending))
             found = _places(some.order_by(f"{sign}sorted_by", f"{sign}pk"), count)
             after = None
@@ -305,55 +306,67 @@ class ByExpression:
 
 
 @dataclass(frozen=True)
-class ByFigure:
-    """Order by a figure of each run, such as the least of a series."""
+class ByFields:
+    """Order by several fields, each up or down: numbers come before texts, runs that are equal in all go by id."""
 
-    figures: Mapping[str, float]
-    is_descending: bool
+    fields: tuple[Field, ...]
+    are_descending: tuple[bool, ...]
 
     def place(self, value: Any, key: str) -> OrderPlace:
-        return OrderPlace(None if value is None else _number(value), key)
+        if not isinstance(value, list) or len(value) != len(self.fields):
+            raise ValueError("not a place of these fields")
+        return OrderPlace([one if one is None or isinstance(one, str) else _number(one) for one in value], key)
 
     def places(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace]:
-        runs, found = runs.order_by(), list[OrderPlace]()
-        if after is None or after.value is not None:
-            ranked = sorted(((value, key) for key, value in self.figures.items()), reverse=self.is_descending)
-            is_beyond = operator.lt if self.is_descending else operator.gt
-            left = [place for place in ranked if after is None or is_beyond(place, after)]
-            first, stretch = 0, STRETCH
-            while first < len(left) and len(found) < count:
-                some = left[first : first + stretch]
-                are_there = set(runs.filter(pk__in=[key for _, key in some]).values_list("pk", flat=True))
-                found += [OrderPlace(*place) for place in some if place[1] in are_there]
-                first, stretch = first + stretch, min(stretch * 4, 30_000)
-            found, after = found[:count], None
-        rows = runs.filter(~among("pk", list(self.figures))).annotate(sorted_by=Value(None, output_field=FloatField()))
-        return [*found, *_without(rows, after, count - len(found))]
+        found = [OrderPlace(list(row), key) for key, row in cells(runs, self.fields)]
+        found += [after] if after is not None else []
+        found.sort(key=lambda place: place.key)
+        for at, is_descending in reversed(list(enumerate(self.are_descending))):
+            found.sort(key=lambda place: rank(place.value[at]), reverse=is_descending)
+            if is_descending:
+                found.sort(key=lambda place: rank(place.value[at])[0])
+        first = found.index(after) + 1 if after is not None else 0
+        return [place for place in found[first:] if after is None or place.key != after.key][:count]
 
 
-def order_of(sort: str) -> str | ByExpression | ByFigure:
-    """Return the order of that name, ``-`` in front for the largest first: a column with an index, or how the places
-    of runs are found. Raises FilterError for what runs are not sorted by."""
-    is_descending, name = sort.startswith("-"), sort.removeprefix("-")
-    if name in COLUMNS:
+def order_of(sort: str) -> str | ByExpression | ByFields:
+    """Return the order by one or more fields with commas between them, ``-`` in front of one for the largest first: a
+    column with an index, or how the places of runs are found. Raises FilterError for what runs are not sorted by."""
+    found, end = list[tuple[str, int, bool]](), 0
+    while match := _SORTED.match(sort, end):
+        name, position = match[3].strip() if match[2] is None else re.sub(r"\\(.)", r"\1", match[2]), match.end(1)
+        found.append((name, position, match[1] == "-"))
+        end = match.end()
+        if not match[4]:
+            break
+    if end < len(sort) or len(found) > MAX_SORTED:
+        words = f"Runs are sorted by at most {MAX_SORTED} fields, with commas between them."
+        raise FilterError(words, end if end < len(sort) else found[-1][1], "sort")
+    name, _, is_descending = found[0]
+    if len(found) == 1 and name in COLUMNS:
         return f"{'-' if is_descending else ''}{COLUMNS[name]}"
-    if name in EXPRESSIONS:
+    if len(found) == 1 and name in EXPRESSIONS:
         return ByExpression(EXPRESSIONS[name], is_descending)
+    fields = tuple(_sorted_by(name, position) for name, position, _ in found)
+    return ByFields(fields, tuple(is_descending for *_, is_descending in found))
+
+
+def _sorted_by(name: str, position: int) -> Field:
     try:
-        field = read_field(FilterText(name, len(sort) - len(name)))
+        field = read_field(FilterText("created" if name == "created_at" else name, position))
     except FilterError as error:
         raise FilterError(error.message, error.position, "sort") from None
-    if field.kind == "summary":
-        return ByFigure(read.figures(field.series, field.statistic), is_descending)
-    if field.kind == "spec":
-        return ByExpression(_AtPath(field.path, "number"), is_descending)
-    raise FilterError(f"Runs cannot be sorted by {name}.", 0, "sort")
+    if field.kind == "tag":
+        raise FilterError("Runs cannot be sorted by tag.", position, "sort")
+    return field
 
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("no number")
-    return float(value)
+    if not math.isfinite(number := float(value)):
+        raise ValueError("no finite number")
+    return number
 
 
 def _places(rows: Any, count: int) -> list[OrderPlace]:

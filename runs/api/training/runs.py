@@ -39,7 +39,7 @@ class RunsQuery(Schema):
     sort: str = Field(
         "-created_at",
         max_length=500,
-        description="a field of the filters but `tag`; of a spec or a summary, a number. What has none comes last",
+        description="fields of the filters but `tag`, with commas between them. What has no value comes last",
     )
     cursor: str | None = None
     limit: int = Field(50, ge=1, le=MAX_LIMIT)

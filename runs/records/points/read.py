@@ -62,11 +62,14 @@ __all__ = [
 RUNS_AT_ONCE = 1_000
 
 
-def summaries(run_ids: Sequence[str]) -> dict[str, dict[str, SeriesSummary]]:
-    """Return {run: {series name: {last, min, max, count}}}. Series that differ in labels only are one here: the
-    extremes and the count over all, the last of the one without labels, else of the one with the newest point."""
+def summaries(run_ids: Sequence[str], name: str | None = None) -> dict[str, dict[str, SeriesSummary]]:
+    """Return {run: {series name: {last, min, max, count}}}, of every series or of those of one name. Series that differ
+    in labels only are one here: the extremes and the count over all, the last of the one without labels, else of the
+    one with the newest point."""
     found: dict[str, dict[str, SeriesSummary]] = {run_id: {} for run_id in run_ids}
-    rows = sorted(with_figures(run_ids), key=lambda pair: (pair[0].last_attempt, pair[0].last_time or 0.0, pair[0].pk))
+    rows = sorted(
+        with_figures(run_ids, name), key=lambda pair: (pair[0].last_attempt, pair[0].last_time or 0.0, pair[0].pk)
+    )
     for row, seen in sorted(rows, key=lambda pair: pair[0].labels_key == "{}"):
         summary = found[row.run_id].setdefault(row.name, {"last": None, "min": None, "max": None, "count": 0})
         summary["last"] = last_of(row)

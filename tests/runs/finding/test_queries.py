@@ -184,6 +184,12 @@ SORTED = {
     "-created": ["one", "two", "three"],
     "name": ["one", "three", "two"],
     "status": ["one", "two", "three"],
+    "project,-name": ["two", "three", "one"],
+    "-project, summary.val/loss.last": ["one", "three", "two"],
+    "train.compile,name": ["three", "one", "two"],
+    "resources.nodes,-created": ["two", "one", "three"],
+    "-resources.nodes,created": ["one", "two", "three"],
+    'user,-"summary.val/loss.min"': ["one", "three", "two"],
 }
 
 
@@ -193,7 +199,18 @@ def test_runs_are_sorted_and_what_has_no_value_comes_last(three: dict[str, Run],
 
 
 @pytest.mark.parametrize("sign", ["", "-"])
-@pytest.mark.parametrize("name", ["summary.loss.last", "train.learning_rate", "ended", "project", "user"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "summary.loss.last",
+        "train.learning_rate",
+        "ended",
+        "project",
+        "user",
+        "status,-summary.loss.max,ended",
+        "user,user",
+    ],
+)
 def test_pages_have_each_run_once_where_many_are_equal_or_have_none(
     cast: Cast, make_run: MakeRun, name: str, sign: str
 ) -> None:
@@ -222,7 +239,11 @@ def walk(cast: Cast, sort: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sort", ["tag", "-tag", "spec", "", "train/loss", "summary.loss", "summary.loss.mean"])
+@pytest.mark.parametrize(
+    "sort",
+    ["tag", "-tag", "spec", "", "train/loss", "summary.loss", "summary.loss.mean", "name,", "name,,user", 'name,"user',
+     'name"x"', "status,tag", ",".join(["name"] * 9)],
+)  # fmt: skip
 def test_what_runs_cannot_be_sorted_by_is_refused(cast: Cast, sort: str) -> None:
     with pytest.raises(FilterError) as refused:
         order_of(sort)
