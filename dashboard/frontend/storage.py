@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -13,6 +14,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+from dashboard.frontend.bundles import bundles, modules_of, styles
 
 STAMP = "collected"
 MODULES = "js/"
@@ -30,11 +33,22 @@ def without_source_maps(patterns: Any) -> Any:
 class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
     """Static files, each under a name with the digest of its content, cached for ever; ES modules import the new names.
 
-    Our modules share one digest, of all of them: two that import each other could never hold each other's.
+    Our scripts are put together (bundles.py), and share one digest, of all modules: a script and the start import each
+    other and could never hold each other's.
     """
 
     support_js_module_import_aggregation = True
     patterns: ClassVar[Any] = without_source_maps(CompressedManifestStaticFilesStorage.patterns)
+
+    def post_process(self, paths: dict[str, Any], **options: Any) -> Iterator[Any]:
+        scripts = bundles()
+        for name, text in (scripts | styles()).items():
+            Path(self.path(name)).write_text(text)
+            paths[name] = (self, name)
+        for name in {one for path in scripts for one in modules_of(path)} - scripts.keys():
+            self.delete(name)
+            del paths[name]
+        yield from super().post_process(paths, **options)
 
     def file_hash(self, name: str | None, content: Any = None) -> str | None:
         if name and name.startswith(MODULES) and name.endswith(".js"):

@@ -18,13 +18,12 @@ from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.frontend import icons
-from dashboard.frontend.finders import PACKAGES, script
+from dashboard.frontend.bundles import PACKAGES, script
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.badges import Badge
 from trainyard.contract.answers.runs import Lamp
 
 register = template.Library()
-START = "app.js"
 ANY_KEY = "ANY-KEY"
 NOTHING = mark_safe('<span class="faint">–</span>')
 
@@ -114,9 +113,9 @@ def import_map() -> SafeString:
 
 @register.simple_tag
 def preload(name: str) -> SafeString:
-    """Links to all modules of a script; what the page's start has already is not named twice."""
-    there = () if name == START else script(START)
-    links = ((static(path),) for path in script(name) if path not in there)
+    """Links to a script that the page's start would import later, and to the packages that it needs."""
+    paths = [f"js/{name}", *(path for path in script(name) if path in PACKAGES.values())]
+    links = ((static(path),) for path in paths)
     return format_html_join("\n  ", '<link rel="modulepreload" href="{}">', links)
 
 

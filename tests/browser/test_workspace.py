@@ -78,6 +78,15 @@ def kept(page: Page) -> None:
     expect(page.get_by_role("status").filter(has_text="kept for you")).to_be_visible()
 
 
+def test_the_page_of_a_run_makes_few_requests(seat: Seat, wide: str) -> None:
+    asked: list[str] = []
+    seat.page.on("request", lambda request: asked.append(request.url))
+    page = seat.go(f"/runs/{wide}/")
+    expect(page.locator(".chart-card canvas").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert len(asked) <= 12, asked
+
+
 def test_a_view_is_in_the_address_and_kept_for_the_next_visit(sit: Sit, plain: str) -> None:
     page = sit().go(f"/runs/{plain}/")
     expect(chart(page, "train/loss")).to_be_visible()

@@ -1,5 +1,4 @@
 // Short sentences about what was just done, with Undo where it can be taken back.
-import { post } from "../forms/forms.js";
 
 const SHOWN_MS = 7000;
 /** @type {HTMLElement | null} */
@@ -17,7 +16,11 @@ export function mount(element) {
   };
 }
 
-/** @param {string | null | undefined} sentence @param {{undo?: string, isProblem?: boolean}} [options] */
+// undo: what takes it back, or the address that does when it is posted to.
+/**
+ * @param {string | null | undefined} sentence
+ * @param {{undo?: string | (() => void), isProblem?: boolean}} [options]
+ */
 export function toast(sentence, { undo = "", isProblem = false } = {}) {
   if (!host || !sentence) return;
   const template = /** @type {HTMLTemplateElement} */ (document.getElementById("toast-template"));
@@ -29,7 +32,8 @@ export function toast(sentence, { undo = "", isProblem = false } = {}) {
     undoButton.hidden = false;
     undoButton.addEventListener("click", () => {
       line.remove();
-      post(undo);
+      if (typeof undo === "string") postTo(undo);
+      else undo();
     });
   }
   close.addEventListener("click", () => line.remove());
@@ -38,4 +42,14 @@ export function toast(sentence, { undo = "", isProblem = false } = {}) {
   let timer = setTimeout(() => line.remove(), SHOWN_MS);
   line.addEventListener("pointerenter", () => clearTimeout(timer));
   line.addEventListener("pointerleave", () => (timer = setTimeout(() => line.remove(), SHOWN_MS)));
+}
+
+// By a form that acts (forms.js), which imports this module.
+/** @param {string} url */
+function postTo(url) {
+  const form = Object.assign(document.createElement("form"), { action: url, method: "post" });
+  form.dataset.act = "";
+  document.body.append(form);
+  form.requestSubmit();
+  form.remove();
 }

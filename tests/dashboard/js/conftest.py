@@ -13,7 +13,7 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, Page, Route
 
-from dashboard.frontend.finders import PACKAGES
+from dashboard.frontend.bundles import PACKAGES
 from dashboard.setup.machine import find_chromium
 from dashboard.setup.node import find_node
 
