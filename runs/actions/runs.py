@@ -29,6 +29,7 @@ from runs.rights.access import Permission, require, require_still, require_use
 from runs.tasks import reconcile_soon, schedule_soon
 from runs.values.checkpoint_reference import Origin
 from runs.values.refused import Refused
+from runs.values.run_config import config_of
 from runs.values.status import PLACED, Status, Wanted
 from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
 from trainyard.contract.facts import EstimateDocument
@@ -36,6 +37,7 @@ from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
 from trainyard.spec import merge
 
+MAX_NOTES = 100_000  # characters
 QUEUED_SENTENCE = "Waiting to be placed."
 
 
@@ -94,6 +96,7 @@ def queue_run(
         spec=resolved,
         estimate=prepared.estimate,
         tags=resolved.get("tags", []),
+        config=config_of(resolved),
         reason_code="queued",
         reason_sentence=QUEUED_SENTENCE,
         created_by=actor,
@@ -321,15 +324,19 @@ def delete_run(*, actor: User, run: Run) -> None:
 def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:
     """Replace the tags; empty ones, repeats and characters that nobody sees are dropped."""
     require(actor, run.project, Permission.RUNS_ANNOTATE)
-    words = (without_hidden(tag).strip()[:60] for tag in tags)
-    run.tags = list(dict.fromkeys(filter(None, words)))[:50]
+    run.tags = clean_tags(tags)
     run.save(update_fields=["tags"])
     return run
 
 
+def clean_tags(tags: list[str]) -> list[str]:
+    words = (without_hidden(tag).strip()[:60] for tag in tags)
+    return list(dict.fromkeys(filter(None, words)))[:50]
+
+
 def note_run(*, actor: User, run: Run, notes: str) -> Run:
     require(actor, run.project, Permission.RUNS_ANNOTATE)
-    run.notes = notes[:100_000]
+    run.notes = notes[:MAX_NOTES]
     run.save(update_fields=["notes"])
     return run
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from django.db.models import QuerySet
 
-from runs.finding.fields import FIXED, SUMMARY, Field, is_more_better, is_of_spec, read_field
+from runs.finding.fields import CONFIG, FIXED, SUMMARY, Field, is_more_better, is_of_spec, read_field
 from runs.finding.language import FilterText
 from runs.models import Project, Run, User
 from runs.records.metrics.models import Series
@@ -29,6 +29,7 @@ TIMES = ("created", "ended")
 FIGURES = ("last", "min", "max", "best")
 AT_ONCE = 1_000  # runs of which cells are read in one go
 NEWEST = 200  # runs whose fields are the known ones
+MAX_DEPTH = 16  # of a field
 MAX_TEXTS = 20  # of a distribution
 
 
@@ -41,7 +42,9 @@ def values(runs: Sequence[Run], names: Iterable[str]) -> dict[str, dict[str, Cel
 def cells(query: QuerySet[Run], fields: Sequence[Field]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
     """Yield the id and the cells of every run of the query."""
     keys = list(query.order_by().values_list("pk", flat=True))
-    wanted = Run.objects.only("pk", "name", "status", "project", "created_by", "created_at", "ended_at", "tags", "spec")
+    wanted = Run.objects.only(
+        "pk", "name", "status", "project", "created_by", "created_at", "ended_at", "tags", "spec", "config"
+    )
     for first in range(0, len(keys), AT_ONCE):
         yield from _rows(list(wanted.filter(pk__in=keys[first : first + AT_ONCE])), fields)
 
@@ -61,8 +64,8 @@ def _rows(runs: Sequence[Run], fields: Sequence[Field]) -> Iterator[tuple[str, t
 
     def cell(run: Run, field: Field) -> Cell:
         match field.kind:
-            case "spec":
-                return _plain(_at(run.spec, field.path))
+            case "spec" | "config":
+                return _plain(_at(getattr(run, field.kind), field.path))
             case "summary":
                 summary = figures[field.series][run.pk].get(field.series)
                 return _plain(summary[field.statistic]) if summary else None
@@ -199,13 +202,13 @@ def names(query: QuerySet[Run], part: str = "", limit: int = 100) -> list[Column
     """Return the fields that the newest runs of the query have, of those whose name holds ``part``, in any case: first
     the fields of every run, then by name."""
     found = {name: ColumnName(name, "time" if name in TIMES else "text") for name in FIXED}
-    newest = list(query.order_by("-created_at", "-pk").values_list("pk", "spec")[:NEWEST])
-    leaves = {path: cell for _, spec in newest for path, cell in _leaves(spec)}
+    newest = list(query.order_by("-created_at", "-pk").values_list("pk", "spec", "config")[:NEWEST])
+    leaves = {path: cell for _, spec, config in newest for path, cell in [*_leaves(config, CONFIG), *_leaves(spec)]}
     for path, cell in sorted(leaves.items()):
-        if path not in found and is_of_spec(path):
+        if path not in found and (path.startswith(CONFIG) or is_of_spec(path)):
             found[path] = ColumnName(path, "number" if isinstance(cell, float) else "text")
     series = (
-        Series.objects.filter(run_id__in=[key for key, _ in newest]).order_by("name").values_list("name", flat=True)
+        Series.objects.filter(run_id__in=[key for key, *_ in newest]).order_by("name").values_list("name", flat=True)
     )
     for one in series.distinct():
         found |= {name: ColumnName(name, "number") for word in FIGURES if (name := f"{SUMMARY}{one}.{word}")}
@@ -218,6 +221,6 @@ def _leaves(document: Any, prefix: str = "") -> Iterator[tuple[str, Cell]]:
         if not key or set('."\\') & set(key):
             continue  # no path leads there
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _leaves(value, f"{prefix}{key}.") if prefix.count(".") < MAX_DEPTH else ()
         elif (cell := _plain(value)) is not None:
             yield f"{prefix}{key}", cell

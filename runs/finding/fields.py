@@ -32,7 +32,7 @@ _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """``kind`` is one of FIXED, "spec" with a ``path``, or "summary" with ``series`` and ``statistic``."""
+    """``kind`` is one of FIXED, "spec" or "config" with a ``path``, or "summary" with ``series`` and ``statistic``."""
 
     name: str
     kind: str
@@ -56,8 +56,7 @@ def read_field(name: FilterText) -> Field:
     if text.startswith(SUMMARY):
         return _figure(name)
     if text.startswith(CONFIG):
-        # Runs keep no config of their own yet: what configures them is their spec.
-        return Field(text, "spec", _path(name, text.removeprefix(CONFIG)))
+        return Field(text, "config", _path(name, text.removeprefix(CONFIG)))
     known = _spec_fields()
     if is_of_spec(text):
         return Field(text, "spec", _path(name, text))

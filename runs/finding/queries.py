@@ -137,17 +137,17 @@ def _time(column: str) -> Build:
     return build
 
 
-def _spec(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
+def _document(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
     if sign == "~":
-        return _contains(_AtPath(field.path, "text"), value.text)
+        return _contains(_AtPath(field, "text"), value.text)
     if sign == "=" and is_none(value):
-        return Q(IsNull(_AtPath(field.path, "type"), True))
+        return Q(IsNull(_AtPath(field, "type"), True))
     number = number_of(value)
     if number is not None:
-        return surely(LOOKUPS[sign](_AtPath(field.path, "number"), Value(number, output_field=FloatField())))
+        return surely(LOOKUPS[sign](_AtPath(field, "number"), Value(number, output_field=FloatField())))
     if sign != "=":
         raise FilterError(f"{sign} compares numbers and times, and {value.text} is a text.", value.position)
-    return surely(Exact(_AtPath(field.path, "text"), Value(value.text, output_field=TextField())))
+    return surely(Exact(_AtPath(field, "text"), Value(value.text, output_field=TextField())))
 
 
 def _summary(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
@@ -168,7 +168,8 @@ BUILDERS: dict[str, Build] = {
     "created": _time("created_at"),
     "ended": _time("ended_at"),
     "tag": _tag,
-    "spec": _spec,
+    "spec": _document,
+    "config": _document,
     "summary": _summary,
 }
 
@@ -224,8 +225,8 @@ def surely(test: Any) -> Q:
 
 
 class _AtPath(Func):
-    """The value at a path of keys in the spec: as a number, as a text (true, false and lists are texts), or the
-    name of its JSON type. NULL where there is nothing, null, or something else.
+    """The value at a path of keys in the spec or the configuration: as a number, as a text (true, false and lists are
+    texts), or the name of its JSON type. NULL where there is nothing, null, or something else.
 
     A column that is kept for a field that is often asked for would take the place of this expression.
     """
@@ -244,9 +245,9 @@ class _AtPath(Func):
         "type": "NULLIF(jsonb_typeof({0}), 'null')",
     }
 
-    def __init__(self, path: tuple[str, ...], wanted: str) -> None:
-        super().__init__(F("spec"), output_field=FloatField() if wanted == "number" else TextField())
-        self._path, self._wanted = path, wanted
+    def __init__(self, field: Field, wanted: str) -> None:
+        super().__init__(F(field.kind), output_field=FloatField() if wanted == "number" else TextField())
+        self._path, self._wanted = field.path, wanted
 
     def as_sql(self, compiler: Any, connection: Any, *arguments: Any, **context: Any) -> Any:
         column, _ = compiler.compile(self.source_expressions[0])

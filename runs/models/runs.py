@@ -51,7 +51,7 @@ SEARCHED = Lower(
 LONGEST_FOUND = 500
 PRUNED = "pruned"  # the reason's code of a run that its sweep stopped early
 # The columns that lists of runs can be filtered by, all in their indexes.
-FILTERED = ("archived_at", "status", "project", "found_by")
+FILTERED = ("archived_at", "status", "project", "found_by", "number")
 
 
 class Size(TypedDict, total=False):
@@ -90,6 +90,19 @@ class StaleStatus(RuntimeError):
     """The run's status changed since it was read; whoever wanted to change it must look again."""
 
 
+class RunNumber(models.Model):
+    """Counter of runs: no number comes twice, also not that of a run that was deleted."""
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+def next_number() -> int:
+    number = int(RunNumber.objects.create().pk)
+    RunNumber.objects.filter(pk__lt=number).delete()
+    return number
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def live(self) -> RunQuerySet:
         return self.filter(status__in=list(LIVE))
@@ -122,6 +135,9 @@ class Run(models.Model):
         expression=KT("spec__task__data__dataset"), output_field=models.TextField(), db_persist=True
     )
     notes = models.TextField(blank=True)
+    config = models.JSONField(default=dict, blank=True)  # what the training was configured with
+    described_at = models.DateTimeField(null=True, editable=False)  # when config or spec were changed; None: never
+    number = models.BigIntegerField(default=next_number, unique=True, editable=False)  # see runs.finding.index
 
     estimate = models.JSONField(null=True, blank=True, editable=False)  # what the planner said when it was submitted
 
@@ -189,6 +205,9 @@ class Run(models.Model):
             ),
             models.Index(fields=("project", "dataset", "created_at"), name="run_of_dataset"),
             models.Index(fields=("job", "created_at", "id"), name="run_of_job"),
+            models.Index(
+                fields=("described_at",), condition=models.Q(described_at__isnull=False), name="run_described"
+            ),
         )
 
     def __str__(self) -> str:

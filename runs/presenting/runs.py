@@ -198,6 +198,7 @@ def run_document(
         "parent": run.parent_id,
         "tags": run.tags,
         "notes": run.notes,
+        "config": run.config,
         "status": run.status,
         "is_pruned": run.is_pruned,
         "reason": {"code": run.reason_code, "sentence": run.reason_sentence, "evidence": run.reason_evidence},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Field, Path
@@ -54,6 +54,11 @@ class LocalIn(Body):
     host: Text = ""
     is_live: bool = Field(False, description="one of its processes is at work and sends this: the run's heartbeat")
     processes: dict[Id, ProcessIn] = Field(default={}, max_length=MAX_PROCESSES)
+    config: dict[str, Any] | None = Field(None, description="adds to what is there, by name; 1 MB in all")
+    tags: list[Text] | None = None
+    notes: Annotated[str, AfterValidator(_storable)] | None = None
+    group: Text | None = None
+    job_type: Text | None = None
 
 
 class LocalOut(Body):
@@ -73,8 +78,10 @@ _raw = {"requestBody": {"required": True, "content": {"application/octet-stream"
 def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> LocalOut:
     """The same local id, 32 hex digits, is the same run. `watermarks` are the last stored frames of its processes. Its
     status is decided anew each time: `SUCCEEDED` once every process has ended, `FAILED` for an error, `LOST` while an
-    end is missing. It has no cluster, attempts or nodes, and is not stopped, restarted or cloned. Example: `{"name":
-    "at home", "script": "train.py", "host": "desk"}`"""
+    end is missing. It has no cluster, attempts or nodes, and is not stopped, restarted or cloned. Of `config`, `tags`,
+    `notes`, `group` and `job_type` stays what is not named. Example: `{"name": "at home", "script": "train.py",
+    "host": "desk", "config": {"lr": 0.01}}`"""
+    described = body.model_dump(include=set(actions.LocalDescription.__annotations__), exclude_none=True)
     run = actions.send_local_run(
         actor=actor(request),
         local_id=local_id,
@@ -84,6 +91,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
         project=body.project,
         processes={producer: actions.SpoolProcess(**one.model_dump()) for producer, one in body.processes.items()},
         is_live=body.is_live,
+        description=actions.LocalDescription(**described) if described else None,
     )
     return LocalOut(run=RunOut.model_validate(single_document(run)), watermarks=watermarks(run))
 

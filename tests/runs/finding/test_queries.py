@@ -31,6 +31,7 @@ def three(cast: Cast, make_run: MakeRun) -> dict[str, Run]:
     """Three runs: one has failed, one is queued and has nothing, one is live."""
     one = make_run(
         name="one", tags=["paper", 'a "b", c'], status=Status.FAILED,
+        config={"width": 64, "optimizer": {"name": "muon"}},
         spec=spec(train={"learning_rate": 0.001, "optimizer": "muon", "compile": True}, resources={"nodes": 2}),
     )  # fmt: skip
     two = make_run(name="two", created_by=None, spec=spec(train={"learning_rate": None}))
@@ -95,7 +96,9 @@ def three(cast: Cast, make_run: MakeRun) -> dict[str, Run]:
         ('resources.nodes = "2"', "three"),
         ("resources.nodes > 1", "one"),
         ("task.arguments.--width >= 64", "three"),
-        ("config.train.learning_rate < 0.005", "one"),
+        ("config.width < 100", "one"),
+        ("config.optimizer.name = muon", "one"),
+        ("config.width = none", "three two"),
         ("config.no.such.thing > 0", ""),
     ],
 )  # fmt: skip

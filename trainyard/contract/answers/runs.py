@@ -125,6 +125,7 @@ class RunDocument(Run):
     parent: str | None
     tags: list[str]
     notes: str
+    config: JsonObject
     rewinds: list[Rewind]
     created_by: str | None
     archived_at: str | None

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from runs.life.reconcile import tick
 from runs.models import Cluster, Project, Run
+from runs.presenting.listing import find_runs
 from runs.records.metrics.models import DeadLetter, Telemetry
 from runs.values.status import Status
 from tests.cast import Cast, make_run, make_user
@@ -242,6 +243,30 @@ def test_what_is_said_wrongly_is_refused(mate: Api, local_id: str, changes: dict
     refused = mate("PUT", f"/runs/local/{local_id}", {"name": "alone", **changes})
     assert refused.status_code == 422 and refused.json()["errors"]
     assert Run.objects.count() == 0
+
+
+def test_a_script_describes_its_run_and_what_it_does_not_name_stays(mate: Api, cast: Cast, local_id: str) -> None:
+    first = {"config": {"lr": 0.01, "model": {"width": 64}}, "tags": ["a", "a", ""], "notes": "one", "group": "g"}
+    send(mate, local_id, **first)
+    run = send(mate, local_id, config={"lr": 0.02, "seed": 1}, job_type="eval").json()["run"]
+    assert run["config"] == {"lr": 0.02, "seed": 1, "model": {"width": 64}}
+    assert (run["tags"], run["notes"]) == (["a"], "one")
+    assert (run["spec"]["local"]["group"], run["spec"]["local"]["job_type"]) == ("g", "eval")
+    for text in ("config.lr = 0.02", "config.model.width > 63", "local.group = g"):
+        assert [one.pk for one in find_runs(cast.mate, fitting=text)] == [run["id"]], text
+    assert mate("GET", f"/runs/{run['id']}").json()["config"]["seed"] == 1
+
+
+@pytest.mark.parametrize("config", [{"a": "x" * 1_100_000}, {"a": "\0"}, {"a": "\ud800"}])
+def test_a_configuration_that_cannot_be_kept_is_refused_and_the_old_one_stays(
+    mate: Api, local_id: str, config: dict[str, Any]
+) -> None:
+    answer = send(mate, local_id, config=config)
+    assert answer.status_code == 422 and answer.json()["errors"][0]["path"].endswith("config"), answer.content
+    assert not Run.objects.exists()
+    send(mate, local_id, config={"half": "x" * 600_000})
+    assert send(mate, local_id, config={"other": "x" * 600_000}).status_code == 422
+    assert list(Run.objects.get().config) == ["half"]
 
 
 def test_a_cluster_can_be_deleted_whatever_was_logged_elsewhere(mate: Api, cast: Cast, local_id: str) -> None:
