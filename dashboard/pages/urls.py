@@ -7,12 +7,13 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, compare, home, jobs, node
+from dashboard.pages import audit, home, jobs, node
 from dashboard.pages import palette as jump
 from dashboard.pages.account import personal_data, provider, security, sign_in
 from dashboard.pages.account import views as account
 from dashboard.pages.clusters import verbs as cluster_verbs
 from dashboard.pages.clusters import views as clusters
+from dashboard.pages.compare import views as compare
 from dashboard.pages.datasets import form as dataset_form
 from dashboard.pages.datasets import views as datasets
 from dashboard.pages.launch import views as launch

@@ -235,6 +235,33 @@ def test_the_specs_say_what_differs_from_a_base(seat: Seat, trio: dict[str, str]
     assert lines.count() > num_different
 
 
+def test_one_is_made_the_baseline_and_the_difference_is_read(seat: Seat, trio: dict[str, str]) -> None:
+    page = seat.go("/runs/compare/")
+    page.get_by_label("Compare the runs that fit this filter").fill("trio-fast")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect_lines(page, "trio-fast", "trio-fast-too")
+    page.get_by_label("Which metric the list shows").select_option("val/loss")
+    page.get_by_role("button", name="Make trio-fast the baseline").press("Enter")
+    expect(row(page, "trio-fast")).to_contain_text("baseline")
+    expect(row(page, "trio-fast-too")).to_contain_text(re.compile("than baseline|The same as baseline"))
+    expect(page).to_have_url(re.compile(f"filter=trio-fast.*base={trio['trio-fast']}"))
+    field = page.get_by_role("combobox", name="Add a run")
+    field.fill("trio-slow")
+    expect(page.get_by_role("listbox", name="Runs of that name").get_by_role("option")).to_contain_text("trio-slow")
+    field.press("Enter")
+    expect_lines(page, *trio)
+    expect(row(page, "trio-slow")).to_contain_text(re.compile("worse: [0-9,.]+ % higher than baseline"))
+    page.reload()
+    expect(row(page, "trio-slow")).to_contain_text("higher than baseline")
+    page.get_by_role("button", name="Take trio-fast-too out").click()
+    expect_lines(page, "trio-fast", "trio-slow")
+    page.reload()
+    expect_lines(page, "trio-fast", "trio-slow")
+    expect(page.get_by_text("Noise cannot be told from one seed each.")).to_be_visible()
+    page.get_by_role("button", name="No baseline").click()
+    expect(page.get_by_text("than baseline")).to_have_count(0)
+
+
 def test_a_run_that_is_deleted_meanwhile_says_so_and_stays(
     seat: Seat, office: Yard, pair: dict[str, str], fleeting: str
 ) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypedDict
 
+from django.db.models import Min
+
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Attempt, Event, Run, User, Workspace
 from runs.records.metrics.models import Series
@@ -16,6 +18,7 @@ from trainyard.contract.base import JsonObject, SpecDocument
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
 MAX_FIELDS = 400
 MAX_SERIES = 1_000
+MANY = 100  # runs: of more the charts draw groups, and need no list of every series
 MAX_CHARS = 120
 ITS_OWN = ("name", "project", "local.id")  # of a spec, what says nothing about how it trains
 
@@ -88,7 +91,11 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
 
 
 def _series(runs: Sequence[Run]) -> list[ChartSeries]:
-    """Return the first series, so that a page has cards to draw before it has asked; it asks for all of them."""
+    """Return the first series, so that a page has cards to draw before it has asked; it asks for all of them. Of very
+    many runs each name has one, and the page asks for no more."""
+    if len(runs) > MANY:
+        named = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name").values_list("name")
+        return [{"run": run, "name": name, "labels": {}} for name, run in named.annotate(Min("run_id"))[:MAX_SERIES]]
     rows = Series.objects.filter(run_id__in=[run.pk for run in runs]).order_by("name", "labels_key")
     found = rows.values_list("run_id", "name", "labels")[:MAX_SERIES]
     return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]

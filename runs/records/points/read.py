@@ -53,6 +53,7 @@ __all__ = [
     "series_data",
     "series_list",
     "series_lists",
+    "series_names",
     "sparklines",
     "steady_medians",
     "summaries",
@@ -105,6 +106,11 @@ def figures(name: str, statistic: Literal["last", "min", "max"]) -> dict[str, fl
             if len(row.firsts) > 1 and (value := getattr(seen, statistic)) is not None:
                 found[row.run_id] = choose(found.get(row.run_id, value), value)
     return found
+
+
+def series_names(run_ids: Sequence[str]) -> list[str]:
+    """Return the names of the series that any of the runs has."""
+    return sorted(Series.objects.filter(run_id__in=list(run_ids)).order_by().values_list("name", flat=True).distinct())
 
 
 def last_steps(run_ids: Sequence[str], name: str) -> dict[str, int]:

@@ -43,7 +43,7 @@ class Charts {
   constructor(element) {
     this.element = element;
     const { runs, series, state, project, page } = element.dataset;
-    this.runs = new Runs(read(runs));
+    this.runs = new Runs(read(runs), element.dataset.usualGroup ?? null);
     this.layout = new Layout(this);
     this.painter = new Painter(
       (name) => this.deck.cards.get(name)?.draw(),

@@ -93,6 +93,14 @@ interface DrawnLine extends WholeLine {
   group: string | null;
   runs: string[];
   extremes: Extremes | null;
+  reach?: Reach;
+}
+
+/** How far along x the runs of a group go. */
+interface Reach {
+  from: number;
+  to: number;
+  numAtEnd: number;
 }
 
 type ColumnKind = "main" | "raw" | "ghost" | "low" | "high";
@@ -130,6 +138,7 @@ interface LineFacts {
   min: number | null;
   max: number | null;
   count: number;
+  reach?: Reach;
 }
 
 interface Mark {

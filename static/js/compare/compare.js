@@ -5,12 +5,13 @@ import { patch } from "../live/patch.js";
 import { all, around, need, seek } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { startAdding } from "./adding.js";
-import { colourOf, knownRuns, lineAt, paint, toggled, withGone } from "./list.js";
-import { change, runsIn, withQuery } from "./query.js";
+import { colourOf, knownRuns, lineAt, listedRuns, paint, toggled, withGone } from "./list.js";
+import { change, runsIn, runsOut, withQuery } from "./query.js";
 import { startSwatches } from "./swatches.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
 const QUIET_MS = 9000;
+const EACH = "*"; // in the place of a group: a line for each run
 const ASKED = ["metric", "statistic", "sort"]; // selects of the list that are parameters of its address
 
 /** @typedef {import("./list.js").ChartState} ChartState */
@@ -22,6 +23,9 @@ export function mount(element) {
   const specs = seek(element, '[data-part="specs"]'); // not there while nothing is compared
   const charts = seek(element, "[data-module=charts]");
   const folder = seek(element, "[data-fold]");
+  const isFiltered = element.dataset.filtered !== undefined;
+  // Those of the address; of a filter those that the server found.
+  const ids = () => (isFiltered ? listedRuns(list).map(({ id }) => id) : runsIn());
   /** @type {ChartState} */
   let state = { hidden: [], colours: {}, group: null };
   /** @type {ListedRun[]} */
@@ -39,7 +43,7 @@ export function mount(element) {
   });
   const stopAdding = startAdding(need(element, "[data-add]"), {
     url: element.dataset.jump ?? "",
-    isHere: (id) => runsIn().includes(id),
+    isHere: (id) => ids().includes(id),
     onAdd: add,
   });
 
@@ -66,14 +70,14 @@ export function mount(element) {
     lastAt = Date.now();
     const html = await fetchPart("list");
     if (html === null || !element.isConnected) return;
-    patch(list, withGone(html, list, runsIn()));
+    patch(list, isFiltered ? html : withGone(html, list, runsIn()));
     sweep();
     mountAll(list);
     show();
   }
   function show() {
     const before = known;
-    known = knownRuns(list, before, runsIn());
+    known = knownRuns(list, before, ids());
     paint(element, known, state);
     if (before.length && JSON.stringify(before) !== JSON.stringify(known)) send({ runs: known });
     need(element, "[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
@@ -98,7 +102,7 @@ export function mount(element) {
   // What was kept for other runs may be the same in all of these.
   /** @param {string} by */
   function isGroupable(by) {
-    const paths = boxes("[name=group]").map((box) => box.value);
+    const paths = [EACH, ...boxes("[name=group]").map((box) => box.value)];
     return by.split(",").every((path) => paths.includes(path));
   }
   /** @param {string} selector */
@@ -108,8 +112,10 @@ export function mount(element) {
   /** @param {Event} event */
   function onClick(event) {
     const row = around(event, "[data-run]");
+    const pin = around(event, "[data-base]");
+    if (pin) return setBase(pin.getAttribute("aria-pressed") === "true" ? "" : (pin.dataset.base ?? ""));
     if (around(event, "[data-fold]")) return fold(element.dataset.list !== "closed");
-    if (around(event, "[data-eyes]")) return send({ hidden: toggled(state.hidden, runsIn()) });
+    if (around(event, "[data-eyes]")) return send({ hidden: toggled(state.hidden, ids()) });
     if (!row?.dataset.run) return;
     if (around(event, "[data-eye]")) return send({ hidden: toggled(state.hidden, [row.dataset.run]) });
     const pick = around(event, "[data-pick]");
@@ -124,21 +130,31 @@ export function mount(element) {
       refresh();
       return;
     }
-    if (name === "base" || name === "differences") {
-      change(name === "base" ? { base: value } : { all: checked ? "" : "1" });
+    if (name === "base") return setBase(value);
+    if (name === "differences") {
+      change({ all: checked ? "" : "1" });
       refreshSpecs();
       return;
     }
     if (name === "band") return send({ group: { ...state.group, band: value } });
     if (name !== "group") return;
-    const by = boxes("[name=group]:checked")
-      .map((box) => box.value)
-      .join();
+    const by = groupsAfter(value, checked).join();
     send({ group: by ? { by, band: state.group?.band ?? "minmax" } : null });
+  }
+  // Each run by itself, or by fields: what was chosen last rules out the other.
+  /** @param {string} value @param {boolean} isChecked */
+  function groupsAfter(value, isChecked) {
+    const chosen = boxes("[name=group]:checked").map((box) => box.value);
+    return isChecked ? chosen.filter((one) => (one === EACH) === (value === EACH)) : chosen;
+  }
+  /** @param {string} base */
+  async function setBase(base) {
+    change({ base });
+    await Promise.all([refresh(), refreshSpecs()]);
   }
   /** @param {string} id */
   async function add(id) {
-    change({ run: [...runsIn(), id] });
+    change({ run: [...runsIn(), id], without: runsOut().filter((one) => one !== id) });
     if (!charts) return location.reload(); // the first one: there is nothing here yet that it could join
     await Promise.all([refresh(), refreshSpecs()]);
     seek(list, `[data-run="${CSS.escape(id)}"] [data-eye]`)?.focus();
@@ -147,8 +163,9 @@ export function mount(element) {
   async function takeOut(row) {
     const buttons = all(list, "[data-close]");
     const at = buttons.indexOf(need(row, "[data-close]"));
-    change({ run: runsIn().filter((id) => id !== row.dataset.run) });
-    if (!runsIn().length) return location.reload();
+    const run = row.dataset.run ?? "";
+    change({ run: runsIn().filter((id) => id !== run), without: isFiltered ? [...runsOut(), run] : [] });
+    if (ids().every((id) => id === run)) return location.reload();
     (buttons[at + 1] ?? buttons[at - 1])?.focus();
     row.remove();
     await Promise.all([refresh(), refreshSpecs()]);
@@ -169,7 +186,7 @@ export function mount(element) {
   for (const type of ["pointerover", "pointerout", "focusin", "focusout"])
     list.addEventListener(type, (event) => send({ lit: lineAt(event) }));
   const stops = [
-    on("run", ({ run }) => runsIn().includes(run) && soon()),
+    on("run", ({ run }) => known.some(({ id }) => id === run) && soon()),
     on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // no message reports that a run was deleted
     on("again", soon),
   ];

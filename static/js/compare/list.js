@@ -7,11 +7,16 @@ import { groupColours } from "../shared/grouping.js";
 /** @typedef {{hidden: string[], colours: Record<string, number>, group: Grouping | null}} ChartState */
 /** @typedef {{key: string, runs: string[]}} Line */
 
+// The runs as the server lists them.
+/** @param {ParentNode} list @returns {ListedRun[]} */
+export function listedRuns(list) {
+  return JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
+}
+
 // The runs of the list, for the charts: those that the server has, and deleted ones as they were.
 /** @param {ParentNode} list @param {ListedRun[]} before @param {string[]} ids */
 export function knownRuns(list, before, ids) {
-  /** @type {ListedRun[]} */
-  const listed = JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
+  const listed = listedRuns(list);
   /** @type {Map<string, ListedRun>} */
   const here = new Map([
     ...before.map((run) => /** @type {[string, ListedRun]} */ ([run.id, { ...run, isLive: false }])),

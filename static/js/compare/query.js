@@ -4,6 +4,11 @@ export function runsIn(search = location.search) {
   return new URLSearchParams(search).getAll("run");
 }
 
+// Those that are taken out of what a filter finds.
+export function runsOut(search = location.search) {
+  return new URLSearchParams(search).getAll("without");
+}
+
 // The query with these parameters changed; an empty one is left out, a list is repeated.
 /** @typedef {Record<string, string | string[]>} Changes */
 /** @param {string} search @param {Changes} changes */

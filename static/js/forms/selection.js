@@ -3,7 +3,7 @@
 // view, and act on all of it. One button leaves of it what is in view.
 const KEPT = "trainyard.selection";
 const MOST = 500;
-const MOST_COMPARED = 100; // as many as the comparison takes
+const MOST_COMPARED = 1000; // as many as the comparison takes
 
 /** @param {HTMLElement} form */
 export function mount(form) {

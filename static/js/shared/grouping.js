@@ -1,9 +1,10 @@
 // Runs grouped by fields of their specs: which group a run is in, and the colour of each, alike in lists and charts.
 const { compare } = new Intl.Collator("en", { numeric: true });
 
-// `fields`: spec path -> text; `by`: one path, or several joined by commas.
+// `fields`: spec path -> text; `by`: one path, several joined by commas, or none.
 /** @param {Record<string, string>} fields @param {string} by */
 export function groupText(fields, by) {
+  if (!by) return "all runs";
   return by
     .split(",")
     .map((path) => `${shortName(path)} ${fields[path] ?? "not set"}`)

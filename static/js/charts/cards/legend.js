@@ -44,7 +44,7 @@ export class Legend {
     this.body.addEventListener("keydown", onArrow);
   }
 
-  // rows: [{key, runs, colour, label, value, min, max}] in order, the last three as text.
+  // rows: [{key, runs, colour, label, reach, value, min, max}] in order, the last three as text.
   show(rows, sort) {
     this.heads.forEach(([by, cell]) =>
       cell.setAttribute("aria-sort", by !== sort.by ? "none" : sort.isDescending ? "descending" : "ascending"),
@@ -73,7 +73,7 @@ export class Legend {
     element.dataset.key = key;
     const cells = COLUMNS.map(([by]) => element.appendChild(document.createElement(by === "name" ? "th" : "td")));
     cells[0].scope = "row";
-    cells[0].append(document.createElement("i"), document.createElement("span"));
+    cells[0].append(...["i", "span", "small"].map((name) => document.createElement(name)));
     this.rows.set(key, { element, cells });
     return this.rows.get(key);
   }
@@ -105,13 +105,12 @@ export function sorted(rows, { by, isDescending }) {
   );
 }
 
-function write(cells, { colour, label, value, min, max }) {
-  const [dot, name] = cells[0].children;
+function write(cells, { colour, label, reach, value, min, max }) {
+  const [dot, name, runs] = cells[0].children;
   if (dot.className !== `dot ${seriesToken(colour)}`) dot.className = `dot ${seriesToken(colour)}`;
-  if (name.textContent !== label) {
-    name.textContent = label;
-    cells[0].title = label;
-  }
+  put(name, label);
+  put(runs, reach);
+  cells[0].title = [label, reach].filter(Boolean).join(": ");
   [value, min, max].forEach((text, at) => put(cells[at + 1], text));
 }
 

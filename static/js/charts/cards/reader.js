@@ -27,9 +27,15 @@ export class Reader {
 
   // After the card was built anew.
   show() {
-    const { built, context, settings, format } = this.card;
+    const { built, context, settings, format, axis } = this.card;
     const { labelOf, crosshair } = context;
-    this.rows = rowsOf(built, { colourOf: (key) => this.card.colourOf(key), labelOf, sort: settings.sort, format });
+    this.rows = rowsOf(built, {
+      colourOf: (key) => this.card.colourOf(key),
+      labelOf,
+      sort: settings.sort,
+      format,
+      axis,
+    });
     const why = whyEmpty(this.rows, built.bad.length, settings.isLogY);
     this.card.element.classList.toggle("is-empty", why !== "");
     this.card.element.classList.toggle(
@@ -37,8 +43,9 @@ export class Reader {
       !built.bad.length && !this.rows.some(({ order }) => Number.isFinite(order.min)),
     );
     put(this.nothing, why);
-    this.legendHost.hidden = this.rows.length <= 1;
-    if (this.rows.length > 1) this.legend.show(this.rows, settings.sort);
+    const hasLegend = this.rows.length > 1 || Boolean(this.rows[0]?.reach);
+    this.legendHost.hidden = !hasLegend;
+    if (hasLegend) this.legend.show(this.rows, settings.sort);
     if (crosshair.line) this.shine(crosshair.line);
     this.point(this.x, crosshair.source === this.card);
     this.card.pointing.announceAgain();

@@ -1,4 +1,5 @@
 // What a chart says in words and numbers: its head, its legend, and what the crosshair reads.
+import { count } from "../../shared/format.js";
 import { sorted } from "./legend.js";
 import { badAt, valuesAt, where } from "./reading.js";
 
@@ -6,7 +7,7 @@ const SPOKEN = 4; // lines that are read out at most
 const UNIT = /^\S+ (tok\/s|samples\/s|ms|s|%)$/; // said once in a row
 
 // A row for each line of what was built, in the order that the page has.
-export function rowsOf(built, { colourOf, labelOf, sort, format }) {
+export function rowsOf(built, { colourOf, labelOf, sort, format, axis }) {
   const rows = [...built.lines].map(([key, line]) => {
     const label = labelOf(key, built);
     const value = format(line.last);
@@ -16,6 +17,7 @@ export function rowsOf(built, { colourOf, labelOf, sort, format }) {
       runs: line.runs ?? [line.run],
       colour: colourOf(key, built),
       label,
+      reach: line.reach ? reachWords(line, axis) : "",
       value,
       min,
       max,
@@ -23,6 +25,14 @@ export function rowsOf(built, { colourOf, labelOf, sort, format }) {
     };
   });
   return sorted(rows, sort);
+}
+
+// Over which runs and which stretch the line of a group speaks.
+export function reachWords({ runs, reach: { from, to, numAtEnd } }, axis) {
+  const words = `${count(runs.length)} run${runs.length === 1 ? "" : "s"}`;
+  if (!(from <= to)) return words;
+  const whole = `${words}, ${where(from, axis)} to ${where(to, axis).replace(/^step /, "")}`;
+  return numAtEnd < runs.length ? `${whole}, ${count(numAtEnd)} of them to the end` : whole;
 }
 
 function withoutUnit(text, unit) {

@@ -3,11 +3,15 @@ import { groupColours, groupText } from "../../shared/grouping.js";
 import { keyOf } from "./names.js";
 
 const ALARMS_EVERY_MS = 2000;
+const EACH = "*"; // grouped by nothing, however many there are
 const { compare } = new Intl.Collator("en", { numeric: true });
 
 export class Runs {
-  // list: [{id, name, start, status, colour, isLive, fields, attempts: [{fence, number, cause}]}]
-  constructor(list) {
+  // list: [{id, name, start, status, colour, isLive, fields, attempts: [{fence, number, cause}]}]; usualGroup: by what
+  // they are grouped while nobody chose; null: by nothing, "": all are one
+  /** @param {any[]} list @param {string | null} [usualGroup] */
+  constructor(list, usualGroup = null) {
+    this.usual = usualGroup === null ? null : { by: usualGroup, band: "minmax" };
     this.set(list);
     this.asked = new Set();
   }
@@ -31,11 +35,14 @@ export class Runs {
   }
 
   groupsOf(state) {
-    if (!state.group || !this.isMany) return null;
-    return {
-      of: new Map(this.list.map(({ id, fields }) => [id, groupText(fields, state.group.by)])),
-      band: state.group.band,
-    };
+    const group = this.groupOf(state);
+    if (!group || !this.isMany) return null;
+    return { of: new Map(this.list.map(({ id, fields }) => [id, groupText(fields, group.by)])), band: group.band };
+  }
+
+  groupOf({ group }) {
+    const chosen = group ?? this.usual;
+    return chosen?.by === EACH ? null : chosen;
   }
 
   // Of the groups by these fields: asked for each line at each move of the crosshair.
@@ -49,7 +56,7 @@ export class Runs {
   colourOf(line, state, labelled) {
     if (!line) return 0;
     if (line.group !== null && line.group !== undefined)
-      return this.groupColours(state.group?.by ?? "").get(line.group) ?? 0;
+      return this.groupColours(this.groupOf(state)?.by ?? "").get(line.group) ?? 0;
     if (this.isMany) return state.colours[line.run] ?? this.byId.get(line.run)?.colour ?? 0;
     return labelled.get(keyOf(line.labels)) ?? 0;
   }

@@ -7,8 +7,10 @@ import { Subscriptions } from "./subscriptions.js";
 
 const POINTS = 1500; // of a line
 const POINTS_OF_MANY = 600;
+const POINTS_OF_VERY_MANY = 150; // of a line that is one of many in a band
 const TOO_MANY = 3; // times as many: a line that grew past it is asked for again, in buckets
 const FEW_RUNS = 4;
+const VERY_MANY_RUNS = 100; // as chart_runs.py has it: the page came with the name of every series
 const AGAIN_MS = 200;
 const ignore = () => {};
 
@@ -74,6 +76,7 @@ export class Store {
   }
 
   get points() {
+    if (this.runs.size > VERY_MANY_RUNS) return POINTS_OF_VERY_MANY;
     return this.runs.size > FEW_RUNS ? POINTS_OF_MANY : POINTS;
   }
 
@@ -131,6 +134,7 @@ export class Store {
 
   async list(ids = [...this.runs.keys()]) {
     this.isListed = true;
+    if (ids.length > VERY_MANY_RUNS) return;
     await this.listing.ask(ids.filter((id) => !this.runs.get(id)?.isGone));
   }
 

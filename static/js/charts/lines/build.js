@@ -96,7 +96,7 @@ function rangeOfMost(drawn, { isLogY, view }) {
 }
 
 /** @param {DrawnLine} line @returns {LineFacts} */
-function described({ run, labels, group, runs, last, extremes, count }) {
+function described({ run, labels, group, runs, last, extremes, count, reach }) {
   return {
     run,
     labels,
@@ -106,6 +106,7 @@ function described({ run, labels, group, runs, last, extremes, count }) {
     min: extremes?.min ?? null,
     max: extremes?.max ?? null,
     count,
+    ...(group !== null && { reach }),
   };
 }
 

@@ -49,7 +49,11 @@ export function byGroup(lines, { of, band }, options) {
 function joinedBy(lines, placeOf, make, options, least = 2) {
   /** @type {Map<string, DrawnLine[]>} */
   const places = new Map();
-  for (const line of lines) places.set(placeOf(line), [...(places.get(placeOf(line)) ?? []), line]);
+  for (const line of lines) {
+    const members = places.get(placeOf(line));
+    if (members) members.push(line);
+    else places.set(placeOf(line), [line]);
+  }
   return [...places].flatMap(([place, members]) =>
     members.length < least ? members : [asOne(make(place, members), options)],
   );
@@ -59,7 +63,6 @@ function joinedBy(lines, placeOf, make, options, least = 2) {
 function asOne({ members, band, ...line }, options) {
   const own = members.map(({ x, value, min, max }) => ({ x, y: value, low: min ?? value, high: max ?? value }));
   const { x, mean, low, high } = together(own, { ...options, band });
-  const lasts = members.map(({ last }) => Number(last ?? NaN)).filter(Number.isFinite);
   const found = members.map(({ extremes }) => extremes).filter((one) => one !== null);
   return {
     ...line,
@@ -70,7 +73,8 @@ function asOne({ members, band, ...line }, options) {
     ghosts: [],
     begins: members.flatMap(({ run, begins }) => begins.map((one) => ({ run: run ?? undefined, ...one }))),
     bad: members.flatMap(({ bad }) => bad),
-    last: lasts.length ? lasts.reduce((sum, value) => sum + value, 0) / lasts.length : undefined,
+    last: mean.findLast(Number.isFinite), // as the line ends: over those that came farthest
+    reach: reachOf(members),
     extremes: found.length
       ? extent(
           found.map(({ min }) => min),
@@ -79,4 +83,13 @@ function asOne({ members, band, ...line }, options) {
       : null,
     count: members.reduce((sum, { count }) => sum + count, 0),
   };
+}
+
+// Where the members begin and end, and how many of them are there at the end.
+/** @param {DrawnLine[]} members @returns {Reach} */
+function reachOf(members) {
+  const ends = members.map(({ x }) => x[x.length - 1] ?? -Infinity);
+  const to = ends.reduce((most, end) => Math.max(most, end), -Infinity);
+  const from = members.reduce((least, { x }) => Math.min(least, x[0] ?? Infinity), Infinity);
+  return { from, to, numAtEnd: ends.filter((end) => end === to).length };
 }

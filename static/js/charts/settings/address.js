@@ -10,7 +10,7 @@ const OURS = [
   "outliers",
   "ranks",
   "order",
-  "filter",
+  "metrics",
   "pin",
   "fold",
   "chart",
@@ -38,7 +38,7 @@ export function readQuery(search) {
   take("outliers", "ignoreOutliers", isYes);
   take("ranks", "ranks", (text) => text);
   take("order", "sort", (text) => ({ by: text.replace(/^-/, ""), isDescending: text.startsWith("-") }));
-  take("filter", "filter", (text) => text);
+  take("metrics", "filter", (text) => text); // "filter" is that of runs
   take("pin", "pinned", () => query.getAll("pin"));
   take("group", "group", (by) => ({ by, band: query.get("band") }));
   take("hide", "hidden", () => query.getAll("hide"));
@@ -76,7 +76,7 @@ export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
   put("outliers", 1, ignoreOutliers);
   put("ranks", ranks, ranks !== DEFAULTS.ranks);
   put("order", `${sort.isDescending ? "-" : ""}${sort.by}`, sort.by !== "name" || sort.isDescending);
-  put("filter", filter, filter !== "");
+  put("metrics", filter, filter !== "");
   put("group", group?.by, group !== null);
   put("band", group?.band, group !== null && group.band !== "minmax");
   put("open", open, open !== null);

@@ -3,7 +3,7 @@ const AXES = ["step", "relative", "time"];
 const KINDS = ["none", "ema", "mean", "gaussian"];
 const BANDS = ["minmax", "sd", "ci"];
 const SORTS = ["name", "value", "min", "max"];
-const MOST = 500; // names, runs, charts: what is kept stays small
+const MOST = 1000; // names, runs, charts: what is kept stays small
 
 export const DEFAULTS = Object.freeze({
   axis: "step",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.pages.compare import group_text
+from dashboard.pages.compare.specs import group_text
 from tests.dashboard.js.conftest import Ask
 
 RUNS = [

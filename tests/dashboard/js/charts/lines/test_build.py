@@ -261,6 +261,17 @@ def test_the_runs_of_a_group_are_a_mean_with_a_band(build: Ask) -> None:
     assert sure["ys"][1][0] == pytest.approx(2 + 12.7062 * 1, rel=1e-4)
 
 
+def test_the_line_of_a_group_says_how_far_it_speaks_and_its_last_value_is_where_it_ends(build: Ask) -> None:
+    runs = [
+        {"run": "a", "step": [0, 1, 2], "value": [8.0, 6.0, 4.0]},
+        {"run": "b", "step": [0, 1, 2], "value": [6.0, 4.0, 2.0]},
+        {"run": "c", "step": [0], "value": [90.0]},
+    ]
+    line = build(runs, group={"of": dict.fromkeys("abc", "g"), "band": "minmax"})["lines"]["group g"]
+    assert line["last"] == 3.0, "the one that ended early is not mixed in"
+    assert line["reach"] == {"from": 0, "to": 2, "numAtEnd": 2}
+
+
 def test_a_run_with_many_ranks_counts_once_in_its_group(build: Ask) -> None:
     ranks = [{"run": "a", "labels": {"rank": str(rank)}, "step": [1, 2], "value": [0, 0]} for rank in range(3)]
     other = {"run": "b", "step": [1, 2], "value": [8, 8]}

@@ -10,9 +10,10 @@ from django.db import connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django.utils.html import escape
 
-from dashboard.pages import compare
 from dashboard.pages.clusters.boxes import boxes_of
+from dashboard.pages.compare import rows, specs, views
 from dashboard.pages.shared.run_colours import colour_of, colours_apart, colours_for
 from runs.models import Project, Run, User, Workspace
 from runs.values.status import Status
@@ -46,7 +47,7 @@ def test_runs_stand_side_by_side_with_what_differs_and_what_they_reached(
     write_series(small, "train/loss", [5.0, 2.5])
     write_series(large, "train/loss", [5.0, 3.123])
     context = as_user(cast.viewer).get(address(large, small)).context
-    rows = context["groups"][0].rows
+    rows = context["list"].groups[0].rows
     assert [(row.run.name, row.value, row.note) for row in rows] == [
         ("large", 3.123, "highest"),
         ("small", 2.5, "lowest"),
@@ -83,7 +84,7 @@ def test_runs_that_are_gone_or_of_others_are_counted_and_never_named(
 def test_no_more_are_compared_than_can_be(
     cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare, "MAX_RUNS", 2)
+    monkeypatch.setattr(views, "MAX_RUNS", 2)
     answer = as_user(cast.viewer).get(address(*[make_run() for _ in range(3)]))
     assert answer.context["num_runs"] == 2
     assert "This address names 3 runs; the first 2 are compared." in answer.content.decode()
@@ -99,7 +100,7 @@ def test_what_means_nothing_in_the_address_changes_nothing(
     write_series(run, "train/loss", [5.0])
     context = as_user(cast.viewer).get(address(run, make_run(), **query)).context
     assert context["metric"].name == "train/loss"
-    assert [group.text for group in context["groups"]] == [""]
+    assert [group.text for group in context["list"].groups] == [""]
     assert context["specs"].base == run.pk
 
 
@@ -124,7 +125,7 @@ def test_the_list_is_ordered_as_asked(
     ]
     for run, value in zip(runs, [2.0, float("nan"), 3.0, 1.0], strict=True):
         write_series(run, "train/loss", [value])
-    rows = as_user(cast.viewer).get(address(*runs, sort=sort)).context["groups"][0].rows
+    rows = as_user(cast.viewer).get(address(*runs, sort=sort)).context["list"].groups[0].rows
     assert [row.run.name for row in rows] == names
 
 
@@ -134,7 +135,7 @@ def test_any_metric_and_its_extremes_can_be_shown(cast: Cast, as_user: AsUser, m
     write_series(run, "val/accuracy", [0.2, 0.9, 0.5])
     context = as_user(cast.viewer).get(address(run, metric="val/accuracy", statistic="max")).context
     assert context["metric"].names == ["train/loss", "val/accuracy"]
-    assert context["groups"][0].rows[0].value == 0.9
+    assert context["list"].groups[0].rows[0].value == 0.9
 
 
 def test_runs_are_grouped_by_what_differs(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
@@ -142,10 +143,10 @@ def test_runs_are_grouped_by_what_differs(cast: Cast, as_user: AsUser, make_run:
     for run, value in zip(runs, (1.0, 5.0, 3.0), strict=True):
         write_series(run, "train/loss", [value])
     context = as_user(cast.viewer).get(address(*runs, group="train.batch_size", band="sd")).context
-    groups = [(group.text, [row.run.pk for row in group.rows], group.mean) for group in context["groups"]]
+    groups = [(group.text, [row.run.pk for row in group.rows], group.mean) for group in context["list"].groups]
     assert groups == [("batch_size 32", [runs[0].pk, runs[2].pk], 2.0), ("batch_size 64", [runs[1].pk], 5.0)]
     context = as_user(cast.viewer).get(address(*runs, group="train.batch_size", sort="-value")).context
-    assert [group.mean for group in context["groups"]] == [5.0, 2.0]
+    assert [group.mean for group in context["list"].groups] == [5.0, 2.0]
 
 
 def test_the_mean_of_a_group_is_that_of_the_runs_that_came_farthest_as_its_line_has_it(
@@ -157,7 +158,7 @@ def test_the_mean_of_a_group_is_that_of_the_runs_that_came_farthest_as_its_line_
     other = make_run(name="other", spec=batch(64))
     write_series(other, "train/loss", [7.0])
     found = as_user(cast.viewer).get(address(*runs, other, group="train.batch_size"))
-    means = {group.text: (group.mean, group.num_counted) for group in found.context["groups"]}
+    means = {group.text: (group.mean, group.num_counted) for group in found.context["list"].groups}
     assert sorted(means.values()) == [(1.5, 2), (7.0, 1)], "the one that ended at step 1 is not mixed in"
     assert "Mean over the 2 that came farthest" in found.content.decode()
 
@@ -165,9 +166,11 @@ def test_the_mean_of_a_group_is_that_of_the_runs_that_came_farthest_as_its_line_
 def test_the_spec_table_has_the_differences_or_everything(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
     runs = [make_run(spec=batch(32)), make_run(spec=batch(64, resources={"nodes": 2}))]
     client = as_user(cast.viewer)
-    lines = client.get(address(*runs, base=runs[1].pk)).context["specs"].lines
-    assert [line.path for line in lines] == ["resources.nodes", "train.batch_size", "resources.processes_per_node"]
-    assert [(cell.text, cell.is_other) for cell in lines[2].cells] == [("1", True), ("–", False)]
+    found = client.get(address(*runs, base=runs[1].pk)).context["specs"]
+    assert [(section, [line.path for line in lines]) for section, lines in found.sections] == [
+        ("resources", ["resources.nodes", "resources.processes_per_node"]), ("train", ["train.batch_size"])
+    ]  # fmt: skip
+    assert [(cell.text, cell.is_other) for cell in found.lines[1].cells] == [("1", True), ("–", False)]
     whole = client.get(address(*runs, all="1")).context["specs"]
     assert "train.steps" in [line.path for line in whole.lines if not line.is_different]
 
@@ -241,6 +244,120 @@ def test_a_colour_that_somebody_chose_is_theirs_alone(cast: Cast, make_run: Make
     assert colours_for(cast.mate, [run]) == {run.pk: colour_of(run.pk)}
     Workspace.objects.update(state={"colours": [1]})
     assert colours_for(cast.viewer, [run]) == {run.pk: colour_of(run.pk)}
+
+
+def test_the_runs_of_a_filter_are_compared_with_named_ones_and_without_those_taken_out(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    runs = [make_run(name=f"muon {number}", spec=batch(2**number)) for number in range(4)]
+    other = make_run(name="adam")
+    secret = make_run(name="muon secret", project=Project.objects.create(name="other"))
+    client = as_user(cast.viewer)
+
+    def names(**query: Any) -> list[str]:
+        found = client.get(f"/runs/compare/?{urlencode(query, doseq=True)}")
+        assert found.status_code == 200 and secret.pk not in found.content.decode()
+        return [one["name"] for one in found.context["charts"]["runs"]]
+
+    assert names(filter="muon") == ["muon 3", "muon 2", "muon 1", "muon 0"], "the newest first"
+    assert names(filter="muon and train.batch_size > 2") == ["muon 3", "muon 2"]
+    assert names(filter="muon", run=other.pk, without=[runs[3].pk, runs[0].pk]) == ["adam", "muon 2", "muon 1"]
+    assert len(names(project="default")) == 5
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"filter": "no.such.field = 1"}, "no.such.field is no field"),
+        ({"filter": "name = "}, "(at character"),
+        ({"filter": "nothing-of-that-name"}, "No run that you may see fits this filter."),
+        ({"filter": "<b>markup</b>"}, "No run is found by this filter"),
+        ({"project": "gone"}, "No run that you may see fits this filter."),
+    ],
+)
+def test_a_filter_that_finds_nothing_says_why_and_keeps_what_was_typed(
+    query: dict[str, str], sentence: str, cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    make_run(name="mine")
+    found = as_user(cast.viewer).get(f"/runs/compare/?{urlencode(query)}")
+    text = found.content.decode()
+    assert found.status_code == 200 and sentence in found.context["warning"]
+    assert escape(query.get("filter", "")) in text and "<b>markup" not in text
+
+
+def test_very_many_runs_are_drawn_in_groups_and_not_all_have_a_row(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "MANY", 5)
+    monkeypatch.setattr(rows, "MAX_SHOWN", 7)
+    monkeypatch.setattr(rows, "MAX_OF_GROUP", 2)
+    for number in range(8):
+        write_series(
+            make_run(spec=spec(train={"batch_size": 32 << number % 2, "seed": number})), "train/loss", [float(number)]
+        )
+    client = as_user(cast.viewer)
+    found = client.get("/runs/compare/?project=default&sort=value")
+    groups = found.context["list"].groups
+    assert [(group.text, group.mean, group.num_runs) for group in groups] == [
+        ("batch_size 32", 3.0, 4), ("batch_size 64", 4.0, 4)
+    ]  # fmt: skip
+    assert [[row.value for row in group.rows] for group in groups] == [[0.0, 2.0], [1.0, 3.0]]
+    text = found.content.decode()
+    assert 'data-usual-group="train.batch_size"' in text and text.count("2 more of this group") == 2
+    each = client.get("/runs/compare/?project=default&group=*")
+    assert [group.text for group in each.context["list"].groups] == [""] and each.context["is_each"]
+    assert "1 more run in the charts has no row here" in " ".join(each.content.decode().split())
+
+
+def test_of_very_many_runs_the_fields_have_their_values_with_counts(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(specs, "MAX_COLUMNS", 3)
+    for size in (32, 32, 64, 128):
+        make_run(spec=batch(size))
+    found = as_user(cast.viewer).get("/runs/compare/?project=default").context["specs"]
+    [(section, [line])] = found.summary
+    assert (section, line.path, line.values[0]) == ("train", "train.batch_size", ("32", 2))
+
+
+def test_others_are_held_against_a_baseline_in_words(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    runs = [
+        make_run(name=f"{size} {seed}", spec=spec(train={"batch_size": size, "seed": seed}))
+        for size in (32, 64)
+        for seed in (0, 1)
+    ]
+    for run, value in zip(runs, (2.0, 2.1, 1.0, 1.05), strict=True):
+        write_series(run, "train/loss", [value])
+    alone = make_run(name="alone", spec=batch(128))
+    write_series(alone, "train/loss", [float("nan")])
+    client = as_user(cast.viewer)
+    found = client.get(address(*runs, alone, base=runs[0].pk))
+    words = {row.run.name: row.against.sentence for row in found.context["list"].groups[0].rows if row.against}
+    assert words == {
+        "32 1": "5 % higher than baseline",
+        "64 0": "50 % lower than baseline; beyond noise (p = 0.01, 2 and 2 seeds)",
+        "64 1": "48 % lower than baseline; beyond noise (p = 0.01, 2 and 2 seeds)",
+        "alone": "No number to compare",
+    }
+    tones = {row.run.name: row.against.tone for row in found.context["list"].groups[0].rows if row.against}
+    assert tones == {"32 1": "", "64 0": "better", "64 1": "better", "alone": ""}
+    text = " ".join(found.content.decode().split())
+    assert "<b>better</b>: 50 % lower than baseline; beyond noise" in text
+    grouped = client.get(address(*runs, alone, base=runs[0].pk, group="train.batch_size")).context["list"].groups
+    assert [group.has_base or group.against.text for group in grouped] == [
+        True, "50 % lower than baseline", "No number to compare"
+    ]  # fmt: skip
+    assert client.get(address(*runs, base="gone")).context["list"].base is None
+
+
+def test_with_one_seed_each_it_is_said_once_that_noise_cannot_be_told(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    runs = [make_run(spec=batch(size)) for size in (32, 64, 128)]
+    for run, value in zip(runs, (2.0, 1.0, 3.0), strict=True):
+        write_series(run, "train/loss", [value])
+    text = " ".join(text_of(as_user(cast.viewer), address(*runs, base=runs[0].pk)).split())
+    assert text.count("oise cannot be told from one seed each") == 1
 
 
 def test_the_page_names_its_runs_for_the_script(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:

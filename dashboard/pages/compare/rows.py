@@ -1,0 +1,270 @@
+"""The runs of a comparison as its list shows them: what each reached, what is special about it, in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dashboard.pages.compare.baseline import UNKNOWN, Difference, difference
+from dashboard.pages.compare.specs import SEED, Fields, group_text
+from dashboard.pages.shared.badges import Badge, run_badge
+from runs.models import Run
+from runs.presenting.measured import MFU, RATES
+from runs.records.points import read
+from trainyard.contract.answers.runs import SeriesSummary
+
+MAX_FACTS = 4
+MAX_SHOWN = 200  # rows; the charts have every run
+MAX_OF_GROUP = 5  # where not all rows are shown
+LOSS = "train/loss"
+MEDIAN = "median"  # over the steady part of a run, as its page says how fast it is
+STATISTICS = {"last": "last", "min": "lowest", "max": "highest", MEDIAN: "median"}
+ORDERS = {
+    "": "as chosen",
+    "value": "lowest value first",
+    "-value": "highest value first",
+    "name": "by name",
+    "status": "by status",
+}
+
+Number = float | str | None  # what JSON has no number for comes as a word
+
+
+class Fact(NamedTuple):
+    path: str
+    name: str
+    text: str
+
+
+class Compared(NamedTuple):
+    run: Run
+    badge: Badge
+    colour: int  # from 1, as the classes of the series colours count
+    value: Number
+    note: str  # lowest or highest of them all
+    facts: list[Fact]
+    num_more_facts: int
+    group: str
+    step: int | None = None  # the last one that its value may be compared at
+    is_base: bool = False
+    against: Difference | None = None  # where there is a baseline, and this is not it
+
+    @property
+    def note_icon(self) -> str:
+        return {"lowest": "arrow-down", "highest": "arrow-up"}.get(self.note, "")
+
+
+class RunGroup(NamedTuple):
+    text: str  # "" where nothing is grouped
+    rows: list[Compared]  # those that are shown
+    mean: float | None
+    num_counted: int = 0  # in the mean: of runs of different length those that came farthest
+    num_runs: int = 0
+    has_base: bool = False
+    against: Difference | None = None
+
+    @property
+    def num_more(self) -> int:
+        return self.num_runs - len(self.rows)
+
+    @property
+    def words(self) -> str:
+        is_whole = self.num_counted == self.num_runs
+        return "Mean over the group" if is_whole else f"Mean over the {self.num_counted} that came farthest"
+
+
+class Metric(NamedTuple):
+    """The metric and the statistic that are shown of each run, and the metrics that could be."""
+
+    name: str
+    statistic: str
+    names: list[str]
+
+    def steps_of(self, run_ids: Sequence[str]) -> dict[str, int]:
+        """Return how far each run came, where values at the end are shown: a mean has those of the same step, as the
+        line of the group has it there."""
+        return read.last_steps(run_ids, self.name) if self.statistic == "last" else {}
+
+    def of_runs(self, run_ids: Sequence[str]) -> dict[str, Number]:
+        if self.statistic == MEDIAN:
+            medians = read.steady_medians(list(run_ids), [self.name])
+            return {run_id: medians.get(run_id, {}).get(self.name) for run_id in run_ids}
+        found = read.summaries(run_ids, name=self.name)
+        return {run_id: _statistic(found[run_id].get(self.name), self.statistic) for run_id in run_ids}
+
+
+def _statistic(summary: SeriesSummary | None, name: str) -> Number:
+    if summary is None:
+        return None
+    return {"last": summary["last"], "min": summary["min"], "max": summary["max"]}[name]
+
+
+def choose_metric(names: Sequence[str], name: str, statistic: str) -> Metric:
+    """Return what was asked for where a run has it, else the loss, else the first that there is. Of how fast a run is
+    the median says more than the last step, which may have validated or saved a checkpoint."""
+    if name not in names:
+        name = LOSS if LOSS in names else next(iter(names), "")
+    usual = MEDIAN if name in (*RATES, MFU) else "last"
+    return Metric(name, statistic if statistic in STATISTICS else usual, list(names))
+
+
+class CompareList(NamedTuple):
+    groups: list[RunGroup]
+    num_not_shown: int  # rows
+    base: Run | None
+    remark: str  # about noise, where all differences would say the same
+
+    @property
+    def is_tested(self) -> bool:
+        """Return whether each difference says what seeds say of it."""
+        return not self.remark
+
+
+class Sides(NamedTuple):
+    """Runs that are tested together against others, by a key: those of a group, or equal ones but for the seed."""
+
+    key_of: Mapping[str, str]  # by run
+    values: Mapping[str, list[float]]
+    noun: str
+
+
+def listed(
+    runs: Sequence[Run],
+    metric: Metric,
+    colours: Mapping[str, int],
+    fields: Mapping[str, Fields],
+    differ: Sequence[str],
+    by: Sequence[str],
+    order: str,
+    base: str,
+) -> CompareList:
+    values = metric.of_runs([run.pk for run in runs])
+    steps = metric.steps_of(list(values))
+    rows = rows_of(runs, values, colours, fields, differ, by, steps)
+    chosen = next((row for row in rows if row.run.pk == base), None)
+    sides = sides_of(rows, fields, differ, by)
+    if chosen is not None:
+        rows = [_against(row, chosen, metric.name, sides) for row in rows]
+    rows = ordered(rows, order)
+    groups = grouped(rows, order, is_grouped=bool(by))
+    if chosen is not None and by:
+        groups = _groups_against(groups, chosen, metric.name, sides)
+    most = MAX_SHOWN if len(rows) <= MAX_SHOWN or not by else MAX_OF_GROUP
+    shown = [group._replace(rows=group.rows[:most]) for group in groups[:MAX_SHOWN]]
+    noises = {row.against.noise for row in rows if row.against and row.against.noise}
+    remark = next(iter(noises)) if len(noises) == 1 and min(noises).startswith(UNKNOWN) else ""
+    return CompareList(
+        shown,
+        len(rows) - sum(len(group.rows) for group in shown),
+        chosen.run if chosen else None,
+        f"{remark[:1].upper()}{remark[1:]}." if remark else "",
+    )
+
+
+def rows_of(
+    runs: Sequence[Run],
+    values: Mapping[str, Number],
+    colours: Mapping[str, int],
+    fields: Mapping[str, Fields],
+    differ: Sequence[str],
+    by: Sequence[str],
+    steps: Mapping[str, int],
+) -> list[Compared]:
+    numbers = {number for value in values.values() if (number := number_of(value)) is not None}
+    notes = {min(numbers): "lowest", max(numbers): "highest"} if len(numbers) > 1 else {}
+    return [
+        Compared(
+            run=run,
+            badge=run_badge(run),
+            colour=colours[run.pk] + 1,
+            value=values[run.pk],
+            note=notes.get(number, "") if (number := number_of(values[run.pk])) is not None else "",
+            facts=(facts := facts_of(fields[run.pk], differ))[:MAX_FACTS],
+            num_more_facts=max(0, len(facts) - MAX_FACTS),
+            group=group_text(fields[run.pk], by),
+            step=steps.get(run.pk),
+        )
+        for run in runs
+    ]
+
+
+def facts_of(fields: Fields, differ: Sequence[str]) -> list[Fact]:
+    return [Fact(path, path.rpartition(".")[2], fields[path]) for path in differ if fields.get(path)]
+
+
+def sides_of(rows: Sequence[Compared], fields: Mapping[str, Fields], differ: Sequence[str], by: Sequence[str]) -> Sides:
+    others = [path for path in differ if path.rpartition(".")[2] != SEED]
+    paths = by or others
+    keys = {row.run.pk: "\n".join(fields[row.run.pk].get(path, "") for path in paths) for row in rows}
+    members: dict[str, list[Compared]] = {}
+    for row in rows:
+        members.setdefault(keys[row.run.pk], []).append(row)
+    is_same = not by or set(others) <= set(by)
+    return Sides(keys, {key: at_end(some) for key, some in members.items()}, "seeds" if is_same else "runs")
+
+
+def at_end(rows: Sequence[Compared]) -> list[float]:
+    """Return the numbers of the runs that came farthest: values of different steps make no mean."""
+    known = [(row.step or 0, number) for row in rows if (number := number_of(row.value)) is not None]
+    farthest = max((step for step, _ in known), default=0)
+    return [number for step, number in known if step == farthest]
+
+
+def _against(row: Compared, base: Compared, series: str, sides: Sides) -> Compared:
+    if row.run.pk == base.run.pk:
+        return row._replace(is_base=True)
+    key, other = sides.key_of[row.run.pk], sides.key_of[base.run.pk]
+    own = [] if key == other else sides.values[key]  # of the baseline's own runs nothing is tested
+    found = difference(series, number_of(row.value), number_of(base.value), own, sides.values[other], sides.noun)
+    if row.step and base.step and row.step != base.step:
+        found = found._replace(text=f"{found.text} (step {row.step:,} against {base.step:,})")
+    return row._replace(against=found._replace(noise="", tone="") if key == other else found)
+
+
+def _groups_against(groups: Sequence[RunGroup], base: Compared, series: str, sides: Sides) -> list[RunGroup]:
+    other = next(group for group in groups if group.text == base.group)
+    found = []
+    for group in groups:
+        if group is other:
+            found.append(group._replace(has_base=True))
+            continue
+        own, others = (sides.values[sides.key_of[one.rows[0].run.pk]] for one in (group, other))
+        against = difference(series, group.mean, other.mean, own, others, sides.noun)
+        found.append(group._replace(against=against))
+    return found
+
+
+def ordered(rows: list[Compared], order: str) -> list[Compared]:
+    """Return the rows in this order. Runs without a number come last, whichever way numbers are ordered."""
+    if order == "name":
+        return sorted(rows, key=lambda row: row.run.name.lower())
+    if order == "status":
+        return sorted(rows, key=lambda row: row.badge.word)
+    if order in ("value", "-value"):
+        sign = -1 if order.startswith("-") else 1
+        numbers = [(number_of(row.value), row) for row in rows]
+        known = [(sign * number, row) for number, row in numbers if number is not None]
+        return [row for _, row in sorted(known, key=lambda one: one[0])] + [row for one, row in numbers if one is None]
+    return rows
+
+
+def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[RunGroup]:
+    """Return the groups in the order in which their first rows stand, or of their means where values are ordered;
+    one without a name where nothing is grouped."""
+    found: dict[str, list[Compared]] = {}
+    for row in rows:
+        found.setdefault(row.group, []).append(row)
+    groups = []
+    for text, members in found.items():
+        numbers = at_end(members)
+        mean = sum(numbers) / len(numbers) if numbers and is_grouped else None
+        groups.append(RunGroup(text, members, mean, len(numbers), len(members)))
+    if order in ("value", "-value"):
+        sign = -1 if order.startswith("-") else 1
+        groups.sort(key=lambda group: (group.mean is None, sign * (group.mean or 0)))
+    return groups
+
+
+def number_of(value: Number) -> float | None:
+    """Return a finite number, or None for what is none."""
+    return float(value) if isinstance(value, int | float) else None

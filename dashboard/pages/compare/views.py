@@ -1,0 +1,164 @@
+"""Several runs side by side: their charts in one, what they reached, and what of their specs differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+
+from dashboard.pages.compare.rows import ORDERS, STATISTICS, choose_metric, listed
+from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
+from dashboard.pages.shared.chart_runs import MANY, charts_context
+from dashboard.pages.shared.frame import page, person, show
+from dashboard.pages.shared.run_colours import colours_apart, colours_for
+from runs.finding.language import MAX_LENGTH, FilterError
+from runs.models import Run
+from runs.presenting.listing import find_runs
+from runs.records.points import read
+from runs.rights.access import Permission, visible_runs
+from runs.rights.access.operations import lists
+
+MAX_RUNS = 1_000
+MAX_CHARS = 500  # of a parameter
+OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
+EACH = "*"  # in the place of a group: a line for each run, however many there are
+KEPT = ("run", "without", "project", "tag", "trials", "base", "metric", "statistic", "group")  # by another filter
+BANDS = {"minmax": "min to max", "sd": "± SD", "ci": "95 % CI"}
+COLOURS = ("blue", "copper", "teal", "pink", "olive", "sky", "brick", "violet", "grey", "green")
+FRAGMENTS = {"list": "runs/_compare_list.html", "specs": "runs/_compare_specs.html"}
+
+
+class Asked(NamedTuple):
+    """Runs that the address asks for: named ones, and those of a filter, a project or a tag without some."""
+
+    named: list[str]
+    fitting: str
+    project: str
+    tag: str
+    has_trials: bool
+    without: list[str]
+
+    @property
+    def is_filter(self) -> bool:
+        return bool(self.fitting or self.project or self.tag)
+
+
+class Found(NamedTuple):
+    runs: list[Run]
+    warning: str
+
+
+@page(get=lists(Permission.RUNS_READ))
+def compare(request: HttpRequest) -> HttpResponse:
+    asked = _asked(request)
+    runs, warning = _find(request, asked)
+    is_many = len(runs) > MANY
+    # Who looks at very many looks at groups, which have colours of their own.
+    colours = (colours_for if is_many else colours_apart)(request.user, runs)
+    charts = charts_context(person(request), runs, colours=colours)["charts"]
+    fields: dict[str, Fields] = {one["id"]: one["fields"] for one in charts["runs"]}
+    differ = differing(list(fields.values()))
+    for one in charts["runs"]:  # nobody groups by what is the same everywhere
+        one["fields"] = {path: text for path, text in one["fields"].items() if path in differ}
+    usual = usual_group(list(fields.values()), differ) if is_many else ""
+    base = _text(request, "base")
+    context = {
+        "charts": charts,
+        "usual_group": usual,
+        "is_many": is_many,
+        "asked": asked,
+        "kept": [(name, one) for name in KEPT for one in request.GET.getlist(name)],
+        "num_runs": len(runs),
+        "warning": warning,
+        "colour_names": list(enumerate(COLOURS, start=1)),
+        **_list(request, runs, colours, fields, differ, usual, base),
+        "specs": spec_table(runs, fields, differ, base=base, is_whole=_text(request, "all") == "1"),
+    }
+    return show(request, "runs/compare.html", context, fragments=FRAGMENTS)
+
+
+def _list(
+    request: HttpRequest,
+    runs: Sequence[Run],
+    colours: dict[str, int],
+    fields: dict[str, Fields],
+    differ: list[str],
+    usual: str,
+    base: str,
+) -> dict[str, object]:
+    ids = [run.pk for run in runs]
+    metric = choose_metric(read.series_names(ids), _text(request, "metric"), _text(request, "statistic"))
+    group, order = _text(request, "group") or usual, _text(request, "sort")
+    by = [path for path in group.split(",") if path in differ]
+    return {
+        "list": listed(runs, metric, colours, fields, differ, by, order, base),
+        "is_grouped": bool(by),
+        "is_each": group == EACH,
+        "group_by": [(path, path in by) for path in differ],
+        "group_names": ", ".join(path.rpartition(".")[2] for path in by),
+        "bands": BANDS,
+        "band": _text(request, "band"),
+        "metric": metric,
+        "statistics": STATISTICS,
+        "order": order,
+        "orders": ORDERS,
+    }
+
+
+def _text(request: HttpRequest, name: str) -> str:
+    return request.GET.get(name, "").strip()[:MAX_CHARS]
+
+
+def _asked(request: HttpRequest) -> Asked:
+    named, without = (
+        list(dict.fromkeys(one[:MAX_CHARS] for one in request.GET.getlist(name) if one)) for name in ("run", "without")
+    )
+    tag = _text(request, "tag")
+    return Asked(
+        named,
+        request.GET.get("filter", "")[: MAX_LENGTH + 1],
+        _text(request, "project"),
+        tag,
+        _text(request, "trials") == "1" or tag.startswith(OF_SWEEP),
+        without,
+    )
+
+
+def _find(request: HttpRequest, asked: Asked) -> Found:
+    """Return those of the named runs that the person may see, as they were named, and behind them those that fit, the
+    newest first; and the sentence about runs that are not shown: how many, and never which."""
+    sentences = []
+    ids = asked.named[:MAX_RUNS]
+    visible = visible_runs(request.user).in_bulk(ids)
+    runs = [visible[run_id] for run_id in ids if run_id in visible]
+    if len(asked.named) > MAX_RUNS:
+        sentences.append(f"This address names {len(asked.named)} runs; the first {MAX_RUNS} are compared.")
+    if num_missing := len(ids) - len(runs):
+        words = "One run of this address is" if num_missing == 1 else f"{num_missing} runs of this address are"
+        sentences.append(f"{words} not shown: deleted, or not yours to see.")
+    if asked.is_filter:
+        try:
+            fitting = _fitting(request, asked, MAX_RUNS + 1 - len(runs))
+        except FilterError as error:
+            fitting = []
+            place = f" (at character {error.position + 1} of the filter)" if asked.fitting else ""
+            sentences.append(f"No run is found by this filter: {error.message}{place}")
+        if len(runs) + len(fitting) > MAX_RUNS:
+            sentences.append(f"More than {MAX_RUNS:,} runs fit; the newest {MAX_RUNS:,} are compared.")
+        elif not fitting and not sentences:
+            sentences.append("No run that you may see fits this filter.")
+        runs = [*runs, *fitting][:MAX_RUNS]
+    return Found(runs, " ".join(sentences))
+
+
+def _fitting(request: HttpRequest, asked: Asked, at_most: int) -> list[Run]:
+    found = find_runs(
+        request.user,
+        project=asked.project,
+        tags=[asked.tag] if asked.tag else (),
+        fitting=asked.fitting,
+        has_trials=asked.has_trials,
+    )
+    keys = {*asked.named, *asked.without}
+    return list(found.exclude(pk__in=keys).order_by("-created_at", "-pk")[:at_most])
