@@ -3,8 +3,20 @@
 Needs the standard library and msgspec only, so that it is cheap to import in any training script.
 """
 
+from typing import Any
+
 from trainyard.formats.media import Audio, Histogram, Image, Table, Text
-from trainyard.sdk import Run, Sweep, init, sweep
+from trainyard.sdk import Run, Sweep, current, finish, init, log, sweep
 
 __version__ = "0.1.0"
-__all__ = ["Audio", "Histogram", "Image", "Run", "Sweep", "Table", "Text", "__version__", "init", "sweep"]
+__all__ = [
+    "Audio", "Histogram", "Image", "Run", "Sweep", "Table", "Text", "__version__", "finish", "init", "log", "sweep",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Return ``config`` and ``run`` of the newest ``init``."""
+    if name in ("config", "run"):
+        run = current()
+        return run.config if name == "config" else run
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,7 +11,7 @@ from tests.cast import Cast
 from tests.disks import disk_of_1_mb
 from tests.trainyard.command import Ended, Trainyard
 from trainyard.cli import main
-from trainyard.sdk import run as sdk
+from trainyard.sdk import process_run as sdk
 
 
 @pytest.fixture

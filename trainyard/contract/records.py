@@ -33,6 +33,10 @@ MAX_ROWS = 10_000
 MAX_COLUMNS = 200
 MAX_COLUMN = 500  # characters of a column's name
 
+MAX_CONFIG_BYTES = 1_000_000  # of a description
+MAX_TAGS = 50
+MAX_NOTES = 20_000
+
 Role = Literal["rank", "supervisor", "node", "script"]
 Stream = Literal["stdout", "stderr", "build"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "build")  # build: what is prepared before the ranks start
@@ -217,6 +221,25 @@ META: dict[MediaKind, type[WireStruct]] = {
 }  # fmt: skip
 
 
+class MetricRule(WireStruct, omit_defaults=True):
+    """How a metric is shown: over which other one, by which statistic, and which way is better."""
+
+    x: Annotated[str, Meta(max_length=MAX_NAME_CHARS)] = ""
+    summary: Literal["", "last", "min", "max", "mean", "best"] = ""
+    goal: Literal["", "min", "max"] = ""
+
+
+class Description(Record, tag="description", kw_only=True, omit_defaults=True):
+    """What a script states about its run. Each holds all that was stated so far by its process."""
+
+    config: JsonObject = {}
+    tags: Annotated[list[str], Meta(max_length=MAX_TAGS)] = []
+    notes: Annotated[str, Meta(max_length=MAX_NOTES)] = ""
+    group: Annotated[str, Meta(max_length=MAX_NAME_CHARS)] = ""
+    job_type: Annotated[str, Meta(max_length=MAX_NAME_CHARS)] = ""
+    metrics: dict[MetricName, MetricRule] = {}
+
+
 class Damaged(Record, tag="damaged", kw_only=True):
     """In place of a frame that a spool could not give back."""
 
@@ -231,9 +254,10 @@ class End(Record, tag="end", kw_only=True):
     reason: str = ""  # "finish", "exit", "lost", "interrupt", or "error: " and what it was
 
 
-AnyRecord = Begin | Points | Logs | Lost | Checkpoint | Facts | Media | Damaged | End
+AnyRecord = Begin | Points | Logs | Lost | Checkpoint | Facts | Media | Description | Damaged | End
 KINDS = frozenset(
-    str(kind.__struct_config__.tag) for kind in (Begin, Points, Logs, Lost, Checkpoint, Facts, Media, Damaged, End)
+    str(kind.__struct_config__.tag)
+    for kind in (Begin, Points, Logs, Lost, Checkpoint, Facts, Media, Description, Damaged, End)
 )
 
 _encoder = msgspec.msgpack.Encoder()

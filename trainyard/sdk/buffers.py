@@ -89,6 +89,20 @@ def clean_row(
     return tuple(names), row, arriving, album
 
 
+def flat(values: Any, above: str = "", depth: int = 0) -> Any:
+    """Return the values with those of dictionaries inside named by their whole path, ``outer/inner``. What is no
+    mapping, or is nested more than 20 deep, stays as it is."""
+    if not isinstance(values, Mapping) or depth > 20:
+        return values
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            made.update(flat(value, f"{above}{name}/", depth + 1))
+        else:
+            made[f"{above}{name}" if above else name] = value
+    return made
+
+
 class Late:
     """One call of ``log`` whose numbers are not all there yet."""
 

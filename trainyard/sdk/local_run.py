@@ -6,18 +6,20 @@ to each other: children inherit it, and the ranks of a launcher derive it from w
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import sys
 import uuid
 from collections.abc import Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import NoReturn
 
 from trainyard.contract.records import Begin
 
 VARIABLE = "TRAINYARD_LOCAL_RUN"
+RESUMES = ("allow", "must", "never", "auto")
 MAX_ERROR_CHARS = 300
 INTERRUPTED = "interrupt"
 ERROR = "error: "  # before what ended a script, in the reason of its end record
@@ -45,6 +47,39 @@ def begin(name: str | None, environ: Mapping[str, str] = os.environ) -> str:
     return found
 
 
+def wanted(
+    id: str | None,
+    resume: str | bool | None,
+    *,
+    name: str | None,
+    project: str | None,
+    folder: Path,
+    environ: Mapping[str, str] = os.environ,
+) -> str:
+    """Return the local id of the run that ``init`` is asked to go on with, or to begin; "" where it is asked for none.
+    Raises ValueError for a word that ``resume`` does not take, and where it refuses."""
+    resume = {None: "allow", True: "auto", False: "never"}.get(resume, resume)  # type: ignore[arg-type]
+    if resume not in RESUMES:
+        raise ValueError(f"init: resume={resume!r} is none of {', '.join(RESUMES)}")
+    if "TRAINYARD_SPOOL" in environ:
+        return ""  # where the run goes on is the server's to say
+    if id is None:
+        if resume == "must":
+            raise ValueError("init: resume='must' needs an id")
+        if resume == "auto" and environ.get(VARIABLE) is None:
+            with contextlib.suppress(OSError):
+                known = note_of(name, folder).read_text().strip()
+                return known if _ID.fullmatch(known) else ""
+        return ""
+    found = id if _ID.fullmatch(id) else _digest(id, project or "")
+    exists = (folder / found).is_dir()
+    if exists and resume == "never" and (os.getpid(), found) != _own:
+        raise ValueError(f"init: the run {id!r} is in {folder} already, and resume='never' forbids to go on with it")
+    if not exists and resume == "must":
+        raise ValueError(f"init: there is no run {id!r} in {folder}, and resume='must' forbids to begin it")
+    return found
+
+
 class Exit(SystemExit):
     """Exception that ``sys.exit`` raises in a local run: nothing else says at the end with which code the interpreter
     leaves.
@@ -69,6 +104,18 @@ def _exit(status: str | int | None = None, /) -> NoReturn:
     raise Exit(status)
 
 
+def take(local_id: str) -> None:
+    """Let this process's run be that one, and its children take part in it."""
+    global _own
+    _own = (os.getpid(), local_id)
+    os.environ[VARIABLE] = local_id
+
+
+def note_of(name: str | None, folder: Path) -> Path:
+    """Return the file that has the id of the run of this name that ``resume="auto"`` goes on with, until it ends."""
+    return folder / f"unfinished-{_digest(name or '')[:12]}"
+
+
 def is_own(local_id: str) -> bool:
     """Return whether this process began that run itself, so that it may end it and begin another."""
     return bool(local_id) and (os.getpid(), local_id) == _own
@@ -84,9 +131,8 @@ def begin_record(
     name: str | None, local_id: str, project: str | None = None, environ: Mapping[str, str] = os.environ
 ) -> Begin:
     """Return the first record of this process; ``local_id`` is empty inside of Trainyard."""
-    rank = environ.get("RANK") or environ.get("TRAINYARD_RANK", "")
     begin = Begin(
-        rank=int(rank) if rank.isdecimal() else -1,
+        rank=rank_of(environ),
         node=environ.get("TRAINYARD_NODE", ""),
         role="rank" if "TRAINYARD_SPOOL" in environ else "script",
         name=_text(name),
@@ -99,6 +145,12 @@ def begin_record(
         begin.restart = int(restart) if restart.isdecimal() else 0
         begin.project = _text(project)
     return begin
+
+
+def rank_of(environ: Mapping[str, str] = os.environ) -> int:
+    """Return the rank that a launcher gave to this process; -1 for none."""
+    rank = environ.get("RANK") or environ.get("TRAINYARD_RANK", "")
+    return int(rank) if rank.isdecimal() else -1
 
 
 def _text(value: object) -> str:
@@ -118,25 +170,32 @@ def host_name() -> str:
     return os.uname().nodename[:255]
 
 
+def reason_of(kind: type[BaseException], error: object) -> str:
+    """Return the reason of an end record for what ended a script."""
+    if issubclass(kind, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, SystemExit):
+        code = error.code
+        if code is None or (isinstance(code, int) and code == 0):
+            return "exit"
+        return _reason(f"exit code {code}", "") if isinstance(code, int) else _reason("exit code 1", code)
+    return _reason(kind.__name__, error)
+
+
 def reason_of_exit() -> str:
     """Return why this process ends, as far as Python knows: "exit", "interrupt", or "error: " and what it was."""
     kind, value = getattr(sys, "last_type", None), getattr(sys, "last_value", None)
-    leaving = sys.exc_info()[1]  # a child of multiprocessing ends while it handles its exit
-    code = leaving.code if isinstance(leaving, SystemExit) else _exit_code
     if kind is None:
-        if code is None or (isinstance(code, int) and code == 0):
-            return "exit"
-        kind, value = (f"exit code {code}", "") if isinstance(code, int) else ("exit code 1", code)
-    elif hasattr(sys, "ps1"):  # at a prompt an error ends nothing
-        return "exit"
-    elif issubclass(kind, KeyboardInterrupt):
-        return INTERRUPTED
-    else:
-        kind = kind.__name__
+        leaving = sys.exc_info()[1]  # a child of multiprocessing ends while it handles its exit
+        return reason_of(SystemExit, leaving if isinstance(leaving, SystemExit) else SystemExit(_exit_code))
+    return "exit" if hasattr(sys, "ps1") else reason_of(kind, value)  # at a prompt an error ends nothing
+
+
+def _reason(what: str, value: object) -> str:
     try:
-        words = f"{kind}: {value}".strip(": ")
+        words = f"{what}: {value}".strip(": ")
     except Exception:  # somebody's own __str__, while the interpreter ends
-        words = kind
+        words = what
     return f"{ERROR}{words.splitlines()[0][:MAX_ERROR_CHARS]}"
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import os
 import sys
@@ -14,11 +13,14 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from trainyard.contract.records import AnyRecord, Begin, LossCounts, decode_record, encode_record, record_of
+from trainyard.formats.media import Text
 from trainyard.sdk import local_run as local
 from trainyard.sdk import streaming
 from trainyard.sdk.buffers import (
@@ -28,14 +30,16 @@ from trainyard.sdk.buffers import (
     Rows,
     clean_labels,
     clean_row,
+    flat,
     learn_numpy,
     packer,
     records_of,
     whole_step,
 )
+from trainyard.sdk.description import Config, Stated, metric_rule, texts
 from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
 from trainyard.sdk.outbox import Outbox
-from trainyard.sdk.warning import WarnOnce, logger
+from trainyard.sdk.warning import WarnOnce
 
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
@@ -44,43 +48,21 @@ ENCODE_TIMEOUT_S = 20.0  # for the media that wait at the end
 NOTE_TIMEOUT_S = 1.0
 MAX_NOTE_BYTES = 16 * 1024
 MAX_PENDING_POINTS = 4_000_000  # some 100 MB while the disk refuses
-LOCAL_FOLDER = "trainyard-spool"
 PLAIN: set[type] = {float, int, bool}  # and the numbers of NumPy, once there are some
-
-_run: Run | None = None
-
-
-def init(name: str | None = None, *, folder: str | os.PathLike[str] | None = None, project: str | None = None) -> Run:
-    """Return this process's Run: made at the first call, after ``finish``, and under another name, which ends it.
-
-    Inside a Trainyard rank the spool lies where the node wants it (``TRAINYARD_SPOOL``), for one run. Elsewhere all
-    processes of one training write to a folder below ``folder``, else ``./trainyard-spool`` (see ``trainyard sync``),
-    and ``project`` is where the run is sent.
-    """
-    global _run
-    if _run is not None and _run.name is not None and name not in (None, _run.name) and local.is_own(_run.local_id):
-        _run.finish()  # nothing where it is finished already
-    if _run is None or _run.is_finished:
-        if spool := os.environ.get("TRAINYARD_SPOOL"):
-            _run = Run(name, Path(spool))
-        else:
-            local_id = local.begin(name)
-            local.watch_exit()
-            _run = Run(name, Path(folder or LOCAL_FOLDER) / local_id, local_id, project)
-    elif name is not None and name != _run.name:
-        logger.warning("trainyard: init(%r) goes on with the run that this process already has", name)
-    return _run
 
 
 class Run:
     """The process's way to log. Made by ``trainyard.init``; may be used from several threads."""
 
+    _held: dict[str, Any]  # by log(..., commit=False)
     _is_asleep: bool
     _num_pending: int
     _names: tuple[str, ...]
     _rows: Rows
 
-    def __init__(self, name: str | None, folder: Path, local_id: str = "", project: str | None = None) -> None:
+    def __init__(
+        self, name: str | None, folder: Path, local_id: str = "", project: str | None = None, *, is_sent: bool = True
+    ) -> None:
         self.name = name
         self.project = project
         self.local_id = local_id  # outside of Trainyard: of the training that this process takes part in
@@ -89,7 +71,11 @@ class Run:
         self.num_bad_values = 0  # values that are no numbers, steps that are no integers
         self.num_lost_points = 0  # for which there was no room, since the disk refused for too long; media count as one
         self.num_refused_points = 0  # points that came while the spool was at its limit
+        self._is_sent = is_sent
         self._steps = itertools.count()
+        self._note: Path | None = None
+        self._texts: dict[str, str] = {}  # the last of each name
+        self._stated = Stated(self._describe_soon)
         self._warn = WarnOnce()
         self._start_empty()
         self._rouse()
@@ -100,9 +86,12 @@ class Run:
         step: int | None = None,
         labels: Mapping[str, str] | None = None,
         *,
+        commit: bool = True,
         wait_for_gpu: bool = False,
     ) -> None:
-        """Take a number, or one or a list of Image, Audio or other media, for each name in ``values`` at ``step``.
+        """Take a number, a text, or one or a list of Image, Audio or other media, for each name in ``values`` at
+        ``step``. A dictionary inside is flattened: ``{"train": {"loss": 1}}`` is ``train/loss``. A text is kept where
+        it differs from the one before. ``commit=False`` holds the values back, for the next call.
 
         Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
         NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number. A number that still lies
@@ -111,6 +100,11 @@ class Run:
         """
         now = time.time()
         late = album = None
+        if self._held or not commit:
+            values = self._held = {**self._held, **values}
+            if not commit:
+                return
+            self._held = {}
         try:
             is_plain = PLAIN.issuperset(map(type, values.values()))
             names = tuple(values)
@@ -118,6 +112,7 @@ class Run:
         except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
             is_plain = False
         if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
+            values = self._without_texts(flat(values))
             names, numbers, late, album = clean_row(values, self._refuse, wait=wait_for_gpu)
             row = numbers.tobytes()
             learn_numpy(PLAIN)
@@ -195,10 +190,98 @@ class Run:
         self._rouse()
         return is_kept
 
-    def finish(self) -> None:
-        """Write what is left and the end record. Logging afterwards costs a warning."""
-        self._end("finish")
+    def finish(self, exit_code: int = 0) -> None:
+        """Write what is left and the end record. Logging afterwards costs a warning. Any ``exit_code`` but 0 says that
+        the run failed."""
+        if self._held:
+            self.log({})
+        self._end(f"{local.ERROR}exit code {exit_code}" if exit_code else "finish")
         local.leave()
+
+    def note_to_resume(self, note: Path) -> None:
+        """Leave the run's id where ``init(resume="auto")`` finds it until the run is finished."""
+        try:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.write_text(self.local_id)
+            self._note = Path(local.absolute(note))
+        except OSError as error:
+            self._warn("disk", f"{note} cannot be written ({error}); resume='auto' will not find this run")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            self.finish()
+            return
+        self._end(local.reason_of(kind, error))
+        local.leave()
+
+    # What the script states about its run.
+
+    @property
+    def id(self) -> str:
+        """The id of the run on the server, where it is known; else that of the folder it is written to."""
+        sent = self._stream.run_id if self._stream is not None else ""
+        return os.environ.get("TRAINYARD_RUN") or sent or self.local_id
+
+    @property
+    def url(self) -> str | None:
+        """The address of its page; None where no server is known to have it."""
+        return self._stream.page if self._stream is not None else None
+
+    @property
+    def config(self) -> Config:
+        """Its configuration (see ``trainyard.sdk.description.Config``). That of the first rank counts; another's is not
+        sent."""
+        return self._stated.config
+
+    def describe(
+        self,
+        *,
+        config: Any = None,
+        tags: Iterable[str] | None = None,
+        notes: str | None = None,
+        group: str | None = None,
+        job_type: str | None = None,
+    ) -> None:
+        """Add to the configuration and the tags, and replace the others. Raises as ``Config.update`` does."""
+        stated = self._stated
+        if config is not None:
+            stated.config.update(config)
+        if tags is not None:
+            stated.tags = list(dict.fromkeys([*stated.tags, *texts("tags", tags)]))
+        stated.notes = stated.notes if notes is None else str(notes)
+        stated.group = stated.group if group is None else str(group)
+        stated.job_type = stated.job_type if job_type is None else str(job_type)
+        self._describe_soon()
+
+    def define_metric(
+        self, name: str, *, step_metric: str | None = None, summary: str | None = None, goal: str | None = None
+    ) -> None:
+        """Say over which metric this one is drawn, which of last, min, max, mean and best stands for it, and whether
+        the goal is to minimize or maximize it. Raises ValueError for other words."""
+        self._stated.metrics[name] = metric_rule(name, step_metric, summary, goal)
+        self._describe_soon()
+
+    def _describe_soon(self) -> None:
+        with self._lock:
+            self._must_describe = True
+            self._is_asleep = False
+        self._rouse()
+
+    def _without_texts(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values with texts as media, and without those that are as before."""
+        if not isinstance(values, Mapping):
+            return values
+        made = {}
+        for name, value in values.items():
+            if not isinstance(value, str):
+                made[name] = value
+            elif self._texts.get(name) != value:
+                self._texts[name] = value
+                made[name] = Text(value)
+        return made
 
     def _rows_of(self, names: tuple[str, ...], labels: Labels) -> Rows:
         rows = self._groups.get((names, labels))
@@ -244,6 +327,8 @@ class Run:
         self._names = ()  # of the newest call without labels, and where it went
         self._rows = Rows()
         self._late: deque[Late] = deque()
+        self._held = {}
+        self._must_describe = False
         self._num_pending = 0
         self._is_asleep = True
         self._writing = threading.RLock()
@@ -258,6 +343,7 @@ class Run:
         # The parent writes what it had buffered, and says what it lost. The child is a new producer once it logs, and
         # not before: most children (workers of a data loader) never do.
         self._outbox.abandon()
+        self._note = None
         self.num_bad_values = self.num_lost_points = self.num_refused_points = 0
         self._start_empty()
 
@@ -268,7 +354,8 @@ class Run:
                 self._thread.start()
             except RuntimeError as error:  # no thread to be had, or the interpreter ends: finish writes all
                 self._warn("thread", f"points are written at the end only: {error}")
-            self._stream = streaming.begin(self.folder, self.local_id, self._warn)
+            if self._is_sent:
+                self._stream = streaming.begin(self.folder, self.local_id, self._warn)
             self._end_with_multiprocessing()
         self._wake.set()
 
@@ -296,9 +383,12 @@ class Run:
                 if late.names:
                     groups.setdefault((late.names, late.labels), Rows()).add(late.step, late.time, late.row)
             self._is_asleep = not groups and not self._late
+            must_describe, self._must_describe = self._must_describe, False
+        if must_describe and local.rank_of() <= 0 and (stated := self._stated.record(self._refuse)) is not None:
+            self._outbox.put(stated, 0)
         for record, num_points in records_of(groups, self._refuse):
             self._outbox.put(record, num_points)
-        return (with_media and self._take_media()) or bool(groups)
+        return (with_media and self._take_media()) or bool(groups) or must_describe
 
     def _take_media(self) -> bool:
         taken = self._media.take(self._refuse)
@@ -341,6 +431,9 @@ class Run:
             if self.is_finished:
                 return
             self.is_finished = True
+        if self._note is not None and reason in ("finish", "exit"):
+            with suppress(OSError):
+                self._note.unlink()
         if self._thread is None:  # a forked child that never logged
             return
         self._closing.set()
@@ -380,17 +473,3 @@ class Run:
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, self._end, args=("exit",), exitpriority=0)
-
-
-def _end_at_exit() -> None:
-    if _run is not None:
-        _run._end(local.reason_of_exit())
-
-
-def _after_fork_in_child() -> None:
-    if _run is not None:
-        _run._become_another_producer()
-
-
-atexit.register(_end_at_exit)
-os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -47,7 +47,7 @@ class Sender:
         self._warn = warn
         self._lock: int | None = None  # the open file, while this process is the one that sends
         self._lock_file: int | None = None
-        self._run_id = ""
+        self.run_id = ""
         self._readers: dict[str, SpoolReader] = {}  # by producer
         self._announced_at = float("-inf")
         self._num_failures = 0
@@ -78,7 +78,7 @@ class Sender:
         if self._thread is not threading.current_thread():
             self._thread.join(FINISH_TIMEOUT_S)
         if self._is_all_sent:
-            self._say(f"everything was sent; see {self._page}")
+            self._say(f"everything was sent; see {self.page}")
         elif self._lock is not None or self._thread.is_alive():
             self._warn("unsent", f"not everything was sent. `trainyard sync {self._folder}` sends the rest")
 
@@ -102,7 +102,7 @@ class Sender:
                 return
             self._release()
             if self._num_bytes() == num_bytes:
-                self._is_all_sent = bool(self._run_id)
+                self._is_all_sent = bool(self.run_id)
                 return
             if time.monotonic() + LAST_PAUSE_S > self._deadline:
                 return
@@ -145,7 +145,7 @@ class Sender:
         for spool in run.spools.values():
             reader = self._readers[spool.producer]
             had_ended = reader.has_ended
-            for _ in sync.batches(self._client, self._run_id, spool, reader, is_patient=False):
+            for _ in sync.batches(self._client, self.run_id, spool, reader, is_patient=False):
                 if time.monotonic() > self._deadline:
                     raise Unreachable("it takes too long")
             has_news |= reader.has_ended and not had_ended
@@ -154,15 +154,15 @@ class Sender:
 
     def _announce(self, run: sync.LocalRun) -> None:
         answer = sync.announce(self._client, run, is_patient=False, is_live=not self._closing.is_set())
-        is_new = not self._run_id
-        self._run_id = str(answer["run"]["id"])
+        is_new = not self.run_id
+        self.run_id = str(answer["run"]["id"])
         self._announced_at = time.monotonic()
         for producer, spool in run.spools.items():
             if producer not in self._readers:
                 after = int(answer["watermarks"].get(producer, 0))
                 self._readers[producer] = SpoolReader(spool.folder, producer, after)
         if is_new:
-            self._say(f"this run is to be seen at {self._page}")
+            self._say(f"this run is to be seen at {self.page}")
 
     def _find(self) -> sync.LocalRun | None:
         found = [run for run in sync.find(self._folder) if run.id == self._local_id] if self._folder.is_dir() else []
@@ -196,8 +196,8 @@ class Sender:
             self._lock = None
 
     @property
-    def _page(self) -> str:
-        return f"{self._client.url}/runs/{self._run_id}/"
+    def page(self) -> str | None:
+        return f"{self._client.url}/runs/{self.run_id}/" if self.run_id else None
 
     def _say(self, sentence: str) -> None:
         with contextlib.suppress(OSError, ValueError, AttributeError):  # stderr may be closed, or None

@@ -15,6 +15,11 @@ Warn = Callable[[str, str], None]  # a topic, of which one warning is enough, an
 
 
 class Stream(Protocol):
+    run_id: str  # on the server, as soon as that knows the run
+
+    @property
+    def page(self) -> str | None: ...
+
     def finish(self) -> None: ...
 
 

@@ -200,3 +200,61 @@ def test_a_rank_and_an_inherited_run_stay_one_run(tmp_path: Path) -> None:
     )
     assert run_script(tmp_path, script, TRAINYARD_SPOOL=str(tmp_path / "spool")) == "one\n"
     assert run_script(tmp_path, script, **{local.VARIABLE: "0" * 32}) == "one\n"
+
+
+# The same id is the same run.
+
+TWICE = """
+import sys, trainyard
+run = trainyard.init(**eval(sys.argv[1]))
+run.log({"x": 1})
+print(run.local_id)
+if "dies" in sys.argv:
+    import os, signal
+    run.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def run_twice(tmp_path: Path, arguments: str, *more: str) -> tuple[int, str]:
+    script = tmp_path / "script.py"
+    script.write_text(TWICE)
+    environment = {name: value for name, value in os.environ.items() if name != local.VARIABLE}
+    environment["PYTHONPATH"] = str(ROOT)
+    command = [sys.executable, str(script), arguments, *more]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, (done.stdout or done.stderr).strip().splitlines()[-1] if done.stdout or done.stderr else ""
+
+
+def test_a_process_with_the_same_id_goes_on_with_the_run(tmp_path: Path) -> None:
+    first = run_twice(tmp_path, "{'id': 'exp-7'}")
+    assert first == run_twice(tmp_path, "{'id': 'exp-7', 'resume': 'must'}") and first[0] == 0
+    assert run_twice(tmp_path, "{'id': 'exp-7', 'project': 'vision'}")[1] != first[1], "an id is one of a project"
+
+
+def test_resume_refuses_what_it_was_told_to_refuse(tmp_path: Path) -> None:
+    assert "resume='must' forbids to begin it" in run_twice(tmp_path, "{'id': 'exp-7', 'resume': 'must'}")[1]
+    assert "resume='must' needs an id" in run_twice(tmp_path, "{'resume': 'must'}")[1]
+    assert "resume='later' is none of allow, must, never, auto" in run_twice(tmp_path, "{'resume': 'later'}")[1]
+    run_twice(tmp_path, "{'id': 'exp-7', 'resume': 'never'}")
+    assert "resume='never' forbids to go on with it" in run_twice(tmp_path, "{'id': 'exp-7', 'resume': 'never'}")[1]
+
+
+def test_auto_goes_on_with_what_was_killed_and_begins_anew_after_the_end(tmp_path: Path) -> None:
+    script = "{'name': 'a', 'resume': 'auto'}"
+    code, killed = run_twice(tmp_path, script, "dies")
+    assert code == -9
+    assert run_twice(tmp_path, "{'name': 'b', 'resume': 'auto'}")[1] != killed, "another name is another run"
+    assert run_twice(tmp_path, script) == (0, killed)
+    assert run_twice(tmp_path, script)[1] != killed
+
+
+def test_another_id_in_one_process_ends_the_run_before(tmp_path: Path) -> None:
+    text = """
+import trainyard
+one = trainyard.init(id="one"); two = trainyard.init(id="two")
+print(one.is_finished, two.is_finished, one.local_id == two.local_id, trainyard.init(id="two") is two)
+"""
+    assert run_script(tmp_path, text) == "True False False True\n"

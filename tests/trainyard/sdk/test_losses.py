@@ -62,7 +62,7 @@ def test_what_found_no_room_is_told_as_soon_as_the_disk_takes_it(spool: Path, mo
     assert run.num_lost_points == 70
     spool.unlink()
     eventually(lambda: spool.is_dir() and bool(producers(spool)) and told(producers(spool)[0]) == {"lost_points": 70})
-    run.log({"loss": "none"}, step=120)
+    run.log({"loss": None}, step=120)
     run.finish()
     [frames] = producers(spool)
     assert told(frames) == {"lost_points": 70, "bad_values": 1}
@@ -175,7 +175,7 @@ def test_a_forked_child_is_another_producer(spool: Path) -> None:
 
 def test_forks_in_the_middle_of_logging_lose_and_double_nothing(spool: Path) -> None:
     run = trainyard.init()
-    run.log({"bad": "text"})
+    run.log({"bad": None})
     children = []
     for number in range(8):
         for step in range(500):

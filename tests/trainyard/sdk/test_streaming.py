@@ -23,7 +23,7 @@ from tests.cast import Cast
 from tests.trainyard.command import Trainyard
 from tests.up_process import ROOT, wait_until
 from trainyard.sdk import local_run as local
-from trainyard.sdk import run as sdk
+from trainyard.sdk import process_run as sdk
 from trainyard.sdk import sender
 
 pytestmark = pytest.mark.usefixtures("valkey")

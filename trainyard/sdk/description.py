@@ -1,0 +1,202 @@
+"""Facts that a script states about its run beside what it logs: configuration, tags, notes, group, metrics.
+
+They travel as one small record that holds everything that was stated so far; a later one takes its place.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from trainyard.contract.base import JsonObject, convert
+from trainyard.contract.records import MAX_CONFIG_BYTES, MAX_NAME_CHARS, Description, MetricRule, encode_record
+from trainyard.sdk.buffers import Refuse
+
+MAX_DEPTH = 20
+MAX_TEXT = 100_000  # characters of one value
+GOALS = {"minimize": "min", "maximize": "max", "min": "min", "max": "max"}
+SUMMARIES = ("last", "min", "max", "mean", "best")
+
+
+class ConfigConflict(ValueError):
+    """A configuration's key that already has another value."""
+
+
+class Config(MutableMapping[str, Any]):
+    """The configuration of a run: a dictionary whose keys are attributes, too. ``a.b`` is ``b`` inside of ``a``.
+
+    A key keeps its value: another one raises ConfigConflict, except by ``update(..., allow_change=True)``. Values
+    become what JSON has: numbers, texts, booleans, None, lists and dictionaries; all else its text.
+    """
+
+    _values: JsonObject
+    _changed: Any
+
+    def __init__(self, changed: Any) -> None:
+        object.__setattr__(self, "_values", {})
+        object.__setattr__(self, "_changed", changed)
+
+    def update(self, other: Any = (), /, *, allow_change: bool = False, **more: Any) -> None:
+        """Take over a dictionary, a namespace of argparse, a dataclass, or a configuration of OmegaConf. Raises
+        ConfigConflict, before anything is taken, and TypeError for what is none of these."""
+        given = plain({**mapping_of(other), **more})
+        _merge(given, self._values, "", allow_change=allow_change, is_trial=True)
+        _merge(given, self._values, "", allow_change=allow_change)
+        self._changed()
+
+    def __getitem__(self, key: str) -> Any:
+        found: Any = self._values
+        for part in key.split("."):
+            if not isinstance(found, dict) or part not in found:
+                raise KeyError(key)
+            found = found[part]
+        return found
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.update({key: value})
+
+    def __delitem__(self, key: str) -> None:
+        above, _, last = key.rpartition(".")
+        del (self[above] if above else self._values)[last]
+        self._changed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, key: str) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            raise AttributeError(f"the configuration has no {key!r}; it has {', '.join(self) or 'nothing'}") from None
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def __repr__(self) -> str:
+        return f"Config({self._values!r})"
+
+    def as_dict(self) -> JsonObject:
+        """Return a copy as plain dictionaries."""
+        copy: JsonObject = plain(self._values)
+        return copy
+
+
+class Stated:
+    """All that the script has stated about its run."""
+
+    def __init__(self, changed: Any) -> None:
+        self.config = Config(changed)
+        self.tags: list[str] = []
+        self.notes = self.group = self.job_type = ""
+        self.metrics: dict[str, MetricRule] = {}
+
+    def record(self, refuse: Refuse) -> Description | None:
+        """Return the record; None where there is nothing to state. What no record can hold goes to ``refuse``."""
+        made = Description(
+            config=self.config.as_dict(),
+            tags=self.tags,
+            notes=self.notes,
+            group=self.group,
+            job_type=self.job_type,
+            metrics=self.metrics,
+        )
+        if (size := len(encode_record(made))) > MAX_CONFIG_BYTES:
+            refuse("config", f"has {size:,} bytes, and {MAX_CONFIG_BYTES:,} at most are kept")
+            made.config = {}
+        return made if made != Description() else None
+
+
+def metric_rule(name: str, step_metric: str | None, summary: str | None, goal: str | None) -> MetricRule:
+    """Return the rule. Raises ValueError, which names the word and its value."""
+    if not 0 < len(name) <= MAX_NAME_CHARS:
+        raise ValueError(f"define_metric: the name {name!r:.60} is no text of 1 to {MAX_NAME_CHARS} characters")
+    if summary is not None and summary not in SUMMARIES:
+        raise ValueError(f"define_metric: summary={summary!r} is none of {', '.join(SUMMARIES)}")
+    if goal is not None and goal not in GOALS:
+        raise ValueError(f"define_metric: goal={goal!r} is neither minimize nor maximize")
+    return convert({"x": step_metric or "", "summary": summary or "", "goal": GOALS[goal] if goal else ""}, MetricRule)
+
+
+def texts(word: str, values: Iterable[object] | None) -> list[str]:
+    """Return the texts in their order, each once. Raises TypeError for one text in the place of several."""
+    if isinstance(values, str):
+        raise TypeError(f"{word}={values!r:.60} is a text; it takes a list of texts")
+    return list(dict.fromkeys(str(one) for one in values or ()))
+
+
+def mapping_of(given: Any) -> Mapping[str, Any]:
+    """Return what was given as a dictionary. Raises TypeError, which names its kind."""
+    omegaconf = sys.modules.get("omegaconf")
+    if omegaconf is not None and omegaconf.OmegaConf.is_config(given):
+        return dict(omegaconf.OmegaConf.to_container(given, resolve=True))
+    if isinstance(given, Mapping) or given == ():
+        return dict(given)
+    if is_dataclass(given) and not isinstance(given, type):
+        return asdict(given)
+    for name in ("model_dump", "to_dict", "_asdict"):  # pydantic, transformers, a named tuple
+        if callable(dump := getattr(given, name, None)) and not isinstance(given, type):
+            return dict(dump())
+    if hasattr(given, "__dict__") and not isinstance(given, type):  # argparse.Namespace, types.SimpleNamespace
+        return {name: value for name, value in vars(given).items() if not name.startswith("_")}
+    raise TypeError(f"config is a {type(given).__name__}; it takes a dictionary, a namespace or a dataclass")
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return the value as JSON has it. Keys with dots become dictionaries inside of each other."""
+    if depth > MAX_DEPTH:
+        return _text(value)
+    if isinstance(value, Mapping):
+        made: JsonObject = {}
+        for key, one in value.items():
+            *above, last = [part for part in _text(key).split(".") if part] or ["_"]
+            _merge(_nested(above, {last: plain(one, depth + 1)}), made, "", allow_change=False)
+        return made
+    if isinstance(value, enum.Enum):
+        return plain(value.value, depth + 1)
+    if hasattr(value, "dtype") and callable(item := getattr(value, "item", None)):  # scalars of NumPy and PyTorch
+        with suppress(Exception):  # of several elements: its text
+            value = item()
+    if value is None or isinstance(value, bool | str):
+        return _text(value) if isinstance(value, str) else value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray):
+        return [plain(one, depth + 1) for one in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value), depth + 1)
+    return os.fspath(value) if isinstance(value, os.PathLike) else _text(value)
+
+
+def _nested(above: list[str], inner: JsonObject) -> JsonObject:
+    for key in reversed(above):
+        inner = {key: inner}
+    return inner
+
+
+def _merge(given: JsonObject, into: JsonObject, path: str, *, allow_change: bool, is_trial: bool = False) -> None:
+    for key, value in given.items():
+        known = into.get(key)
+        if isinstance(value, dict) and isinstance(known, dict):
+            _merge(value, known, f"{path}{key}.", allow_change=allow_change, is_trial=is_trial)
+        elif key in into and known != value and not allow_change:
+            raise ConfigConflict(
+                f"config.{path}{key} is {known!r:.60} and cannot become {value!r:.60}; "
+                "update(..., allow_change=True) changes it"
+            )
+        elif not is_trial:
+            into[key] = value
+
+
+def _text(value: object) -> str:
+    return str(value)[:MAX_TEXT].encode("utf-8", "replace").decode()
