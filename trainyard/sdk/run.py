@@ -89,22 +89,17 @@ class Run:
         commit: bool = True,
         wait_for_gpu: bool = False,
     ) -> None:
-        """Take a number, a text, or one or a list of Image, Audio or other media, for each name in ``values`` at
-        ``step``. A dictionary inside is flattened: ``{"train": {"loss": 1}}`` is ``train/loss``. A text is kept where
-        it differs from the one before. ``commit=False`` holds the values back, for the next call.
+        """Take a number, a text, or one or a list of media, for each name in ``values`` at ``step``: by itself 0, 1, …
 
-        Without ``step`` the run counts by itself: 0, 1, 2, … one for each such call. Steps may repeat or go back.
-        NaN and infinities are kept. Anything with ``item()`` or ``__float__`` is a number. A number that still lies
-        on a GPU is copied behind what the GPU has to do and written once it has arrived; ``wait_for_gpu`` reads it at
-        once, as ``item()`` does.
+        ``{"train": {"loss": 1}}`` is ``train/loss``. Steps may repeat or go back. NaN and infinities are kept. Anything
+        with ``item()`` or ``__float__`` is a number. A text is kept where it differs from the one before. A number that
+        lies on a GPU is copied behind what the GPU has to do and written once it has arrived; ``wait_for_gpu`` reads it
+        at once, as ``item()`` does. ``commit=False`` holds the values back, for the next call.
         """
         now = time.time()
         late = album = None
-        if self._held or not commit:
-            values = self._held = {**self._held, **values}
-            if not commit:
-                return
-            self._held = {}
+        if (self._held or not commit) and not (values := self._hold(values, is_over=commit)):
+            return
         try:
             is_plain = PLAIN.issuperset(map(type, values.values()))
             names = tuple(values)
@@ -112,8 +107,8 @@ class Run:
         except Exception:  # not a mapping, or a number that no float can hold: the slow way finds out what
             is_plain = False
         if not is_plain:  # scalars of torch and numpy too: their float() may warn, their item() does not
-            values = self._without_texts(flat(values))
-            names, numbers, late, album = clean_row(values, self._refuse, wait=wait_for_gpu)
+            plain = self._without_texts(flat(values))
+            names, numbers, late, album = clean_row(plain, self._refuse, wait=wait_for_gpu)
             row = numbers.tobytes()
             learn_numpy(PLAIN)
         if step is None:
@@ -145,6 +140,16 @@ class Run:
             self._lose(len(names))
         if must_rouse:
             self._rouse()
+
+    def _hold(self, values: Mapping[str, Any], *, is_over: bool) -> Mapping[str, Any]:
+        """Keep the values beside those that are held already; where that ``is_over``, return them all."""
+        try:
+            held = {**self._held, **values}
+        except TypeError:  # not a mapping
+            self._refuse("log", f"takes a dictionary of numbers, not {type(values).__name__}")
+            return {}
+        self._held, held = ({}, held) if is_over else (held, {})
+        return held
 
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
         """Record what became of a checkpoint, or ``facts``: the fields of a ``trainyard.contract.records.Checkpoint``.
