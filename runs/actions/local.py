@@ -12,21 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.actions.runs import MAX_NOTES, clean_tags
 from runs.ingest.commit import REST
 from runs.models import Project, Run, User
 from runs.models.runs import StaleStatus
 from runs.records.metrics.models import Producer
 from runs.rights.access import NotFound, Permission, can, require, visible_projects
 from runs.values.refused import Refused
-from runs.values.run_config import why_not_kept
+from runs.values.run_config import RunDescription, why_not_kept
 from runs.values.status import FINAL, Status
-from trainyard.contract.base import JsonObject, SpecDocument
+from trainyard.contract.base import SpecDocument
 from trainyard.spec import Problem, SpecError
 
 FENCE = 1  # all that was logged counts as one attempt
@@ -61,17 +59,6 @@ class LocalOutcome:
     sentence: str
 
 
-@dataclass(frozen=True)
-class LocalDescription:
-    """A local run in the words of its script; what is None stays as it is, and ``config`` adds to what is there."""
-
-    config: JsonObject | None = None
-    tags: list[str] | None = None
-    notes: str | None = None
-    group: str | None = None
-    job_type: str | None = None
-
-
 LIVE = LocalOutcome(Status.RUNNING, "live", "It runs outside of Trainyard and sends what it logs.")
 
 
@@ -85,7 +72,7 @@ def send_local_run(
     project: str | None = None,
     processes: Mapping[str, SpoolProcess] | None = None,
     is_live: bool = False,
-    description: LocalDescription | None = None,
+    description: RunDescription | None = None,
 ) -> Run:
     """Return the run of that local id, which is made the first time, and decide anew what became of it.
 
@@ -101,9 +88,8 @@ def send_local_run(
         run = _create(actor, local_id, name, script, host, project)
     else:
         _check_is_ours(actor, run, project)
-    if description is not None:
-        _describe(run.pk, description)
-        run.refresh_from_db(fields=["config", "spec", "tags", "notes"])
+    if description is not None and (words := run.describe(description)):
+        raise SpecError([Problem("config", f"with what is there, {words}.")])
     if is_live:
         run.heartbeat_at = timezone.now()
         Run.objects.filter(pk=run.pk).update(heartbeat_at=run.heartbeat_at)
@@ -114,23 +100,6 @@ def send_local_run(
         except StaleStatus:
             run.refresh_from_db()
     raise Refused("busy", f"Run {run.name} is being sent by several at once. Try again.")
-
-
-def _describe(run_id: str, description: LocalDescription) -> None:
-    with transaction.atomic():
-        run = Run.objects.select_for_update().get(pk=run_id)
-        config = {**run.config, **(description.config or {})}
-        if words := why_not_kept(config):
-            raise SpecError([Problem("config", f"with what is there, {words}.")])
-        own = {"group": description.group, "job_type": description.job_type}
-        local = {**run.spec["local"], **{name: text for name, text in own.items() if text is not None}}
-        changes: dict[str, Any] = {}
-        if config != run.config or local != run.spec["local"]:
-            changes |= {"config": config, "spec": {**run.spec, "local": local}, "described_at": timezone.now()}
-        changes |= {} if description.tags is None else {"tags": clean_tags(description.tags)}
-        changes |= {} if description.notes is None else {"notes": description.notes[:MAX_NOTES]}
-        if changes:
-            Run.objects.filter(pk=run.pk).update(**changes)
 
 
 def points_came(run: Run) -> None:

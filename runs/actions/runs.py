@@ -29,15 +29,13 @@ from runs.rights.access import Permission, require, require_still, require_use
 from runs.tasks import reconcile_soon, schedule_soon
 from runs.values.checkpoint_reference import Origin
 from runs.values.refused import Refused
-from runs.values.run_config import config_of
+from runs.values.run_config import MAX_NOTES, clean_tags, config_of
 from runs.values.status import PLACED, Status, Wanted
 from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
 from trainyard.contract.facts import EstimateDocument
-from trainyard.formats.names import without_hidden
 from trainyard.formats.words import listed
 from trainyard.spec import merge
 
-MAX_NOTES = 100_000  # characters
 QUEUED_SENTENCE = "Waiting to be placed."
 
 
@@ -327,11 +325,6 @@ def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:
     run.tags = clean_tags(tags)
     run.save(update_fields=["tags"])
     return run
-
-
-def clean_tags(tags: list[str]) -> list[str]:
-    words = (without_hidden(tag).strip()[:60] for tag in tags)
-    return list(dict.fromkeys(filter(None, words)))[:50]
 
 
 def note_run(*, actor: User, run: Run, notes: str) -> Run:

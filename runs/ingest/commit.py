@@ -242,6 +242,7 @@ class _Commit:
         self._take_notes(known)
         self._take_facts(known)
         self._take_media(known)
+        self._take_descriptions(known)
         return stored, lines
 
     def _within_log_limit(self, lines: list[store.StreamLines]) -> list[store.StreamLines]:
@@ -276,6 +277,14 @@ class _Commit:
         if reported:
             items = [(self.known.producers[producer].rank, one) for producer, one in reported]
             self.troubles[troubles.FACTS_LIMIT] += progress.write_facts(self.run_id, attempt=self.fence, items=items)
+
+    def _take_descriptions(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
+        newest = {item.producer: record.description for item, record in fresh if record.description is not None}
+        run = Run.objects.filter(pk=self.run_id).first() if newest else None
+        if run is not None:
+            self.troubles[troubles.CONFIG_LIMIT] += sum(
+                bool(run.describe(said, is_script=True)) for said in newest.values()
+            )
 
     def _take_media(self, fresh: Iterable[tuple[Incoming, Record]]) -> None:
         logged = [(item.producer, record.media) for item, record in fresh if record.media is not None]

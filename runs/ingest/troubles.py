@@ -20,6 +20,7 @@ CLOCK_JUMP = "clock_jump"
 CHECKPOINT_NOTES = "checkpoint_notes"
 MEDIA_LIMIT = "media_limit"
 FACTS_LIMIT = "facts_limit"
+CONFIG_LIMIT = "config_limit"
 # Reported by a producer itself, in a frame of kind ``lost``.
 LOST_POINTS = "lost_points"
 BAD_VALUES = "bad_values"
@@ -59,6 +60,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
     FACTS_LIMIT: (
         "1 document of facts was not kept: a run has at most 10,000 of them.",
         "{count} documents of facts were not kept: a run has at most 10,000 of them.",
+    ),
+    CONFIG_LIMIT: (
+        "1 configuration that the script stated was not kept: with what was there it has more than 1 MB.",
+        "{count} configurations that the script stated were not kept: with what was there they have more than 1 MB.",
     ),
     BAD_FRAME: (
         "1 record came damaged or was none; it lies with the dead letters.",

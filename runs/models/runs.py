@@ -22,6 +22,7 @@ from runs.models.people import Project, User
 from runs.serving import broadcast
 from runs.values.columns import Recovery, Rewind, Rewinds
 from runs.values.ids import new_id, shard_of
+from runs.values.run_config import MAX_NOTES, RunDescription, clean_tags, why_not_kept
 from runs.values.status import FINAL, LIVE, Phase, Status, Wanted, check_transition
 from trainyard.contract.base import JsonObject, SpecDocument, convert, to_builtins
 from trainyard.spec import PRIORITIES, read_spec, usable_nodes
@@ -342,6 +343,34 @@ class Run(models.Model):
         )
         transaction.on_commit(lambda: broadcast.run_changed(self.pk))
         return event
+
+    def describe(self, said: RunDescription, *, is_script: bool = False) -> str:
+        """Take over a description; return why its configuration is not kept, "" where it is. A script, which repeats
+        itself, adds to the tags and to notes that are empty."""
+        with transaction.atomic():
+            now = Run.objects.select_for_update().get(pk=self.pk)
+            changes: dict[str, Any] = {}
+            config = {**now.config, **(said.config or {})}
+            problem = why_not_kept(config) if said.config else ""
+            if config != now.config and not problem:
+                changes["config"] = config
+            own = {"group": said.group, "job_type": said.job_type}
+            local = {**now.spec.get("local", {}), **{name: text for name, text in own.items() if text is not None}}
+            if now.is_local and local != now.spec["local"]:
+                changes["spec"] = {**now.spec, "local": local}
+            if changes:
+                changes["described_at"] = timezone.now()
+            if said.tags is not None:
+                changes["tags"] = clean_tags([*now.tags, *said.tags] if is_script else said.tags)
+            if said.notes is not None and not (is_script and now.notes):
+                changes["notes"] = said.notes[:MAX_NOTES]
+            changes = {name: value for name, value in changes.items() if value != getattr(now, name)}
+            if changes:
+                Run.objects.filter(pk=self.pk).update(**changes)
+                transaction.on_commit(lambda: broadcast.run_changed(self.pk))
+        for name, value in changes.items():
+            setattr(self, name, value)
+        return problem
 
     def next_fence(self) -> int:
         """Take and return the next fence number, on the row itself, so that it never repeats."""

@@ -1,4 +1,4 @@
-"""What a training was configured with, read from its spec. Pure.
+"""A run in the words of its script, and its configuration as it is read from its spec. Pure.
 
 Of a recipe it is the ``train`` part. Of a script it stands on its command line, as argparse takes options
 (``--lr 3e-4``, ``--lr=3e-4``, ``--amp``, ``--no-amp``) and as Hydra does (``model.width=64``): dots lead deeper, and
@@ -11,16 +11,36 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.contract.base import JsonObject
+from trainyard.formats.names import without_hidden
 
+MAX_NOTES = 100_000  # characters
 MAX_BYTES = 1_048_576  # of a configuration, as JSON
 _OPTION = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)
 _OVERRIDE = re.compile(r"\+{0,2}(?P<name>[A-Za-z_][\w./@-]*)=(?P<value>.*)", re.DOTALL)
 _WHOLE = re.compile(r"[-+]?\d{1,300}")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """A run in the words of its script; what is None stays as it is, and ``config`` adds to what is there."""
+
+    config: JsonObject | None = None
+    tags: list[str] | None = None
+    notes: str | None = None
+    group: str | None = None  # this and the next: of a run that was logged elsewhere
+    job_type: str | None = None
+
+
+def clean_tags(tags: Iterable[str]) -> list[str]:
+    """Return the tags as they are kept: empty ones, repeats and characters that nobody sees are dropped."""
+    words = (without_hidden(tag).strip()[:60] for tag in tags)
+    return list(dict.fromkeys(filter(None, words)))[:50]
 
 
 def config_of(spec: JsonObject) -> JsonObject:

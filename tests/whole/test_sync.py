@@ -26,7 +26,7 @@ SCRIPT = f"""
 import os, sys
 import trainyard
 
-run = trainyard.init("two ranks at home")
+run = trainyard.init("two ranks at home", config={{"model": {{"width": 8}}}}, tags=["home"])
 go_read, go_write = os.pipe()
 children = []
 for rank in (0, 1):
@@ -86,6 +86,7 @@ def test_a_training_elsewhere_is_sent_once_though_sync_and_the_site_are_killed(
     assert done.returncode == 0, done.stderr
     run = yard.run(run_id)
     assert run["status"] == "SUCCEEDED", run["reason"]
+    assert (run["config"], run["tags"]) == ({"model": {"width": 8}}, ["home"])
     again = trainyard(running_trainyard, "sync", spools, "--json")
     assert [item["frames"] for item in json.loads(again.stdout)["items"]] == [0]
     assert len(yard.get("/runs", q="two ranks at home")["items"]) == 1

@@ -16,6 +16,7 @@ from runs.ingest.report import Foreign, store_frames, watermarks
 from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
+from runs.values.run_config import RunDescription
 from trainyard.spec.values.fields import Name
 
 router = Resource(tags=["points"])
@@ -81,7 +82,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
     end is missing. It has no cluster, attempts or nodes, and is not stopped, restarted or cloned. Of `config`, `tags`,
     `notes`, `group` and `job_type` stays what is not named. Example: `{"name": "at home", "script": "train.py",
     "host": "desk", "config": {"lr": 0.01}}`"""
-    described = body.model_dump(include=set(actions.LocalDescription.__annotations__), exclude_none=True)
+    described = body.model_dump(include=set(RunDescription.__annotations__), exclude_none=True)
     run = actions.send_local_run(
         actor=actor(request),
         local_id=local_id,
@@ -91,7 +92,7 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
         project=body.project,
         processes={producer: actions.SpoolProcess(**one.model_dump()) for producer, one in body.processes.items()},
         is_live=body.is_live,
-        description=actions.LocalDescription(**described) if described else None,
+        description=RunDescription(**described) if described else None,
     )
     return LocalOut(run=RunOut.model_validate(single_document(run)), watermarks=watermarks(run))
 

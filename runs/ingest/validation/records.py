@@ -20,6 +20,7 @@ from runs.records.media.store import Item
 from runs.records.metrics.progress import ReportedFact
 from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows
+from runs.values.run_config import RunDescription
 from trainyard.contract.records import (
     MAX_SEQUENCE,
     AnyRecord,
@@ -27,6 +28,7 @@ from trainyard.contract.records import (
     Begin,
     Checkpoint,
     Damaged,
+    Description,
     End,
     Facts,
     Logs,
@@ -55,6 +57,7 @@ class Record:
     checkpoint: CheckpointReport | None = None
     facts: ReportedFact | None = None
     media: Item | None = None
+    description: RunDescription | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,9 @@ def _checked(record: AnyRecord) -> Record:
             return Record(facts=rules.facts(record))
         case Media():
             return Record(media=rules.media(record))
+        case Description():
+            said, metric_rules = rules.description(record)
+            return Record(description=said, facts=metric_rules)
         case Damaged():
             raise BadRecord(f"damaged on the node's disk: {record.why[:200]}")
 

@@ -12,10 +12,12 @@ from runs.records.metrics.bulk import storable
 from runs.records.metrics.progress import ReportedFact
 from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows, SeriesGroup
+from runs.values.run_config import RunDescription, why_not_kept
 from trainyard.contract import records
-from trainyard.contract.base import JsonObject, decode
+from trainyard.contract.base import JsonObject, clean, decode, to_builtins
 from trainyard.contract.records import META, BadRecord, decode_part
 
+METRIC_RULES = "metric-rules"  # name of facts: {metric: MetricRule}
 KEPT_CHARACTERS = 4_000_000  # of names that are remembered, a hundred for each name on top
 MAX_FACTS_BYTES = 60 * 1024
 MAX_WHY = 1_000  # characters; what is beyond is cut off
@@ -102,6 +104,18 @@ def facts(record: records.Facts) -> ReportedFact:
     if len(text) > MAX_FACTS_BYTES:
         raise BadRecord(f"data: facts have at most {MAX_FACTS_BYTES} bytes, not {len(text)}")
     return ReportedFact(record.name, data, record.at)
+
+
+def description(record: records.Description) -> tuple[RunDescription, ReportedFact | None]:
+    """Return what the script says of its run, and its rules of metrics as facts."""
+    config = clean(record.config)
+    if words := why_not_kept(config):
+        raise BadRecord(f"config: {words}")
+    own = [storable(text) or None for text in (record.notes, record.group, record.job_type)]
+    said = RunDescription(config or None, [storable(tag) for tag in record.tags] or None, *own)
+    if not record.metrics:
+        return said, None
+    return said, facts(records.Facts(name=METRIC_RULES, data=to_builtins(record.metrics), at=0.0))
 
 
 def media(record: records.Media) -> Item:

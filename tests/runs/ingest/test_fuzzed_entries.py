@@ -41,6 +41,8 @@ RECORDS: list[tuple[str, dict[str, Any]]] = [
                "meta": {"bins": 1, "count": 5, "num_not_finite": 0}, "data": HISTOGRAM}),
     ("media", {"name": "s", "labels": {}, "kind": "audio", "step": 1, "at": 1.0, "meta": {"caption": "x"},
                "data": BEEP[:300]}),
+    ("description", {"config": {"lr": 0.1, "m": {"w": 8}}, "tags": ["a"], "notes": "why", "group": "g",
+                     "job_type": "train", "metrics": {"loss": {"x": "epoch", "goal": "min"}}}),
     ("damaged", {"why": "a disk"}),
     ("end", {"at": 0.0, "reason": "finish"}),
 ]  # fmt: skip
