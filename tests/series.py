@@ -33,4 +33,5 @@ def write_series(
     known, _ = Telemetry.objects.get_or_create(run_id=run.pk)
     known.cursor, known.step, known.step_at = 1, int(steps[-1]), timezone.now().timestamp()
     known.median_step_s, known.last_record_at = 0.5, timezone.now()
+    known.record_minute = int(known.last_record_at.timestamp() // 60)
     known.save()

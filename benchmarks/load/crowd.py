@@ -179,7 +179,8 @@ def _runs(count: int, projects: list[Project], cluster: Cluster, jobs: list[Job]
             cluster=cluster,
             job=jobs[number % len(jobs)],
             name=name,
-            spec=spec(name),
+            spec=spec(name, train={**spec(name)["train"], "learning_rate": 10.0 ** -(number % 5)}),
+            config={"width": 64 * (number % 7), "seed": number},
             tags=_tags(number, count),
             estimate={"ranks": [{"rank": rank, "memory_bytes": 2**30, "parts": [1.0] * 20} for rank in range(4)]},
             status=status,
@@ -223,7 +224,12 @@ def _history(nodes: list[Node], projects: list[Project]) -> None:
         for run_id, _ in ids
         for code in ("submitted", "ended")
     )
-    write(Series(run_id=run_id, name="train/loss", count=300, last_step=300, last=2.5) for run_id, _ in placed)
+    write(
+        Series(
+            run_id=run_id, name="train/loss", count=300, last_step=300, last=2.5, min=number * 7919 % 1_000 / 500, max=9
+        )
+        for number, (run_id, _) in enumerate(placed)
+    )
     write(Telemetry(run_id=run_id, cursor=1, step=300, median_step_s=0.1, num_points=300) for run_id, _ in placed)
 
 

@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -40,6 +41,18 @@ FILTERS = {
     "words of a tag": "&q=scarc",
     "no such words": "&q=nowhere",
 }
+COLUMN_FILTERS = {
+    "summary": "summary.train/loss.min < 0.1",
+    "spec": "train.learning_rate < 0.001 and status = FAILED",
+    "config": "config.width > 100 and not config.seed > 1000",
+    "no summary": "summary.train/loss.min > 9",
+    "all three": "summary.train/loss.min < 1 or train.learning_rate = 1 or config.width = 64",
+}
+COLUMN_SORTS = (
+    "summary.train/loss.min", "-train.learning_rate", "config.seed", "-config.width,summary.train/loss.min",
+    "status,-summary.train/loss.min",
+)  # fmt: skip
+GROUPS = (["train.learning_rate"], ["status", "config.width"], ["user", "summary.train/loss.min"])
 SORTS = ("-created_at", "created_at", "name", "-name", "status", "-status")
 VIEWS = ("", "live", "succeeded", "failed", "archived")
 
@@ -64,6 +77,11 @@ def requests_of(crowd: Crowd) -> Iterator[tuple[str, str, str]]:
         yield f"page runs, {who}, by name", who, "/runs/?sort=name"
         yield f"page home, {who}", who, "/"
         yield f"palette, {who}", who, "/jump/?q=nowhere"
+    for who in (ADMIN, MEMBER):
+        for name, text in COLUMN_FILTERS.items():
+            yield f"API columns, filter by {name}, {who}", who, f"/api/v1/runs?filter={quote(text)}"
+        for sort in COLUMN_SORTS:
+            yield f"API columns, sort by {sort}, {who}", who, f"/api/v1/runs?sort={quote(sort)}"
     yield from others(crowd)
 
 
@@ -103,12 +121,29 @@ def measure(crowd: Crowd, server: psutil.Process | None = None) -> dict[str, flo
     clients = {name: signed_in(user) for name, user in
                ((ADMIN, crowd.admin), (MEMBER, crowd.member), (GUEST, crowd.guest))}  # fmt: skip
     found = {}
+    for by in GROUPS:
+        found[f"groups by {', '.join(by)}"] = cost_ms(partial(grouped, crowd.admin, by), server)
     for what, who, path in requests_of(crowd):
         client = clients[who]
+        while client.get(path.removeprefix("deep:")).status_code == 503:
+            time.sleep(0.1)  # a column is being made
         if path.startswith("deep:"):
             path = deep(client, path.removeprefix("deep:"))
         found[what] = cost_ms(lambda client=client, path=path: client.get(path), server)  # type: ignore[misc]
     return found
+
+
+def grouped(user: Any, by: list[str]) -> None:
+    from runs.finding.columns import groups
+    from runs.finding.index import Building
+    from runs.presenting.listing import find_runs
+
+    while True:
+        try:
+            assert groups(find_runs(user), by, ["summary.train/loss.min"])
+            return
+        except Building:
+            time.sleep(0.1)
 
 
 def signed_in(user: Any) -> Client:
@@ -139,7 +174,7 @@ def deep(client: Client, path: str) -> str:
 def cost_ms(ask: Callable[[], Any], server: psutil.Process | None) -> float:
     """The middle of several requests' processor time. A server's own is a mean: its clock ticks every 10 ms."""
     answer = ask()
-    if answer.status_code >= 400:
+    if answer is not None and answer.status_code >= 400:
         raise SystemExit(f"{answer.request['PATH_INFO']}: {answer.status_code} {answer.content[:500]!r}")
     before, taken = used_s(server), []
     for _ in range(TIMES):

@@ -16,6 +16,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from runs.actions import Refused
 from runs.api.paging import BadCursor
+from runs.finding.index import Building
 from runs.finding.language import FilterError
 from runs.records.logs.read import BadCursor as BadLogCursor
 from runs.serving.database_away import RETRY_S, is_away, sentence_for
@@ -79,6 +80,7 @@ def register(api: NinjaAPI) -> None:
         (FieldsError, _bad_fields),
         (BadCursor, _bad_value),
         (BadLogCursor, _bad_value),
+        (Building, _still_building),
         (FilterError, _bad_filter),
         (Refused, _refused),
         (TooManyRequests, too_many),
@@ -131,6 +133,12 @@ def _bad_value(request: HttpRequest, error: ValueError) -> HttpResponse:
 def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
     where: dict[str, str | int] = {"path": error.path, "message": error.message, "position": error.position}
     return problem(422, f"{error.path}: {error.message}", code="invalid", errors=[where])
+
+
+def _still_building(request: HttpRequest, error: Building) -> HttpResponse:
+    answer = problem(503, error.message, code="building")
+    answer["Retry-After"] = "2"
+    return answer
 
 
 def _refused(request: HttpRequest, error: Refused) -> HttpResponse:

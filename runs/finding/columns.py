@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,16 +17,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from django.db.models import QuerySet
 
-from runs.finding.fields import CONFIG, FIXED, SUMMARY, Field, is_more_better, is_of_spec, read_field
+from runs.finding.fields import CONFIG, FIXED, SUMMARY, Cell, Field, is_more_better, is_of_spec, read_field
+from runs.finding.index import Column, Numbers, index, packed
 from runs.finding.language import FilterText
 from runs.models import Project, Run, User
 from runs.records.metrics.models import Series
 from runs.records.points import read
 
-Cell = float | str | None
 TIMES = ("created", "ended")
 FIGURES = ("last", "min", "max", "best")
-AT_ONCE = 1_000  # runs of which cells are read in one go
 NEWEST = 200  # runs whose fields are the known ones
 MAX_DEPTH = 16  # of a field
 MAX_TEXTS = 20  # of a distribution
@@ -37,16 +35,6 @@ def values(runs: Sequence[Run], names: Iterable[str]) -> dict[str, dict[str, Cel
     """Return the cells of the runs, which are a window of the table: at most a few hundred."""
     fields = [_field(name) for name in names]
     return {key: {one.name: cell for one, cell in zip(fields, row, strict=True)} for key, row in _rows(runs, fields)}
-
-
-def cells(query: QuerySet[Run], fields: Sequence[Field]) -> Iterator[tuple[str, tuple[Cell, ...]]]:
-    """Yield the id and the cells of every run of the query."""
-    keys = list(query.order_by().values_list("pk", flat=True))
-    wanted = Run.objects.only(
-        "pk", "name", "status", "project", "created_by", "created_at", "ended_at", "tags", "spec", "config"
-    )
-    for first in range(0, len(keys), AT_ONCE):
-        yield from _rows(list(wanted.filter(pk__in=keys[first : first + AT_ONCE])), fields)
 
 
 def _field(name: str) -> Field:
@@ -102,6 +90,50 @@ def _plain(value: Any) -> Cell:
     return value if isinstance(value, str) else None
 
 
+# All runs of a query.
+
+STORED = {
+    "status": "status", "name": "name", "project": "project_id", "user": "created_by_id", "created": "created_at",
+    "ended": "ended_at", "tag": "tags",
+}  # fmt: skip
+
+
+def table(query: QuerySet[Run], fields: Sequence[Field]) -> tuple[Numbers, list[Column]]:
+    """Return the numbers of the runs of the query, and the cells of each field in their order. What every run has is
+    read with them, so that it is as it is now; the rest is in the index. Raises Building."""
+    fixed = [kind for kind in STORED if any(field.kind == kind for field in fields)]
+    rows, *lists = packed(query, *(STORED[kind] for kind in fixed))
+    numbers = np.array(rows, np.int64)
+    read_now = {kind: Column.of(_fixed_cells(kind, cells)) for kind, cells in zip(fixed, lists, strict=True)}
+    if len(fixed) == len({field.kind for field in fields}):
+        index.know()
+    found, is_checked = [], False
+    for field in fields:
+        if field.kind in read_now:
+            found.append(read_now[field.kind])
+            continue
+        found.append(index.column(field, is_checked=is_checked).at(numbers))
+        is_checked = True
+    return numbers, found
+
+
+def _fixed_cells(kind: str, cells: list[Any]) -> list[Cell]:
+    if kind == "project":
+        return list(map(dict(Project.objects.values_list("pk", "name")).get, cells))
+    if kind == "user":
+        return list(map(dict(User.objects.filter(pk__in=set(cells)).values_list("pk", "username")).get, cells))
+    if kind in TIMES:
+        return [None if text is None else _seconds(text) for text in cells]
+    if kind == "tag":  # SQLite keeps a list as a text
+        return [", ".join(json.loads(tags) if isinstance(tags, str) else tags) or None for tags in cells]
+    return cells
+
+
+def _seconds(text: str) -> float:
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
 # Groups.
 
 
@@ -128,39 +160,52 @@ class Group:
 
 def groups(query: QuerySet[Run], by: Sequence[str], figures: Sequence[str], limit: int = 200) -> list[Group]:
     """Return the runs of the query by what they have in the fields ``by``, the largest group first; at most ``limit``
-    groups, so that one more than are shown tells that there are more."""
+    groups, so that one more than are shown tells that there are more. Raises Building."""
     keys, wanted = [_field(name) for name in by], [_field(name) for name in figures]
-    found: dict[tuple[Cell, ...], list[tuple[Cell, ...]]] = {}
-    for _, row in cells(query, [*keys, *wanted]):
-        key = tuple(_day(cell) if field.kind in TIMES else cell for field, cell in zip(keys, row, strict=False))
-        found.setdefault(key, []).append(row[len(keys) :])
-    largest = sorted(found, key=lambda key: (-len(found[key]), [rank(cell) for cell in key]))[:limit]
-    return [
-        Group(key, len(found[key]), {
-            field.name: _figure(field, [row[place] for row in found[key]]) for place, field in enumerate(wanted)
-        })
-        for key in largest
-    ]  # fmt: skip
-
-
-def _day(cell: Cell) -> Cell:
-    return datetime.fromtimestamp(cell, UTC).date().isoformat() if isinstance(cell, float) else cell
-
-
-def rank(cell: Cell) -> tuple[int, float, str]:
-    """Return what cells are sorted by: numbers, then texts, then those without a value."""
-    if cell is None:
-        return 2, 0.0, ""
-    return (1, 0.0, cell) if isinstance(cell, str) else (0, cell, "")
-
-
-def _figure(field: Field, column: Iterable[Cell]) -> GroupFigure:
-    numbers = np.array([cell for cell in column if isinstance(cell, float)])
+    numbers, columns = table(query, [*keys, *wanted])
     if not numbers.size:
-        return GroupFigure(0)
-    low, high = float(numbers.min()), float(numbers.max())
-    best = high if field.kind == "summary" and is_more_better(field.series) else low
-    return GroupFigure(numbers.size, float(numbers.mean()), best, low, high)
+        return []
+    key_columns = [_days(one) if field.kind in TIMES else one for field, one in zip(keys, columns, strict=False)]
+    places = np.zeros(numbers.size, np.int64)  # of each run's group, in the order of their keys
+    for column in key_columns:
+        _, own = np.unique(column.keys(is_descending=False), return_inverse=True)
+        _, places = np.unique(places * (int(own.max()) + 1) + own, return_inverse=True)
+    counts = np.bincount(places)
+    _, examples = np.unique(places, return_index=True)
+    spread = {
+        field.name: _spread(field, column, places, counts.size)
+        for field, column in zip(wanted, columns[len(keys) :], strict=True)
+    }
+    return [
+        Group(
+            tuple(column.cell(int(examples[place])) for column in key_columns),
+            int(counts[place]),
+            {name: found[place] for name, found in spread.items()},
+        )
+        for place in np.argsort(-counts, kind="stable")[:limit].tolist()
+    ]
+
+
+def _days(column: Column) -> Column:
+    days = np.floor(column.numbers / 86_400)
+    text_of = {
+        day: datetime.fromtimestamp(day * 86_400, UTC).date().isoformat() for day in np.unique(days) if day == day
+    }
+    return Column.of([text_of.get(day) for day in days.tolist()])
+
+
+def _spread(field: Field, column: Column, places: Numbers, num_groups: int) -> list[GroupFigure]:
+    """Return the figures of each group; texts are none."""
+    have = np.flatnonzero(~np.isnan(column.numbers))
+    places, values = places[have], column.numbers[have]
+    counts, sums = np.bincount(places, minlength=num_groups), np.bincount(places, values, num_groups)
+    lows, highs = np.full(num_groups, np.inf), np.full(num_groups, -np.inf)
+    np.minimum.at(lows, places, values)
+    np.maximum.at(highs, places, values)
+    bests = highs if field.kind == "summary" and is_more_better(field.series) else lows
+    means = sums / np.maximum(counts, 1)
+    rows = zip(*(one.tolist() for one in (counts, means, bests, lows, highs)), strict=True)
+    return [GroupFigure(*row) if row[0] else GroupFigure(0) for row in rows]
 
 
 # The distribution of a column.
@@ -179,15 +224,15 @@ class Distribution:
 
 def distribution(query: QuerySet[Run], name: str, bins: int = 20) -> Distribution | None:
     """Return how the field's values are spread over the runs of the query; None where none has a value."""
-    column = [row[0] for _, row in cells(query, [_field(name)])]
-    numbers = [cell for cell in column if isinstance(cell, float)]
-    texts = Counter(cell for cell in column if isinstance(cell, str))
-    if not numbers and not texts:
+    numbers, [column] = table(query, [_field(name)])
+    values, codes = column.numbers[~np.isnan(column.numbers)], column.codes[column.codes >= 0]
+    if not values.size and not codes.size:
         return None
-    counts, edges = np.histogram(numbers, bins) if numbers else (np.zeros(0, int), np.zeros(0))
-    common = sorted(texts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_TEXTS]
-    num_texts = texts.total()
-    return Distribution(edges.tolist(), counts.tolist(), common, num_texts, len(column) - len(numbers) - num_texts)
+    counts, edges = np.histogram(values, bins) if values.size else (np.zeros(0, int), np.zeros(0))
+    frequent = [(column.texts.known[code], count) for code, count in enumerate(np.bincount(codes).tolist()) if count]
+    common = sorted(frequent, key=lambda pair: (-pair[1], pair[0]))[:MAX_TEXTS]
+    num_missing = numbers.size - values.size - codes.size
+    return Distribution(edges.tolist(), counts.tolist(), common, codes.size, num_missing)
 
 
 # Names.

@@ -24,6 +24,7 @@ MORE_IS_BETTER = frozenset(
      "return", "reward", "rouge", "score", "throughput")
 )  # fmt: skip
 NONE = "none"
+Cell = float | str | None  # what a run has in a field
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _AGO = re.compile(r"-(\d{1,6})([mhdw])")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -10,47 +10,50 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from django.db import connection
-from django.db.models import BooleanField, F, FloatField, Func, Q, QuerySet, TextField, Value
+from django.db.models import BooleanField, F, Func, Q, QuerySet, TextField, Value
 from django.db.models import DateTimeField as Moment
 from django.db.models.functions import Cast, Lower, StrIndex
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
+from numpy.typing import NDArray
 
-from runs.finding.columns import cells, rank
-from runs.finding.fields import Field, is_none, number_of, read_field, span_of, status_of
+from runs.finding.columns import table
+from runs.finding.fields import FIXED, Field, is_none, number_of, read_field, span_of, status_of
+from runs.finding.index import Column, Floats, Numbers, index, numbered, packed
 from runs.finding.language import All, Either, Expression, FieldComparison, FilterError, FilterText, Not, Word, parse
 from runs.models import Project, Run
-from runs.models.indexes import among, beyond_value, one_of
+from runs.models.indexes import beyond_value, one_of
 from runs.models.runs import SEARCHED
-from runs.records.points import read
 
-MAX_FIGURES = 8  # of different series or statistics: each is read for all runs
+MAX_COLUMNS = 16  # each has a value for every run
 LOOKUPS = {"<": LessThan, "<=": LessThanOrEqual, ">": GreaterThan, ">=": GreaterThanOrEqual, "=": Exact}
-COMPARE: dict[str, Callable[[float, float], bool]] = {
+ORDERS = ("<", "<=", ">", ">=")
+COMPARE: dict[str, Callable[[Floats, float], NDArray[np.bool_]]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq,
 }  # fmt: skip
 
 
 class _Asked:
-    """Data that the parts of one filter share: the time, and the figures that were read for it."""
+    """Data that the parts of one filter share: the time, and the columns that it asks for."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
-        self._figures: dict[tuple[str, str], dict[str, float]] = {}
+        self._columns: dict[Field, Column] = {}
 
-    def figures(self, field: Field, position: int) -> dict[str, float]:
-        key = (field.series, field.statistic)
-        if key not in self._figures:
-            if len(self._figures) == MAX_FIGURES:
-                raise FilterError(f"A filter asks for at most {MAX_FIGURES} figures of series.", position)
-            self._figures[key] = read.figures(field.series, field.statistic)
-        return self._figures[key]
+    def column(self, field: Field, position: int) -> Column:
+        if field not in self._columns:
+            if len(self._columns) == MAX_COLUMNS:
+                words = f"A filter asks for at most {MAX_COLUMNS} fields of specs, configurations and summaries."
+                raise FilterError(words, position)
+            self._columns[field] = index.column(field, is_checked=bool(self._columns))
+        return self._columns[field]
 
 
 def condition(text: str, now: datetime) -> Q:
@@ -138,26 +141,31 @@ def _time(column: str) -> Build:
 
 
 def _document(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
-    if sign == "~":
-        return _contains(_AtPath(field, "text"), value.text)
-    if sign == "=" and is_none(value):
-        return Q(IsNull(_AtPath(field, "type"), True))
     number = number_of(value)
-    if number is not None:
-        return surely(LOOKUPS[sign](_AtPath(field, "number"), Value(number, output_field=FloatField())))
-    if sign != "=":
+    if sign in ORDERS and number is None:
         raise FilterError(f"{sign} compares numbers and times, and {value.text} is a text.", value.position)
-    return surely(Exact(_AtPath(field, "text"), Value(value.text, output_field=TextField())))
+    column = asked.column(field, value.position)
+    if sign == "~":
+        part = value.text.lower()
+        return numbered(_with_texts(column, (part in text.lower() for text in column.texts.known)))
+    if sign == "=" and is_none(value):
+        return numbered(np.isnan(column.numbers) & (column.codes < 0))
+    if number is not None:
+        return numbered(COMPARE[sign](column.numbers, number))
+    return numbered(_with_texts(column, (text == value.text for text in column.texts.known)))
+
+
+def _with_texts(column: Column, are_wanted: Iterable[bool]) -> NDArray[np.bool_]:
+    return np.append(np.fromiter(are_wanted, np.bool_), False)[column.codes]  # -1, no text, takes the last
 
 
 def _summary(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
-    known = asked.figures(field, value.position)
-    if sign == "=" and is_none(value):
-        return ~among("pk", known)
     number = number_of(value)
+    if sign == "=" and is_none(value):
+        return numbered(np.isnan(asked.column(field, value.position).numbers))
     if number is None or sign == "~":
         raise FilterError(f"{field.name} is a number: it takes = != < <= > >= and in, with numbers.", value.position)
-    return among("pk", [run for run, figure in known.items() if COMPARE[sign](figure, number)])
+    return numbered(COMPARE[sign](asked.column(field, value.position).numbers, number))
 
 
 BUILDERS: dict[str, Build] = {
@@ -224,46 +232,12 @@ def surely(test: Any) -> Q:
     return Q(_Surely(test))
 
 
-class _AtPath(Func):
-    """The value at a path of keys in the spec or the configuration: as a number, as a text (true, false and lists are
-    texts), or the name of its JSON type. NULL where there is nothing, null, or something else.
-
-    A column that is kept for a field that is often asked for would take the place of this expression.
-    """
-
-    arity = 1
-    ON_SQLITE: ClassVar = {
-        "number": "CASE WHEN JSON_TYPE({0}) IN ('integer', 'real') THEN JSON_EXTRACT({0}) END",
-        "text": "CASE JSON_TYPE({0}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' WHEN 'text' THEN "
-        "JSON_EXTRACT({0}) WHEN 'array' THEN JSON_EXTRACT({0}) END",
-        "type": "NULLIF(JSON_TYPE({0}), 'null')",
-    }
-    ON_POSTGRESQL: ClassVar = {  # a number that no float holds is none
-        "number": "CASE WHEN jsonb_typeof({0}) <> 'number' THEN NULL WHEN abs(({0})::numeric) < 1e300 "
-        "THEN ({0})::double precision END",
-        "text": "CASE WHEN jsonb_typeof({0}) IN ('string', 'boolean', 'array') THEN ({0}) #>> '{{}}' END",
-        "type": "NULLIF(jsonb_typeof({0}), 'null')",
-    }
-
-    def __init__(self, field: Field, wanted: str) -> None:
-        super().__init__(F(field.kind), output_field=FloatField() if wanted == "number" else TextField())
-        self._path, self._wanted = field.path, wanted
-
-    def as_sql(self, compiler: Any, connection: Any, *arguments: Any, **context: Any) -> Any:
-        column, _ = compiler.compile(self.source_expressions[0])
-        if connection.vendor == "sqlite":
-            text, place = self.ON_SQLITE[self._wanted], f"{column}, %s"
-            value: Any = "$" + "".join(f".{json.dumps(key, ensure_ascii=False)}" for key in self._path)
-        else:
-            text, place, value = self.ON_POSTGRESQL[self._wanted], f"{column} #> %s", list(self._path)
-        return text.format(place), [value] * text.count("{0}")
-
-
 # Orders. What has no value comes last in both directions.
 
 COLUMNS = {"status": "status", "name": "name", "created": "created_at", "created_at": "created_at"}  # with an index
 EXPRESSIONS = {"ended": F("ended_at"), "project": F("project__name"), "user": F("created_by__username")}
 MAX_SORTED = 8  # fields
+MANY = 4_000  # runs that are looked up rather than all
 _SORTED = re.compile(r"""\s*(-?)(?:"((?:[^"\\]|\\.)*)"\s*|([^",]*))(,|\Z)""")
 
 
@@ -319,15 +293,46 @@ class ByFields:
         return OrderPlace([one if one is None or isinstance(one, str) else _number(one) for one in value], key)
 
     def places(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace]:
-        found = [OrderPlace(list(row), key) for key, row in cells(runs, self.fields)]
-        found += [after] if after is not None else []
-        found.sort(key=lambda place: place.key)
-        for at, is_descending in reversed(list(enumerate(self.are_descending))):
-            found.sort(key=lambda place: rank(place.value[at]), reverse=is_descending)
-            if is_descending:
-                found.sort(key=lambda place: rank(place.value[at])[0])
-        first = found.index(after) + 1 if after is not None else 0
-        return [place for place in found[first:] if after is None or place.key != after.key][:count]
+        if (found := self._nearest(runs, after, count)) is None:
+            found = self._first(*table(runs, self.fields), after, count)
+        return found
+
+    def _nearest(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace] | None:
+        """Return the places, if those that are nearest of all runs have enough of these: mostly they do."""
+        if any(field.kind in FIXED for field in self.fields):
+            return None
+        columns = [index.column(field, is_checked=place > 0) for place, field in enumerate(self.fields)]
+        numbers = index.numbers
+        if numbers.size <= max(MANY, 4 * count):
+            return None
+        keys = columns[0].at(numbers).keys(is_descending=self.are_descending[0])
+        if after is not None:
+            keys[keys < columns[0].key_of(after.value[0], is_descending=self.are_descending[0])] = np.inf
+        nearest = numbers[keys <= np.partition(keys, 4 * count)[4 * count]]
+        if nearest.size > MANY // 2:  # many are equal
+            return None
+        rows = np.array(packed(runs.filter(number__in=nearest.tolist()))[0], np.int64)
+        found = self._first(rows, [column.at(rows) for column in columns], after, count)
+        return found if len(found) == count else None
+
+    def _first(
+        self, rows: Numbers, columns: Sequence[Column], after: OrderPlace | None, count: int
+    ) -> list[OrderPlace]:
+        """Return the first places among the runs of these numbers, whose cells the columns have."""
+        keys = [one.keys(is_descending=down) for one, down in zip(columns, self.are_descending, strict=True)]
+        left = np.arange(rows.size)
+        if after is not None:
+            is_beyond, is_equal = np.zeros(rows.size, np.bool_), np.ones(rows.size, np.bool_)
+            for key, column, cell, down in zip(keys, columns, after.value, self.are_descending, strict=True):
+                place = column.key_of(cell, is_descending=down)
+                is_beyond |= is_equal & (key > place)
+                is_equal &= key == place
+            left = np.flatnonzero(is_beyond | (is_equal & (index.ids(rows) > after.key.encode("ascii", "replace"))))
+        if left.size > 4 * count:  # only those that can be among the first are put in order
+            left = left[keys[0][left] <= np.partition(keys[0][left], count)[count]]
+        ids = index.ids(rows[left])
+        first = np.lexsort([ids, *(key[left] for key in reversed(keys))])[:count]
+        return [OrderPlace([one.cell(left[place]) for one in columns], ids[place].decode()) for place in first]
 
 
 def order_of(sort: str) -> str | ByExpression | ByFields:

@@ -38,8 +38,8 @@ SUPERVISOR = "supervisor"
 NUMBER = struct.Struct("<d")
 # Columns of a run's row that a commit changes. Compaction keeps its own cursor there.
 TELEMETRY = (
-    "cursor", "step", "step_at", "median_step_s", "attempt", "intervals_s", "last_record_at", "num_points",
-    "num_lines", "troubles",
+    "cursor", "step", "step_at", "median_step_s", "attempt", "intervals_s", "last_record_at", "record_minute",
+    "num_points", "num_lines", "troubles",
 )  # fmt: skip
 PRODUCER = ("role", "rank", "watermark", "end_sequence", "has_gap", "num_dead_letters", "last_record_at")
 
@@ -325,10 +325,10 @@ class _Commit:
         if not is_new and not any(self.troubles.values()):
             return
         telemetry.troubles = troubles.added(telemetry.troubles, self.troubles)
-        at = bulk.time_value(telemetry.last_record_at)
+        at, minute = bulk.time_value(telemetry.last_record_at), int(self.now.timestamp() // 60)
         values = (
             telemetry.cursor, telemetry.step, telemetry.step_at, telemetry.median_step_s, telemetry.attempt,
-            json.dumps(telemetry.intervals_s), at, telemetry.num_points, telemetry.num_lines,
+            json.dumps(telemetry.intervals_s), at, minute, telemetry.num_points, telemetry.num_lines,
             json.dumps(telemetry.troubles),
         )  # fmt: skip
         bulk.update(Telemetry, TELEMETRY, [(*values, self.run_id)])

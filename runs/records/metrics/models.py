@@ -27,6 +27,7 @@ class Series(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("run_id", "name", "labels_key"), name="one_series_per_labels"),)
+        indexes = (models.Index(fields=("name", "run_id"), name="series_by_name"),)
         verbose_name_plural = "series"
 
     def __str__(self) -> str:
@@ -258,6 +259,8 @@ class Telemetry(models.Model):
     attempt = models.PositiveIntegerField(default=0)  # whose step it is
     intervals_s = models.JSONField(default=list)  # what the median is over: seconds per step, newest last
     last_record_at = models.DateTimeField(null=True)  # the server's clock
+    # The same in Unix minutes: its index finds the runs that report, and is written once a minute.
+    record_minute = models.PositiveIntegerField(default=0, db_index=True)
     num_points = models.PositiveBigIntegerField(default=0)
     num_lines = models.PositiveBigIntegerField(default=0)
     troubles = models.JSONField(default=dict)  # {code: how often}: see runs.ingest.troubles

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +40,7 @@ __all__ = [
     "Curve",
     "Grid",
     "RowFigures",
+    "RunFigures",
     "SeriesData",
     "SeriesItem",
     "SeriesItemOfRun",
@@ -80,32 +83,33 @@ def summaries(run_ids: Sequence[str], name: str | None = None) -> dict[str, dict
     return found
 
 
-def figures(name: str, statistic: Literal["last", "min", "max"]) -> dict[str, float]:
-    """Return the figure of the series of that name by run, as ``summaries`` has it, for every run where it is finite.
+class RunFigures(NamedTuple):
+    """Figures of a series of a run, as ``summaries`` has them; ``last`` may be the word of what is not finite."""
 
-    It reads a row for each series of that name, whosever the runs are.
+    last: float | str | None
+    min: float | None
+    max: float | None
+
+
+def figures(name: str, run_ids: Sequence[str] | None = None) -> Iterator[tuple[str, RunFigures]]:
+    """Yield the figures of the series of that name of each run that has it, of all or of these runs.
+
+    It reads a row for each series, in the order of an index; a series that a newer attempt began again is read anew.
     """
-    rows = Series.objects.filter(name=name).values_list(
-        "run_id", "labels_key", "last_attempt", "last_time", "pk", "firsts", statistic
-    )
-    if statistic == "last":
-        newest: dict[str, tuple[Any, ...]] = {}
-        for run, labels_key, attempt, time, pk, _, value in rows:
-            place = (labels_key == "{}", attempt, time or 0.0, pk, value)
-            newest[run] = max(newest.get(run, place), place)
-        return {run: value for run, (*_, value) in newest.items() if value is not None}
-    choose, found, restarted = (min if statistic == "min" else max), dict[str, float](), set[str]()
-    for run, *_, firsts, value in rows:
-        if len(firsts) > 1:
-            restarted.add(run)
-        elif value is not None:
-            found[run] = choose(found.get(run, value), value)
-    keys = sorted(restarted)
-    for first in range(0, len(keys), RUNS_AT_ONCE):
-        for row, seen in with_figures(keys[first : first + RUNS_AT_ONCE], name):
-            if len(row.firsts) > 1 and (value := getattr(seen, statistic)) is not None:
-                found[row.run_id] = choose(found.get(row.run_id, value), value)
-    return found
+    found = Series.objects.filter(name=name, **({} if run_ids is None else {"run_id__in": run_ids}))
+    columns = ("run_id", "labels_key", "last_attempt", "last_time", "pk", "firsts", "last_text", "last", "min", "max")
+    restarted: list[str] = []
+    for run, rows in groupby(found.order_by("run_id").values_list(*columns).iterator(5_000), itemgetter(0)):
+        some = list(rows)
+        if any(len(firsts) > 1 for _, _, _, _, _, firsts, *_ in some):
+            restarted.append(run)
+            continue
+        newest = max(some, key=lambda row: (row[1] == "{}", row[2], row[3] or 0.0, row[4]))
+        lows, highs = [row[8] for row in some if row[8] is not None], [row[9] for row in some if row[9] is not None]
+        yield run, RunFigures(newest[6] or newest[7], min(lows, default=None), max(highs, default=None))
+    for first in range(0, len(restarted), RUNS_AT_ONCE):
+        for run, seen in summaries(restarted[first : first + RUNS_AT_ONCE], name).items():
+            yield run, RunFigures(seen[name]["last"], seen[name]["min"], seen[name]["max"])
 
 
 def series_names(run_ids: Sequence[str]) -> list[str]:

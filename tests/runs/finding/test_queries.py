@@ -139,7 +139,7 @@ def test_a_day_is_the_whole_of_it(cast: Cast, make_run: MakeRun) -> None:
         ("summary.val/loss < 2", 0, "last, min, max, mean or best"),
         ("summary.val/loss.mean < 2", 0, "is not kept"),
         ("summary.val/loss.min < low", 23, "is a number"),
-        (" ".join(f"summary.s{number}.min < 1" for number in range(9)), 169, "at most 8 figures"),
+        (" ".join(f"config.s{number} < 1" for number in range(17)), 243, "at most 16 fields"),
         ('"config.a\\"b" = 1', 0, "is no path"),
         ("config. = 1", 0, "is no path"),
     ],
@@ -169,11 +169,11 @@ def test_figures_are_those_of_the_run_s_document(cast: Cast, make_run: MakeRun) 
     write_series(run, "loss", [5.0, 6.0], attempt=2, first=2)  # hides the 1 and the 8
     write_series(other, "loss", [3.0, float("nan")], labels={"rank": "0"})
     write_series(other, "loss", [4.0, 2.0], labels={"rank": "1"})
-    documents = summaries([run.pk, other.pk])
-    for statistic in ("min", "max"):
-        assert figures("loss", statistic) == {pk: one["loss"][statistic] for pk, one in documents.items()}
-    assert figures("loss", "min") == {run.pk: 5.0, other.pk: 2.0}
-    assert figures("loss", "last") == {run.pk: 6.0, other.pk: 2.0}
+    documents = {pk: one["loss"] for pk, one in summaries([run.pk, other.pk]).items()}
+    found = {pk: one._asdict() for pk, one in figures("loss")}
+    assert found == {pk: {name: one[name] for name in ("last", "min", "max")} for pk, one in documents.items()}
+    assert {pk: one["min"] for pk, one in found.items()} == {run.pk: 5.0, other.pk: 2.0}
+    assert {pk: one["last"] for pk, one in found.items()} == {run.pk: 6.0, other.pk: 2.0}
 
 
 SORTED = {
