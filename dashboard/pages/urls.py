@@ -143,6 +143,8 @@ urlpatterns = [
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
     route("runs/csv/", runs_table.export, "runs-csv"),
     route("runs/compare/", compare.compare, "compare"),
+    route("runs/compare/plots/", compare.plots, "compare-plots"),
+    route("runs/compare/importance/", compare.matters, "compare-importance"),
     route("runs/<slug:run_id>/", run.charts, "run"),
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),
     route("runs/<slug:run_id>/plan/", run.plan, "run-plan"),

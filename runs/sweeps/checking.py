@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from runs.actions.bundles import pin_code
@@ -90,15 +90,17 @@ def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedS
     return CheckedSweep(spec, base, launch.project, launch.cluster, sample)
 
 
-def preview(actor: User, document: object) -> Preview:
-    """Return how many trials there would be, what they cost and which cannot run. Raises what check_sweep does."""
+def preview(actor: User, document: object, *, pace: float = 1.0) -> Preview:
+    """Return how many trials there would be, what they cost and which cannot run: the sum over trials by the mean of
+    those that were tried. ``pace`` is how long a step of a like run took, in the planner's estimates of it. Raises what
+    check_sweep does."""
     checked = check_sweep(actor, document, pins=False)
     trials = num_trials(checked.spec)
-    times = [found for one in checked.sample if one.launch is not None and (found := _seconds(one.launch)) is not None]
-    trial_s = median(times) if times else None
+    launches = [one.launch for one in checked.sample if one.launch is not None]
+    timed = [(found * pace, _slots(one)) for one in launches if (found := _seconds(one)) is not None]
+    times = [time_s for time_s, _ in timed]
     refused = [RefusedTrial(one.parameters, one.problem) for one in checked.sample if one.launch is None]
-    first = next(one.launch for one in checked.sample if one.launch is not None)
-    slots = first.spec.world_size()
+    first = launches[0]
     runs = trials * checked.spec.seeds
     at_once = max(1, min(checked.spec.budget.parallel, trials, _num_that_fit(first)))
     rounds = math.ceil(trials / at_once)
@@ -108,12 +110,10 @@ def preview(actor: User, document: object) -> Preview:
         num_tried=len(checked.sample),
         num_refused=len(refused),
         refused=refused[:MOST_NAMED],
-        trial_s=trial_s,
-        total_s=None if trial_s is None else trial_s * rounds * checked.spec.seeds,
-        slot_hours=None
-        if trial_s is None
-        else trial_s * runs * slots * first.spec.resources.slots_per_process / 3600.0,
-        slots_per_trial=slots,
+        trial_s=median(times) if times else None,
+        total_s=fmean(times) * rounds * checked.spec.seeds if times else None,
+        slot_hours=fmean(time_s * slots for time_s, slots in timed) * runs / 3600.0 if timed else None,
+        slots_per_trial=first.spec.world_size(),
         at_once=at_once,
     )
 
@@ -182,6 +182,10 @@ def _seconds(launch: Launchable) -> float | None:
     if estimate is None or steps is None or "step_time" not in estimate:
         return None
     return float(estimate["step_time"]["total"]) * int(steps)
+
+
+def _slots(launch: Launchable) -> float:
+    return launch.spec.world_size() * launch.spec.resources.slots_per_process
 
 
 def _shown(parameters: JsonObject) -> str:

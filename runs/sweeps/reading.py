@@ -15,7 +15,7 @@ from runs.models import Sweep, Trial, TrialReport
 from runs.records.metrics.models import Telemetry
 from runs.rights.access import Someone, visible_sweeps
 from runs.sweeps.analysis.best import pareto_front
-from runs.sweeps.analysis.importance import ENOUGH
+from runs.sweeps.analysis.importance import HOW_FAR
 from trainyard.contract.statuses import TrialState
 
 
@@ -210,20 +210,25 @@ def front_of(sweep: Sweep) -> list[int]:
     return pareto_front(trial_points(sweep, state=TrialState.COMPLETE), directions)
 
 
-def compared_points(sweep: Sweep) -> tuple[list[TrialPoint], int | None]:
-    """Return the trials whose values say what mattered: those that completed. Where early stopping left few of them,
-    all that came so far count with what they had at the step of the first stop, and that step is returned, too."""
-    complete = trial_points(sweep, state=TrialState.COMPLETE)
-    pruned = trial_points(sweep, state=TrialState.PRUNED)
-    steps = sweep.trials.filter(state=TrialState.PRUNED).order_by("pruned_at_step")
-    at_step = steps.values_list("pruned_at_step", flat=True).exclude(pruned_at_step=None).first()
-    if len(complete) >= ENOUGH or at_step is None:
-        return complete, None
-    known = TrialReport.objects.filter(trial__sweep=sweep, step__lte=at_step).order_by("step")
-    values = dict(known.values_list("trial__number", "value"))  # of several the last
-    points = [one._replace(state=TrialState.COMPLETE, value=values.get(one.number)) for one in (*complete, *pruned)]
-    compared = [one for one in points if one.value is not None]
-    return (compared, at_step) if len(compared) > len(complete) else (complete, None)  # not all report what they have
+def compared_points(sweep: Sweep) -> list[TrialPoint]:
+    """Return the trials that reported a value, each with the newest it has and, among its parameters, how far it went:
+    the share of the steps of the longest. Those that failed or still run count with what they reported."""
+    rows = Trial.objects.filter(sweep=sweep).values_list("number", "pruned_at_step", "steps")
+    steps = {number: steps if pruned_at is None else pruned_at for number, pruned_at, steps in rows}
+    newest: dict[int, float] = {}
+    reports = TrialReport.objects.filter(trial__sweep=sweep, trial__value=None).order_by("step")
+    for number, step, value in reports.values_list("trial__number", "step", "value"):
+        newest[number], steps[number] = value, step
+    points = [
+        one if one.value is not None else one._replace(value=newest.get(one.number)) for one in trial_points(sweep)
+    ]
+    longest = max((step for step in steps.values() if step), default=0)
+    shares = {number: round((step or longest) / longest, 3) if longest else 1.0 for number, step in steps.items()}
+    return [
+        one._replace(parameters={**one.parameters, HOW_FAR: shares[one.number]})
+        for one in points
+        if one.value is not None
+    ]
 
 
 def timed_points(sweep: Sweep, now: datetime) -> list[TrialPoint]:

@@ -250,7 +250,7 @@ def test_one_is_made_the_baseline_and_the_difference_is_read(seat: Seat, trio: d
     expect(page.get_by_role("listbox", name="Runs of that name").get_by_role("option")).to_contain_text("trio-slow")
     field.press("Enter")
     expect_lines(page, *trio)
-    expect(row(page, "trio-slow")).to_contain_text(re.compile("worse: [0-9,.]+ % higher than baseline"))
+    expect(row(page, "trio-slow")).to_contain_text(re.compile(r"worse:\s+[0-9,.]+ % higher than baseline"))
     page.reload()
     expect(row(page, "trio-slow")).to_contain_text("higher than baseline")
     page.get_by_role("button", name="Take trio-fast-too out").click()
@@ -260,6 +260,28 @@ def test_one_is_made_the_baseline_and_the_difference_is_read(seat: Seat, trio: d
     expect(page.get_by_text("Noise cannot be told from one seed each.")).to_be_visible()
     page.get_by_role("button", name="No baseline").click()
     expect(page.get_by_text("than baseline")).to_have_count(0)
+
+
+def test_plots_over_runs_are_brushed_by_keyboard_and_rows_and_lines_follow(seat: Seat, trio: dict[str, str]) -> None:
+    page = seat.go(address(*trio.values()))
+    expect_lines(page, *trio)
+    page.get_by_text("Plots over runs").click()
+    expect(page.get_by_label("A line for each run through its values").locator("canvas")).to_be_visible()
+    page.get_by_text("Choose by numbers").click()
+    page.get_by_label("learning_rate is").select_option("0.003")
+    expect(page.get_by_text("2 of 3 runs are chosen.")).to_be_visible()
+    chart(page, "train/loss").scroll_into_view_if_needed()  # out of view nothing is drawn
+    expect_lines(page, "trio-fast", "trio-fast-too")
+    expect(page.get_by_role("button", name="Show trio-slow")).to_have_attribute("aria-pressed", "false")
+    page.get_by_text("As a table").click()
+    rows = page.get_by_role("region", name="The runs as a table").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    page.get_by_label("Up", exact=True).select_option("val/loss")
+    page.get_by_role("button", name="Show all").last.press("Enter")
+    expect(rows).to_have_count(3)
+    chart(page, "train/loss").scroll_into_view_if_needed()
+    expect_lines(page, *trio)
+    expect(page.get_by_text("at least 4 runs with a value; there are 3")).to_be_visible()
 
 
 def test_a_run_that_is_deleted_meanwhile_says_so_and_stays(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from dashboard.pages.compare.rows import ORDERS, STATISTICS, choose_metric, listed
+from dashboard.pages.compare.plots import columns, importance_of
+from dashboard.pages.compare.rows import ORDERS, STATISTICS, Metric, Number, choose_metric, listed
 from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
-from dashboard.pages.shared.chart_runs import MANY, charts_context
+from dashboard.pages.shared.chart_runs import MANY, charts_context, fields_of
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_colours import colours_apart, colours_for
+from dashboard.pages.sweeps.columns import labels_of
 from runs.finding.language import MAX_LENGTH, FilterError
 from runs.models import Run
 from runs.presenting.listing import find_runs
@@ -42,6 +44,16 @@ class Asked(NamedTuple):
     @property
     def is_filter(self) -> bool:
         return bool(self.fitting or self.project or self.tag)
+
+
+class Compared(NamedTuple):
+    """Runs with what plots over them are of."""
+
+    runs: list[Run]
+    fields: dict[str, Fields]
+    differ: list[str]
+    metric: Metric
+    values: dict[str, Number]
 
 
 class Found(NamedTuple):
@@ -104,6 +116,39 @@ def _list(
         "order": order,
         "orders": ORDERS,
     }
+
+
+@page(get=lists(Permission.RUNS_READ))
+def plots(request: HttpRequest) -> HttpResponse:
+    """The columns that the plots over runs draw; ``axis`` names what further ones are of."""
+    found = _compared(request)
+    wanted = [one[:MAX_CHARS] for one in request.GET.getlist("axis")[:2]]
+    return _json(columns(*found, wanted))
+
+
+@page(get=lists(Permission.RUNS_READ))
+def matters(request: HttpRequest) -> HttpResponse:
+    """Return how much each field matters for the metric. Where ``isCurrent`` is false, it is being computed."""
+    found, is_current = importance_of(*_compared(request))
+    if found is None:
+        return _json({"isCurrent": False}, status=202)
+    labels = labels_of([one.path for one in found.fields])
+    fields = [{**one._asdict(), "label": labels[one.path]} for one in found.fields]
+    return _json({**found._asdict(), "fields": fields, "isCurrent": is_current})
+
+
+def _compared(request: HttpRequest) -> Compared:
+    runs, _ = _find(request, _asked(request))
+    fields: dict[str, Fields] = {run.pk: fields_of(run.spec) for run in runs}
+    ids = list(fields)
+    metric = choose_metric(read.series_names(ids), _text(request, "metric"), _text(request, "statistic"))
+    return Compared(runs, fields, differing(list(fields.values())), metric, metric.of_runs(ids))
+
+
+def _json(document: object, *, status: int = 200) -> JsonResponse:
+    answer = JsonResponse(document, status=status)
+    answer["Cache-Control"] = "no-store"
+    return answer
 
 
 def _text(request: HttpRequest, name: str) -> str:

@@ -244,6 +244,7 @@ MAX_PLANNED_RANKS = 256  # up to which it is worked out while somebody types
 class MeasuredStep(NamedTuple):
     run: Run
     step_s: float
+    pace: float = 1.0  # in the planner's estimates of the step
 
     @property
     def words(self) -> str:
@@ -313,4 +314,6 @@ def _measured(user: Someone, source: str, costs: Costs, nodes: Sequence[Node]) -
         same = planning.estimate_for(before, nodes[0].cluster, nodes) if isinstance(before, RecipeSpec) else None
     except ValueError:  # it had other nodes
         return None
-    return MeasuredStep(run, step_s) if same and same.step_time == costs.estimate.step_time else None
+    if not same or same.step_time != costs.estimate.step_time:
+        return None
+    return MeasuredStep(run, step_s, step_s / costs.estimate.step_time.total)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import yaml
 from django.http import QueryDict
 
+from dashboard.pages.launch.plan import Cost
 from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
 from runs.models import User
 from runs.rights.access import Forbidden, NotFound
@@ -124,6 +125,7 @@ class SweepPlan(NamedTuple):
     yaml: str
     command: str
     parallel: int  # trials at once, as asked for; never more than there are
+    basis: str = ""  # what the times are counted with
 
 
 def nothing(*, is_open: bool = False) -> SweepTyped:
@@ -162,19 +164,28 @@ def typed_of(document: JsonObject) -> SweepTyped:
     return SweepTyped(True, entries_of(document["space"]), {**DEFAULTS, **texts})
 
 
-def sweep_plan(user: User, typed: SweepTyped, base: JsonObject) -> SweepPlan:
-    """Return what the sweep would become; nothing is written."""
+def sweep_plan(user: User, typed: SweepTyped, base: JsonObject, cost: Cost | None = None) -> SweepPlan:
+    """Return what the sweep would become; nothing is written. ``cost`` is that of its base alone."""
     document = typed.document(base)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     found, parallel, problems = None, 1, list[Problem]()
+    measured = cost.measured if cost else None
     try:
-        found = preview(user, document)
+        found = preview(user, document, pace=measured.pace if measured else 1.0)
         parallel = min(found.trials, int(document["budget"].get("parallel", 1)))
     except SpecError as error:
         problems = error.errors
     except (NotFound, Forbidden) as error:
         problems = [Problem("project", str(error))]
-    return SweepPlan(found, problems, text, f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP", parallel)
+    return SweepPlan(
+        found, problems, text, f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP", parallel, _basis(cost)
+    )
+
+
+def _basis(cost: Cost | None) -> str:
+    if cost and cost.measured:
+        return f"Counted with {cost.measured.words} a step, as measured in run {cost.measured.run.name}."
+    return f"Counted with speeds that {'a benchmark measured here' if cost and cost.rates_at else 'are assumed'}."
 
 
 def base_problems(problems: Sequence[Problem]) -> list[Problem]:

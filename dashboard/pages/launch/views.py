@@ -205,7 +205,9 @@ def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped | None = Non
         request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed, source=source
     )  # fmt: skip
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
-    sweep_plan = sweep_form.sweep_plan(person(request), sweep, document) if sweep and sweep.entries else None
+    sweep_plan = (
+        sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep and sweep.entries else None
+    )
     return Prospect(plan=found, sweep_plan=sweep_plan, found_problems=by_path)
 
 

@@ -18,10 +18,9 @@ from runs.api.auth import Resource
 from runs.models import Sweep
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
-from runs.sweeps.analysis.importance import Importance, importance
-from runs.sweeps.analysis.trials import fields_of
+from runs.sweeps.analysis.importance import HOW_FAR, Importance, importance
+from runs.sweeps.analysis.trials import SpaceField, fields_of
 from runs.sweeps.reading import compared_points
-from trainyard.contract.statuses import TrialState
 
 MOST = 64
 PATIENCE_S = 0.25  # of a short sweep the first request has the answer
@@ -51,7 +50,8 @@ class ImportanceOut(Schema):
     fields: list[FieldOut] = Field(description="the most important one first; empty where `sentence` says why")
     interactions: float = Field(description="share of the variance that no field explains alone")
     num_complete: int
-    num_used: int
+    num_reported: int = Field(description="trials with a value, complete or not")
+    num_used: int = Field(description="of them, looked at")
     sentence: str
     is_current: bool = Field(description="false: newer figures are being computed")
 
@@ -65,7 +65,7 @@ class ImportanceOut(Schema):
 def show(request: HttpRequest, sweep_id: str) -> Answer[ImportanceOut]:
     """202, with no fields, while they are computed for the first time."""
     kept = importance_of(get_sweep(request, sweep_id))
-    found = kept.found or Importance([], 0.0, 0, 0, "They are being computed.")
+    found = kept.found or Importance([], 0.0, 0, 0, 0, "They are being computed.")
     fields = [FieldOut(**one._asdict()) for one in found.fields]
     out = ImportanceOut(**{**found._asdict(), "fields": fields}, is_current=kept.is_current)
     return Answer(200 if kept.found else 202, out)
@@ -75,11 +75,13 @@ def importance_of(sweep: Sweep) -> KeptFigures:
     """Return how much each field matters. What computes it reads the trials first, and then no database."""
 
     def prepare() -> Callable[[], Importance]:
-        trials, at_step = compared_points(sweep)
-        space = fields_of(sweep.parsed.space)
-        return lambda: importance(trials, space, at_step=at_step)
+        trials = compared_points(sweep)
+        space = [*fields_of(sweep.parsed.space), SpaceField(HOW_FAR, 0.0, 1.0)]
+        return lambda: importance(trials, space)
 
-    return _kept(sweep, prepare)
+    with_value = sweep.trials.exclude(value=None, steps=None).order_by("state")
+    nums = dict(with_value.values_list("state").annotate(Count("pk")))
+    return figures_kept(sweep.pk, nums, prepare)
 
 
 _lock = Lock()
@@ -88,11 +90,9 @@ _found: OrderedDict[str, tuple[Counts, Importance]] = OrderedDict()
 _underway: dict[str, Future[Importance]] = {}
 
 
-def _kept(sweep: Sweep, prepare: Prepare) -> KeptFigures:
-    """Return the newest figures there are. Where more trials have a value, ``prepare`` reads the database, and what it
-    returns computes new ones in a thread."""
-    with_value = sweep.trials.filter(state__in=(TrialState.COMPLETE, TrialState.PRUNED)).order_by("state")
-    key, nums = sweep.pk, dict(with_value.values_list("state").annotate(Count("pk")))
+def figures_kept(key: str, nums: Counts, prepare: Prepare) -> KeptFigures:
+    """Return the newest figures that there are under the key. Where ``nums`` are others than theirs, ``prepare`` reads
+    the database, and what it returns computes new ones in a thread."""
     with _lock:
         before, future = _found.get(key), _underway.get(key)
     if before is not None and before[0] == nums:

@@ -6,6 +6,8 @@ space; permutation how much worse a forest predicts trials that it has not seen 
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -14,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from runs.sweeps.analysis.encoding import Array, encode, widths
-from runs.sweeps.analysis.trials import SpaceField, TrialLike, complete, text_of, with_seen
+from runs.sweeps.analysis.trials import COMPLETE, PRUNED, RUNNING, SpaceField, TrialLike, text_of, with_seen
 
 LEAST, ENOUGH = 4, 20  # trials: below the first nothing is computed, below the second there is a warning
 MOST = 1_000  # trials that are looked at: more cost time and move the figures within their error
 NEEDED = "Importance needs scikit-learn on the server: pip install 'trainyard[data]'."
 NUM_TREES, NUM_SHUFFLES, NUM_PARTS = 48, 8, 2
+HOW_FAR = "how far it went"  # a field beside those of the space: the share of the steps of the longest
+STATES = {COMPLETE: "complete", PRUNED: "stopped early", RUNNING: "running"}
 
 
 class FieldImportance(NamedTuple):
@@ -34,28 +38,31 @@ class FieldImportance(NamedTuple):
 
 class Importance(NamedTuple):
     """``fields`` has the most important one first; it is empty where ``sentence`` says why. ``interactions`` is what no
-    field explains alone."""
+    field explains alone. ``num_reported`` have a value, ``num_complete`` of them their last."""
 
     fields: list[FieldImportance]
     interactions: float
     num_complete: int
+    num_reported: int
     num_used: int
     sentence: str
 
 
 def importance(
-    trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, at_step: int | None = None, seed: int = 0
+    trials: Sequence[TrialLike], fields: Sequence[SpaceField], *, noun: str = "trial", seed: int = 0
 ) -> Importance:
-    """The same trials and seed give the same figures. ``at_step``: few are complete, so that values are what all had at
-    that step. Needs scikit-learn."""
-    known = complete(trials)
+    """Every trial with a value counts. Where they went unequally far, ``HOW_FAR`` among their parameters and ``fields``
+    explains what that does. The same trials and seed give the same figures. Needs scikit-learn."""
+    known = [one for one in trials if one.value is not None and math.isfinite(one.value)]
+    num_complete = sum(one.state == COMPLETE for one in known)
     used = sampled(known, MOST, seed)
     varied = [one for one in (with_seen(one, used) for one in fields) if _is_varied(one, used)]
     targets = np.array([one.value for one in used], dtype=float)
-    if sentence := _why_not(len(known), varied, targets):
-        return Importance([], 0.0, len(known), len(used), sentence)
+    nums = num_complete, len(known), len(used)
+    if sentence := _why_not(len(known), varied, targets, noun):
+        return Importance([], 0.0, *nums, sentence)
     if find_spec("sklearn") is None:
-        return Importance([], 0.0, len(known), len(used), NEEDED)
+        return Importance([], 0.0, *nums, NEEDED)
     columns = encode(used, varied)
     alone, alone_error = _fanova(columns, targets, seed)
     shuffled, shuffled_error = _permutation(columns, targets, seed)
@@ -63,7 +70,7 @@ def importance(
     found = [FieldImportance(one.path, *map(float, row)) for one, row in zip(varied, figures, strict=True)]
     found.sort(key=lambda one: (-one.fanova, one.path))
     interactions = max(0.0, 1.0 - float(alone.sum()))
-    return Importance(found, interactions, len(known), len(used), _warning(len(known), len(used), at_step))
+    return Importance(found, interactions, *nums, _words(known, len(used), noun))
 
 
 def sampled(trials: Sequence[TrialLike], most: int, seed: int) -> list[TrialLike]:
@@ -78,24 +85,28 @@ def _is_varied(field: SpaceField, trials: Sequence[TrialLike]) -> bool:
     return len({text_of(one.parameters.get(field.path)) for one in trials}) > 1
 
 
-def _why_not(num: int, varied: Sequence[SpaceField], targets: Array) -> str:
+def _why_not(num: int, varied: Sequence[SpaceField], targets: Array, noun: str) -> str:
     if num < LEAST:
-        return f"Importance needs at least {LEAST} complete trials; there {'is' if num == 1 else 'are'} {num}."
-    if not varied:
-        return "Every complete trial had the same values, so nothing can be said of the fields."
+        return f"Importance needs at least {LEAST} {noun}s with a value; there {'is' if num == 1 else 'are'} {num}."
+    if all(one.path == HOW_FAR for one in varied):
+        return f"Every {noun} had the same values, so nothing can be said of the fields."
     if float(np.ptp(targets)) == 0:
-        return "Every complete trial reached the same value: no field made a difference."
+        return f"Every {noun} reached the same value: no field made a difference."
     return ""
 
 
-def _warning(num: int, num_used: int, at_step: int | None) -> str:
-    if at_step is not None:
-        return f"Few trials are complete, so {num} are compared by what they had at step {at_step:,}."
-    if num < ENOUGH:
-        return f"Only {num} complete trials: below {ENOUGH}, chance decides much of this."
-    if num_used < num:
-        return f"Computed from {num_used:,} of {num:,} complete trials, drawn by chance, to answer in time."
-    return ""
+def _words(known: Sequence[TrialLike], num_used: int, noun: str) -> str:
+    """The sentences about what was looked at: how many, in which states, and what that means."""
+    counts = Counter(STATES.get(one.state, "failed") for one in known)
+    states = ", ".join(f"{num:,} {state}" for state, num in counts.most_common())
+    found = [f"From the {len(known):,} {noun}s that reported a value{f': {states}' if len(counts) > 1 else ''}."]
+    if len(counts) > 1:
+        found.append("How far each went counts as a field of its own.")
+    if len(known) < ENOUGH:
+        found.append(f"Below {ENOUGH}, chance decides much of this.")
+    if num_used < len(known):
+        found.append(f"Computed from {num_used:,} of them, drawn by chance, to answer in time.")
+    return " ".join(found)
 
 
 def _fanova(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:

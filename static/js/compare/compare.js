@@ -30,6 +30,8 @@ export function mount(element) {
   let state = { hidden: [], colours: {}, group: null };
   /** @type {ListedRun[]} */
   let known = []; // the runs as the charts have them
+  /** @type {string[] | null} */
+  let unbrushed = null; // what was hidden before the plots over runs hid more
   let timer = 0;
   let lastAt = Date.now();
   const asked = { list: 0, specs: 0 };
@@ -99,6 +101,16 @@ export function mount(element) {
     paint(element, known, state);
     if (before?.by !== state.group?.by || before?.band !== state.group?.band) refresh();
   }
+  // Of the plots over runs: the others are hidden as if by their eyes, until nothing is brushed.
+  /** @param {Event} event */
+  function onBrushed(event) {
+    /** @type {{runs: string[] | null}} */
+    const { runs } = /** @type {CustomEvent} */ (event).detail;
+    unbrushed ??= runs && state.hidden;
+    const before = unbrushed ?? [];
+    if (!runs) unbrushed = null;
+    send({ hidden: runs ? ids().filter((id) => before.includes(id) || !runs.includes(id)) : before });
+  }
   // What was kept for other runs may be the same in all of these.
   /** @param {string} by */
   function isGroupable(by) {
@@ -127,7 +139,9 @@ export function mount(element) {
     const { name, value, checked } = /** @type {HTMLInputElement} */ (event.target);
     if (ASKED.includes(name)) {
       change({ [name]: value });
-      refresh();
+      refresh().then(
+        () => name !== "sort" && seek(element, "[data-module=run-plots]")?.dispatchEvent(new Event("refetch")),
+      );
       return;
     }
     if (name === "base") return setBase(value);
@@ -183,6 +197,7 @@ export function mount(element) {
   element.addEventListener("click", onClick);
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
+  element.addEventListener("brushed", onBrushed);
   for (const type of ["pointerover", "pointerout", "focusin", "focusout"])
     list.addEventListener(type, (event) => send({ lit: lineAt(event) }));
   const stops = [

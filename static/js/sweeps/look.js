@@ -62,9 +62,33 @@ export function fieldAxis(field, more = {}) {
   });
 }
 
+/** @param {Sweeps.Columns} columns @param {number} number */
+export function nameOf({ names }, number) {
+  return names?.[number] ?? `Trial ${number}`;
+}
+
 /** @param {string} state */
 export function stateColour(state) {
   return colour(STATES[state] ?? "muted");
+}
+
+// What the colours of a ramp mean, by the values at its ends.
+/** @param {string} metric @param {number} min @param {number} max @returns {Sweeps.Option} */
+export function legend(metric, min, max) {
+  const name = metric.length > 24 ? `${metric.slice(0, 23)}…` : metric;
+  return {
+    type: "continuous",
+    min,
+    max,
+    orient: "horizontal",
+    left: "center",
+    bottom: 0,
+    itemWidth: 10,
+    itemHeight: 120,
+    hoverLink: false,
+    text: [shown(max), `${name}  ${shown(min)}`],
+    textStyle: { color: colour("muted"), fontFamily: FONT, fontSize: 11 },
+  };
 }
 
 // From what is worse to what is better.

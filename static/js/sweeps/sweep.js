@@ -157,7 +157,9 @@ class SweepPage {
   /** @param {Sweeps.Importance} found */
   chooseAxes(found) {
     const lists = this.axisLists();
-    const names = found.fields.map((one) => one.path);
+    const names = found.fields
+      .map((one) => one.path)
+      .filter((path) => this.columns?.fields.some((one) => one.path === path));
     if (names.length < 2 || lists.some((list) => list.dataset.isChosen)) return false;
     const before = lists.map((list) => list.value).join();
     lists.forEach((list, at) => {

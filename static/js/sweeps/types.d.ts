@@ -40,6 +40,15 @@ declare namespace Sweeps {
     overCompute: Best | null;
     front: number[];
     slots: Slots;
+    names?: string[]; // by number; else they are called trials
+  }
+  // The same of runs that are compared: dashboard/pages/compare/plots.py.
+  interface RunColumns extends Columns {
+    names: string[];
+    fields: (Field & { isAxis: boolean })[];
+    others: string[];
+    metrics: string[];
+    run: string[];
   }
   interface FieldImportance {
     path: string;
@@ -54,6 +63,7 @@ declare namespace Sweeps {
     fields: FieldImportance[];
     interactions: number;
     num_complete: number;
+    num_reported: number;
     num_used: number;
     sentence: string;
   }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from runs.api.sweeping.figures import _kept
+from runs.api.sweeping.figures import figures_kept
 from runs.models import Run, Sweep, Trial, User
 from runs.records.metrics.models import Telemetry
 from runs.sweeps.analysis.importance import Importance
@@ -147,7 +147,7 @@ def figures(client: Client, sweep: Sweep) -> dict[str, Any]:
 
 def test_importance_needs_trials_and_a_surface_two_fields(as_user: AsUser, cast: Cast) -> None:
     sweep, client = with_trials(cast), as_user(cast.mate)
-    assert "at least 4 complete trials" in figures(client, sweep)["sentence"]
+    assert "at least 4 trials with a value" in figures(client, sweep)["sentence"]
     found = client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=train.optimizer").json()
     assert found["y"] == ["adamw", "sgd"] and found["num_used"] == 2
     assert client.get(f"/sweeps/{sweep.pk}/surface/?x=train.learning_rate&y=nothing").status_code == 422
@@ -217,21 +217,20 @@ def test_the_space_is_widened_and_never_narrowed(as_user: AsUser, cast: Cast) ->
 
 
 def test_figures_are_computed_beside_the_requests_and_the_old_ones_stay_meanwhile(cast: Cast) -> None:
-    sweep, may_end = with_trials(cast), Event()
-    two, three = (Importance([], 0.0, num, num, "") for num in (2, 3))
-    first = _kept(sweep, lambda: lambda: two)
+    key, may_end = with_trials(cast).pk, Event()
+    two, three = (Importance([], 0.0, num, num, num, "") for num in (2, 3))
+    first = figures_kept(key, {"COMPLETE": 2}, lambda: lambda: two)
     assert first == (None, False) or first == (two, True)
-    while not _kept(sweep, lambda: lambda: two).is_current:
+    while not figures_kept(key, {"COMPLETE": 2}, lambda: lambda: two).is_current:
         time.sleep(0.01)
-    make_trial(cast, sweep, 4, 0.4, 2e-3)
 
     def compute() -> Importance:
         may_end.wait(10)
         return three
 
-    assert _kept(sweep, lambda: compute) == (two, False)
+    assert figures_kept(key, {"COMPLETE": 3}, lambda: compute) == (two, False)
     may_end.set()
-    while not (found := _kept(sweep, lambda: compute)).is_current:
+    while not (found := figures_kept(key, {"COMPLETE": 3}, lambda: compute)).is_current:
         time.sleep(0.01)
     assert found.found == three
 

@@ -10,8 +10,8 @@ from django.utils import timezone
 from runs.life import stopping
 from runs.models import Run, Sweep, Trial, TrialReport
 from runs.sweeps import actions
-from runs.sweeps.analysis.importance import importance
-from runs.sweeps.analysis.trials import fields_of
+from runs.sweeps.analysis.importance import HOW_FAR, importance
+from runs.sweeps.analysis.trials import SpaceField, fields_of
 from runs.sweeps.reading import compared_points
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt
@@ -53,22 +53,34 @@ def test_a_trial_whose_stop_comes_after_its_last_step_is_complete_with_its_final
     assert sweep.best is not None and sweep.best.number == 1
 
 
-def test_where_early_stopping_left_few_trials_all_are_compared_at_the_step_of_the_first_stop(
+def test_what_matters_is_answered_from_every_trial_that_reported_with_how_far_it_went(
     start: Callable[..., Sweep],
 ) -> None:
-    sweep = start(budget={"trials": 8})
-    rates = [10.0 ** (-4 + number * 3 / 7) for number in range(8)]
-    for number, rate in enumerate(rates):
-        pruned = {"state": TrialState.PRUNED, "pruned_at_step": 50} if number > 2 else {"state": TrialState.COMPLETE}
+    """The value falls with the rate by up to 1, and by 2 over the steps: stopped trials look worse for that alone."""
+    sweep = start(budget={"trials": 24})
+    states = {0: TrialState.COMPLETE, 1: TrialState.PRUNED, 2: TrialState.RUNNING, 3: TrialState.FAILED}
+    for number in range(24):
+        state, steps = states[number % 4], (100, 25, 50, 10)[number % 4]
+        parameters = {"train.learning_rate": 10.0 ** (-4 + (number * 7 % 24) * 3 / 23)}
+        value = 3 - steps / 50 - (number * 7 % 24) / 23
         row = Trial.objects.create(
-            sweep=sweep, number=number, value=9.0, parameters={"train.learning_rate": rate}, **pruned
-        )
-        TrialReport.objects.create(trial=row, step=50, value=number / 10)
-    points, at_step = compared_points(sweep)
-    assert at_step == 50 and [one.value for one in points] == [number / 10 for number in range(8)]
-    found = importance(points, fields_of(sweep.parsed.space), at_step=at_step)
-    assert found.fields[0].path == "train.learning_rate"
-    assert found.sentence == "Few trials are complete, so 8 are compared by what they had at step 50."
+            sweep=sweep, number=number, parameters=parameters, state=state, steps=steps,
+            value=value if state in (TrialState.COMPLETE, TrialState.PRUNED) else None,
+            pruned_at_step=steps if state == TrialState.PRUNED else None,
+        )  # fmt: skip
+        TrialReport.objects.create(trial=row, step=steps // 2, value=9.0)
+        TrialReport.objects.create(trial=row, step=steps, value=value)
+    Trial.objects.create(sweep=sweep, number=24, parameters={"train.learning_rate": 1e-3}, state=TrialState.RUNNING)
+    points = compared_points(sweep)
+    assert [round(one.value or 0, 3) for one in points[:4]] == [1.0, 2.196, 1.391, 1.887]
+    assert [one.parameters[HOW_FAR] for one in points[:4]] == [1.0, 0.25, 0.5, 0.1] and len(points) == 24
+    found = importance(points, [*fields_of(sweep.parsed.space), SpaceField(HOW_FAR, 0.0, 1.0)])
+    assert [one.path for one in found.fields][:2] == [HOW_FAR, "train.learning_rate"]
+    assert (found.num_complete, found.num_reported) == (6, 24)
+    assert found.sentence == (
+        "From the 24 trials that reported a value: 6 complete, 6 stopped early, 6 running, 6 failed. "
+        "How far each went counts as a field of its own."
+    )
 
 
 def test_a_run_that_has_ended_is_not_judged_by_what_it_had_before(start: Callable[..., Sweep]) -> None:

@@ -78,7 +78,7 @@ def test_a_sweep_with_two_objectives_shows_both_the_front_and_why_a_trial_failed
     assert "val/loss" in shown.out and "val/accuracy" in shown.out and "0.875" in shown.out
     assert "front      trials 1, 0" in shown.out
     assert "trial 3 FAILED: val/loss was never reported. It logged eval_loss." in shown.out
-    assert "Importance needs at least 4 complete trials; there are 3." in shown.out
+    assert "Importance needs at least 4 trials with a value; there are 3." in shown.out
 
 
 def test_a_sweep_is_exported_into_a_storage_of_optuna(trainyard: Trainyard, cast: Cast, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // Parallel coordinates: an axis for each field and one for each objective, a line for each trial in the colour of its
 // value. An axis is brushed by dragging along it.
 import { colour, faded } from "../../shared/colours.js";
-import { axis, base, evenly, fieldAxis, ramp, usualRange } from "../look.js";
+import { axis, base, evenly, fieldAxis, legend, ramp, usualRange } from "../look.js";
 
 // Which trials have a line: those with a value.
 /** @param {Sweeps.Columns} columns @returns {number[]} */
@@ -35,7 +35,7 @@ export function parallel(columns) {
       left: 48,
       right: 64,
       top: 40,
-      bottom: 24,
+      bottom: 52,
       axisExpandable: false,
       parallelAxisDefault: { areaSelectStyle: { width: 16, color: colour("accent"), opacity: 0.25, borderWidth: 0 } },
     },
@@ -47,12 +47,9 @@ export function parallel(columns) {
       }),
     ],
     visualMap: {
-      show: false,
-      type: "continuous",
+      ...legend(objectives[0].metric, min, max),
       dimension: last,
       seriesIndex: 0,
-      min,
-      max,
       inRange: { color: ramp(objectives[0].direction) },
     },
     series: [

@@ -1,7 +1,7 @@
 // The objective over one field, and the front of two objectives.
 import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
-import { axis, base, evenly, fieldAxis, shown, usualRange } from "../look.js";
+import { axis, base, evenly, fieldAxis, nameOf, shown, usualRange } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @param {Sweeps.Field} field @returns {Sweeps.Option} */
 export function slice(columns, field) {
@@ -32,7 +32,7 @@ export function slice(columns, field) {
     tooltip: {
       ...base().tooltip,
       formatter: (/** @type {any} */ { value }) =>
-        `Trial ${value[2]}\n${field.label} ${shown(value[0])}\n${metric} ${shown(value[1])}`,
+        `${nameOf(columns, value[2])}\n${field.label} ${shown(value[0])}\n${metric} ${shown(value[1])}`,
     },
     series: [
       points(pruned, faded(colour("muted"), 0.35), 4),

@@ -1,7 +1,7 @@
 // The objective over two fields, with the trials as points.
 import { colour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
-import { axis, base, ramp, shown, usualRange } from "../look.js";
+import { axis, base, legend, ramp, shown, usualRange } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @param {Sweeps.Surface} found @param {Sweeps.Field} x @param {Sweeps.Field} y */
 export function surface(columns, found, x, y) {
@@ -16,7 +16,7 @@ export function surface(columns, found, x, y) {
     all.map((one) => (typeof one === "string" ? one : tick(one)));
   return {
     ...base(),
-    grid: { left: 8, right: 16, top: 28, bottom: 28, containLabel: true },
+    grid: { left: 8, right: 16, top: 28, bottom: 56, containLabel: true },
     xAxis: axis({
       type: "category",
       data: labels(found.x),
@@ -31,7 +31,11 @@ export function surface(columns, found, x, y) {
       formatter: (/** @type {any} */ { value, seriesType }) =>
         seriesType === "heatmap" ? `${metric} about ${shown(value[2])}` : `Trial ${value[3]}: ${shown(value[2])}`,
     },
-    visualMap: { show: false, type: "continuous", dimension: 2, min, max, inRange: { color: ramp(direction) } },
+    visualMap: {
+      ...legend(metric, min, max),
+      dimension: 2,
+      inRange: { color: ramp(direction) },
+    },
     series: [
       { type: "heatmap", data: cells.filter(([, , value]) => value !== null), progressive: 0 },
       {

@@ -13,7 +13,8 @@ from django.test import Client
 from dashboard.pages.launch.space_entries import entries_of, space_in, values_in
 from dashboard.pages.launch.sweep_form import DEFAULTS, MEASURES, PRUNERS, SAMPLERS, typed_of
 from runs.models import Sweep, User
-from tests.cast import Cast, make_node
+from runs.sweeps.checking import preview
+from tests.cast import Cast, make_node, spec
 from trainyard.spec.sweeps import parse_sweep
 from trainyard.spec.sweeps.models import Measure, PrunerName, SamplerName
 
@@ -80,6 +81,8 @@ def test_the_form_starts_a_sweep_and_says_beforehand_what_it_costs(as_user: AsUs
     typed |= {**VARIED, "sweep:trials": "12", "sweep:parallel": "2"}
     aside = client.post("/launch/preview/", typed).content.decode()
     assert "12 trials" in aside and "trainyard sweep" in aside
+    assert "Total cost, at most" in aside and "slot-hours" in aside
+    assert "Counted with speeds that are assumed. The total is the sum over all trials" in aside
     answer = client.post("/launch/", typed | {"do": "sweep"})
     sweep = Sweep.objects.get()
     assert answer["Location"] == f"/sweeps/{sweep.pk}/" and sweep.parsed.budget.trials == 12
@@ -158,3 +161,20 @@ def test_how_trials_are_compared_and_how_many_wait_have_fields() -> None:
     assert fresh["pruner"] == {"name": "asha", "min": 25} and fresh["budget"]["ahead"] == 3
     by_time = typed._replace(texts={**DEFAULTS, "by": "time", "min": "30"}).document(base)
     assert by_time["pruner"] == {"name": "asha", "by": "time", "min": 30} and "ahead" not in by_time["budget"]
+
+
+@pytest.mark.django_db
+def test_the_total_cost_is_the_sum_over_trials_at_the_pace_of_a_measured_run(cast: Cast) -> None:
+    make_node(cast.cluster)
+    train, resources = {"steps": 100, "batch_size": 32}, {"nodes": 1, "processes_per_node": 1}
+    base = spec(task={"recipe": "language-model"}, train=train, resources=resources)
+    document = {
+        "name": "lengths", "base": base, "space": {"train.steps": {"values": [100, 300]}},
+        "objective": {"metric": "val/loss"}, "budget": {"trials": 2, "parallel": 1}, "sampler": {"name": "grid"},
+    }  # fmt: skip
+    found, slow = preview(cast.mate, document), preview(cast.mate, document, pace=2.0)
+    short = preview(cast.mate, {**document, "space": {"train.seed": {"values": [0, 1]}}})
+    assert short.total_s and short.slot_hours and found.total_s and found.slot_hours
+    assert found.total_s == pytest.approx(2 * short.total_s), "100 and 300 steps, beside twice 100"
+    assert found.slot_hours == pytest.approx(2 * short.slot_hours)
+    assert slow.total_s == pytest.approx(2 * found.total_s) and slow.slot_hours == pytest.approx(2 * found.slot_hours)

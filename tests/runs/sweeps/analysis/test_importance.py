@@ -73,13 +73,13 @@ def test_a_sum_of_two_fields_is_found_by_both_ways() -> None:
     assert by_path["train.optimizer"].fanova < 0.03 > by_path["train.optimizer"].permutation
     assert by_path["train.learning_rate"].permutation > 2 * by_path["model.width"].permutation > 0
     assert all(0 <= one.fanova_error < 0.2 for one in found.fields)
-    assert found.sentence == "" and found == importance(some(120), SPACE)
+    assert found.sentence == "From the 120 trials that reported a value." and found == importance(some(120), SPACE)
 
 
 def test_few_trials_are_warned_of_and_hardly_any_give_nothing() -> None:
-    assert "below 20, chance decides" in importance(some(8), SPACE).sentence
+    assert "Below 20, chance decides" in importance(some(8), SPACE).sentence
     none = importance(some(3), SPACE)
-    assert none.fields == [] and "at least 4 complete trials; there are 3" in none.sentence
+    assert none.fields == [] and "at least 4 trials with a value; there are 3" in none.sentence
 
 
 def test_equal_values_and_equal_parameters_are_said() -> None:
