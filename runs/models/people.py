@@ -192,19 +192,25 @@ class ClusterRole(models.Model):
 
 
 class Workspace(models.Model):
-    """One person's view of a project's charts: what they chose last, kept for the next time and the next machine."""
+    """One person's view of a project's charts: what they chose last, kept for the next time and the next machine.
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="workspaces")
+    Without a person it is the layout that the project has for those who have none of their own.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="workspaces", null=True, blank=True)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="workspaces")
     state = models.JSONField(default=dict)
     run_colours = models.JSONField(default=dict, blank=True)  # by run, where a comparison gave it another than its own
     saved_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("user", "project"), name="one_workspace_per_project"),)
+        constraints = (
+            models.UniqueConstraint(fields=("user", "project"), name="one_workspace_per_project"),
+            models.UniqueConstraint(fields=("project",), condition=models.Q(user=None), name="one_layout_per_project"),
+        )
 
     def __str__(self) -> str:
-        return f"{self.user} in {self.project}"
+        return f"{self.user or 'everybody'} in {self.project}"
 
 
 class Invitation(models.Model):

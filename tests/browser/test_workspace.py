@@ -78,6 +78,65 @@ def kept(page: Page) -> None:
     expect(page.get_by_role("status").filter(has_text="kept for you")).to_be_visible()
 
 
+def test_a_panel_with_an_expression_is_made_moved_kept_and_undone(seat: Seat, plain: str) -> None:
+    page = seat.go(f"/runs/{plain}/")
+    page.get_by_role("button", name="Panel", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Add a panel")
+    dialog.get_by_label("Lines").fill("val/loss / (train/loss")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_have_text("Line 1: a closing bracket is missing, at character 23.")
+    dialog.get_by_label("Lines").fill("val/loss / train/loss\nema(rank/step_time_s, 0.9)")
+    dialog.get_by_label("Title").fill("How far apart")
+    dialog.get_by_role("button", name="Save").click()
+    panel = page.get_by_role("article", name="How far apart")
+    expect(panel.get_by_role("row")).to_have_count(1 + 1 + 2)
+    expect(panel.get_by_role("rowheader", name="val/loss / train/loss")).to_be_visible()
+    assert sections(page)[0] == "Panels"
+    panel.get_by_role("application").focus()
+    page.keyboard.press("Shift+Alt+ArrowDown")
+    until(page, lambda page: titles(page)[0].startswith("panel:") and sections(page)[0], "train & val")
+    expect(panel.get_by_role("application")).to_be_focused()
+    kept(page)
+    page.reload()
+    expect(panel.get_by_role("row")).to_have_count(1 + 1 + 2)
+    panel.hover()
+    panel.get_by_role("button", name="Remove").click()
+    expect(panel).to_have_count(0)
+    page.get_by_text("How far apart was removed.").locator("..").get_by_role("button", name="Undo").click()
+    expect(panel).to_be_visible()
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
+
+
+def test_a_projects_layout_is_what_others_see_until_they_have_their_own(sit: Sit, office: Yard, plain: str) -> None:
+    page = sit().go(f"/runs/{plain}/")
+    try:
+        page.get_by_role("button", name="Layout").click()
+        page.get_by_role("button", name="Add a section").click()
+        page.locator(".chart-section").first.hover()
+        page.get_by_role("button", name="Rename the section").first.click()
+        page.get_by_role("textbox", name="Name of the section").fill("At a glance")
+        page.keyboard.press("Enter")
+        until(page, lambda page: sections(page)[0], "At a glance")
+        expect(page.get_by_role("textbox", name="Name of the section")).to_have_count(0)
+        head = chart(page, "optim/lr").locator(".chart-head")
+        # The headless Chromium of the tests begins no drag of its own.
+        carried, target = page.evaluate_handle("new DataTransfer()"), page.locator(".chart-section").first
+        head.dispatch_event("dragstart", {"dataTransfer": carried})
+        target.dispatch_event("dragover", {"dataTransfer": carried})
+        target.dispatch_event("drop", {"dataTransfer": carried})
+        until(page, lambda page: titles(page)[0], "optim/lr")
+        page.get_by_role("button", name="Layout").click()
+        page.get_by_role("button", name="Save as the project's layout").click()
+        expect(page.get_by_text("has this one now")).to_be_visible()
+        kept(page)
+        office.http.put("/projects/default/workspace", json={"state": {}}).raise_for_status()
+        page.reload()
+        until(page, lambda page: sections(page)[0], "At a glance")
+    finally:
+        office.http.put("/projects/default/layout", json={"state": {}}).raise_for_status()
+
+
 def test_the_page_of_a_run_makes_few_requests(seat: Seat, wide: str) -> None:
     asked: list[str] = []
     seat.page.on("request", lambda request: asked.append(request.url))

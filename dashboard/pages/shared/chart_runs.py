@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypedDict
 
-from django.db.models import Min
+from django.db.models import Min, Q
 
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Attempt, Event, Run, User, Workspace
 from runs.records.metrics.models import Series
+from runs.rights.access import Permission, can
 from trainyard.contract.base import JsonObject, SpecDocument
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
@@ -63,6 +64,8 @@ class Charts(TypedDict):
     runs: list[ChartRun]
     project_id: str
     state: dict[str, object]  # a browser's, as it saved it
+    layout: dict[str, object]  # the project's
+    may_lay_out: bool  # for the project
     series: list[ChartSeries]
 
 
@@ -76,7 +79,9 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
     The project is the first run's. ``colours`` are what the runs have by id where nobody chose others.
     """
     project_id = runs[0].project_id if runs else ""
-    kept = Workspace.objects.filter(user=user, project_id=project_id).first()
+    kept = {
+        one.user_id: one.state for one in Workspace.objects.filter(Q(user=user) | Q(user=None), project_id=project_id)
+    }
     known = chart_runs(runs)
     for one in known:
         one["colour"] = (colours or {}).get(one["id"], one["colour"])
@@ -84,7 +89,9 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
         "charts": {
             "runs": known,
             "project_id": project_id,
-            "state": kept.state if kept else {},
+            "state": kept.get(user.pk, {}),
+            "layout": kept.get(None, {}),
+            "may_lay_out": bool(runs) and can(user, runs[0].project, Permission.RUNS_ANNOTATE),
             "series": _series(runs),
         }
     }

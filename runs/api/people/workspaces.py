@@ -1,4 +1,5 @@
-"""``/projects/{id}/workspace``: how the one who asks looks at a project's charts. Nobody else sees it."""
+"""``/projects/{id}/workspace``: how the one who asks looks at a project's charts. Nobody else sees it.
+``/projects/{id}/layout``: which charts are where for those who have no layout of their own."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ninja import Field, Schema
 from runs.api.auth import Resource, actor
 from runs.api.problems import problem
 from runs.api.schemas import Body
-from runs.models import Workspace
+from runs.models import Project, User, Workspace
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_project, require_account
 from runs.rights.access.operations import operation, thing
@@ -47,9 +48,28 @@ def keep(request: HttpRequest, project_id: str, body: WorkspaceIn) -> WorkspaceO
     user = actor(request)
     project = get_project(request, project_id)
     require_account(user, Permission.ACCOUNT_MANAGE)
-    if words := _why_not(body.state):
+    return _kept(user, project, body.state)
+
+
+@router.get("/projects/{project_id}/layout", response=WorkspaceOut, summary="Layout of a project's charts")
+@operation(thing(Permission.RUNS_READ))
+def show_layout(request: HttpRequest, project_id: str) -> WorkspaceOut:
+    """Before one was saved `state` is `{}`."""
+    return _answer(Workspace.objects.filter(user=None, project=get_project(request, project_id)).first())
+
+
+@router.put("/projects/{project_id}/layout", response=WorkspaceOut, summary="Save the layout of a project's charts")
+@operation(thing(Permission.RUNS_ANNOTATE))
+def keep_layout(request: HttpRequest, project_id: str, body: WorkspaceIn) -> WorkspaceOut | HttpResponse:
+    """Everybody in the project who has no layout of their own sees it. Example: `{"state": {"panels": {"panel:1":
+    {"title": "", "lines": ["ema(train/loss, 0.9)"], "x": ""}}}}`"""
+    return _kept(None, get_project(request, project_id), body.state)
+
+
+def _kept(user: User | None, project: Project, state: JsonObject) -> WorkspaceOut | HttpResponse:
+    if words := _why_not(state):
         return problem(422, f"state: {words}", code="invalid", errors=[{"path": "state", "message": words}])
-    kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": body.state})
+    kept, _ = Workspace.objects.update_or_create(user=user, project=project, defaults={"state": state})
     return _answer(kept)
 
 

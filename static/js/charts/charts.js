@@ -3,7 +3,7 @@
 import { on } from "../live/live.js";
 import { streamsFor } from "../live/streams.js";
 import { keepZoom, keptZoom } from "../shared/zoom.js";
-import { Card, titleOf } from "./cards/card.js";
+import { Card } from "./cards/card.js";
 import { Runs } from "./data/runs.js";
 import { Store } from "./data/store.js";
 import { Windows } from "./data/windows.js";
@@ -11,14 +11,16 @@ import { Crosshair } from "./interaction/crosshair.js";
 import { Fullscreen } from "./interaction/fullscreen.js";
 import { contextOf } from "./page/context.js";
 import { Deck } from "./page/deck.js";
+import { Editing } from "./page/editing.js";
 import { Layout } from "./page/layout.js";
 import { Painter } from "./page/painter.js";
+import { Panels } from "./page/panels.js";
 import { Saving } from "./settings/saving.js";
 import { axisOf, optionsOf, stateFor } from "./settings/state.js";
 import { Toolbar } from "./settings/toolbar.js";
 import { Workspace } from "./settings/workspace.js";
 
-const LAID_BY = ["filter", "pinned", "collapsed", "axis"]; // what of the state says where cards are
+const LAID_BY = ["filter", "pinned", "collapsed", "axis", "layout"]; // what of the state says where cards are
 const DRAWN_BY = [
   "axis",
   "smoothing",
@@ -42,9 +44,10 @@ export function mount(element) {
 class Charts {
   constructor(element) {
     this.element = element;
-    const { runs, series, state, project, page } = element.dataset;
+    const { runs, series, state, layoutOfProject: layout, project, page } = element.dataset;
     this.runs = new Runs(read(runs), element.dataset.usualGroup ?? null);
     this.layout = new Layout(this);
+    this.panels = new Panels(this);
     this.painter = new Painter(
       (name) => this.deck.cards.get(name)?.draw(),
       (name) => this.deck.cards.get(name)?.isCalm ?? false,
@@ -58,26 +61,27 @@ class Charts {
     const saving = new Saving(project && `/api/v1/projects/${project}/workspace`, page, kept, (how, words) =>
       this.toolbar.showSaving(how, words),
     );
-    this.workspace = new Workspace(stateFor(page, kept), saving, (changed, name) => this.onChange(changed, name));
+    const onChange = (changed, name) => this.onChange(changed, name);
+    this.workspace = new Workspace(stateFor(page, kept), saving, onChange, read(layout));
     this.store = new Store(this.runs.list, {
       onNames: () => this.layout.onNames(),
-      onData: (name) => this.painter.want(name),
+      onData: (name) => this.onData(name),
       onGone: (id) => this.layout.notes.showGone(this.runs.titles.get(id) ?? id, !this.runs.isMany),
       streamOf: streamsFor((id) => this.runs.byId.get(id)?.isLive ?? false),
     });
     this.windows = new Windows(
       this.store,
-      (name) => this.painter.want(name),
+      (name) => this.onData(name),
       (name) => axisOf(name, this.workspace.state.axis),
     );
     this.crosshair = new Crosshair();
     const context = contextOf(this, element.querySelector("template.card-template"));
     this.deck = new Deck(element.querySelector("[data-sections]"), {
-      store: this.store,
+      store: this.panels,
       template: element.querySelector("template.light-template"),
       make: (name) => new Card(name, context),
       isHeld: (name) => name === this.fullscreen.name,
-      titleOf,
+      titleOf: (name) => this.panels.titleOf(name, true),
       sizeOf: (name) => optionsOf(this.workspace.state, name).size,
     });
     this.fullscreen = new Fullscreen(
@@ -85,6 +89,7 @@ class Charts {
       (name) => this.workspace.setOpen(name),
     );
     this.listen();
+    this.editing = new Editing(this);
     this.takeKeptZoom();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
@@ -104,6 +109,10 @@ class Charts {
       .addEventListener("click", () => this.toolbar.clearFilter(), { signal });
     addEventListener("themechange", () => this.redraw(), { signal });
     this.stopAlarms = on("run", () => this.runs.isMany || this.runs.askAlarms(() => this.redraw()));
+  }
+
+  onData(name) {
+    for (const key of this.panels.usersOf(name)) this.painter.want(key);
   }
 
   onChange(changed, name) {
@@ -136,7 +145,7 @@ class Charts {
     if (axis === "step" && !this.runs.isMany) keepZoom(this.runs.list[0]?.id, range);
     this.workspace.setZoom(axis, range);
     this.windows.set(axis, range);
-    const isAlong = (name) => axisOf(name, this.workspace.state.axis) === axis;
+    const isAlong = (name) => this.panels.axisOf(name, this.workspace.state.axis) === axis;
     for (const name of this.deck.shown) if (isAlong(name)) this.deck.cards.get(name).follow();
     this.redraw(isAlong);
     this.showToolbar();
@@ -151,6 +160,8 @@ class Charts {
     const { state, zoom, isAsAtStart } = this.workspace;
     const hasRanks = [...this.store.names.values()].some((lines) => lines.size > this.runs.list.length);
     this.toolbar.show(state, { isZoomed: Object.keys(zoom).length > 0, isAsAtStart, hasRanks });
+    this.element.querySelector('[data-layout="undo"]').disabled = !this.workspace.before.length;
+    this.element.querySelector('[data-layout="reset"]').disabled = !state.layout;
   }
 
   publish() {

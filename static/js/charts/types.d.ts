@@ -1,7 +1,7 @@
 // Shapes that the modules of the charts hand each other.
 
 type Column = Float64Array;
-type Axis = "step" | "relative" | "time";
+type Axis = "step" | "relative" | "time" | "value"; // value: of another series
 type Span = [number, number];
 
 /** The points of one series in one attempt (data/parts.js). */

@@ -56,6 +56,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/tokens": {"name": "new"},
     "POST /api/v1/projects": {"name": "new"},
     "PUT /api/v1/projects/<project_id>/workspace": {"state": {}},
+    "PUT /api/v1/projects/<project_id>/layout": {"state": {}},
     "PUT /api/v1/projects/<project_id>/members/<username>": {"role": "viewer"},
     "POST /api/v1/projects/<project_id>/git-keys": {"kind": "token", "place": "example.com", "secret": "x"},
     "POST /api/v1/projects/<project_id>/roles": {"name": "new", "permissions": ["runs:stop"]},

@@ -1,6 +1,4 @@
 // One chart's card: when it is drawn, from what, and how large.
-import { formatOf } from "../../shared/format.js";
-import { axisOf } from "../data/names.js";
 import { Plot } from "../drawing/plot.js";
 import { Pointing } from "../interaction/pointing.js";
 import { HEIGHT, listenResize } from "../interaction/resize.js";
@@ -17,20 +15,21 @@ export class Card {
     this.name = name;
     this.context = context;
     this.isLarge = isLarge;
-    this.format = formatOf(name);
+    this.format = context.formatOf(name);
     this.built = null;
     this.twin = null;
     this.plot = null;
     this.settings = context.settings(name);
     this.element = context.template.content.firstElementChild.cloneNode(true);
-    this.element.setAttribute("aria-label", name);
+    this.title = context.titleOf(name);
+    this.element.setAttribute("aria-label", this.title);
     this.element.classList.toggle("is-large", isLarge);
     this.element.chart = this;
     this.host = this.element.querySelector(".chart-plot");
-    this.host.setAttribute("aria-label", `Plot of ${name}`);
+    this.host.setAttribute("aria-label", `Plot of ${this.title}`);
     const title = this.element.querySelector("h3");
-    title.textContent = isLarge ? name : titleOf(name);
-    title.title = name;
+    title.textContent = context.titleOf(name, !isLarge);
+    title.title = this.title;
     this.reader = new Reader(this);
     this.pointing = new Pointing(this);
     listenTools(this);
@@ -43,7 +42,7 @@ export class Card {
   }
 
   get axis() {
-    return axisOf(this.name, this.settings.axis);
+    return this.context.axisOf(this.name, this.settings.axis);
   }
 
   get rows() {
@@ -64,8 +63,8 @@ export class Card {
     this.plot = new Plot(this.host, { format: this.format, onPlace: () => this.reader.place() });
     this.plot.onMake = (over) => this.pointing.attach(over);
     this.zooming = new Zooming(this.plot, (range) => this.context.onZoom(this.axis, range));
-    if (this.context.store.loaded.has(this.name)) this.draw();
-    else this.context.store.want(this.name);
+    this.context.want(this.name);
+    this.draw();
     this.context.crosshair.join(this);
   }
 
@@ -88,16 +87,17 @@ export class Card {
     this.settings = this.context.settings(this.name);
     this.showSize();
     showTools(this, this.settings);
-    const entry = this.plot && this.context.windows.entry(this.name);
+    const entry = this.plot && this.context.entry(this.name);
     if (!entry) return;
     const { axis, settings } = this;
     const view = this.view();
     this.colours = new Map();
-    this.built = build(entry, { ...settings, axis, width: this.plot.width, view });
+    const isOwn = axis.startsWith("value "); // in the place of steps
+    this.built = build(entry, { ...settings, axis: isOwn ? "step" : axis, width: this.plot.width, view });
     this.built.marks.push(...this.context.alarmsOf(this.name, axis));
     const before = this.plot.extent;
     this.plot.draw(this.built, {
-      axis,
+      axis: isOwn ? "value" : axis,
       isLogX: settings.isLogX && axis !== "time",
       isLogY: settings.isLogY,
       view,
@@ -109,7 +109,7 @@ export class Card {
 
   // Asked for each line in each frame.
   colourOf(key) {
-    if (!this.colours.has(key)) this.colours.set(key, this.context.colourOf(key, this.built));
+    if (!this.colours.has(key)) this.colours.set(key, this.context.colourOf(key, this.built, this.name));
     return this.colours.get(key);
   }
 
@@ -155,7 +155,7 @@ export class Card {
       [...parts].flatMap(([attempt, { step, time, value }]) =>
         Array.from(step, (one, at) => ({ run, labels, attempt, step: one, time: time[at], value: value[at] })),
       );
-    return [...(this.context.windows.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
+    return [...(this.context.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
   }
 }
 
@@ -164,9 +164,4 @@ function isStill(before, after, width) {
   if (!before || !after) return false;
   const moved = Math.abs(after[0] - before[0]) + Math.abs(after[1] - before[1]);
   return (moved / (after[1] - after[0])) * width < STILL_PX;
-}
-
-// Without the section's name; where training and validation share a section, with it.
-export function titleOf(name) {
-  return name.includes("/") && !/^(train|val)\//.test(name) ? name.slice(name.indexOf("/") + 1) : name;
 }

@@ -36,7 +36,7 @@ export class Reader {
       format,
       axis,
     });
-    const why = whyEmpty(this.rows, built.bad.length, settings.isLogY);
+    const why = context.problemOf(this.card.name) || whyEmpty(this.rows, built.bad.length, settings.isLogY);
     this.card.element.classList.toggle("is-empty", why !== "");
     this.card.element.classList.toggle(
       "is-bare",

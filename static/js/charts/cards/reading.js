@@ -1,5 +1,5 @@
 // Pure: what stands where in a chart that was built.
-import { count, duration } from "../../shared/format.js";
+import { count, duration, metric } from "../../shared/format.js";
 import { clock } from "../scales/labels.js";
 import { lowerBound, nearestPlace } from "../scales/views.js";
 
@@ -77,6 +77,8 @@ export function nextPlace(built, place, step) {
 }
 
 export function where(x, axis) {
+  const own = axis.startsWith("value ") ? axis.slice(axis.indexOf(" ") + 1) : "";
+  if (own) return `${own} ${metric(x, own)}`;
   if (axis === "step") return `step ${count(x)}`;
   if (axis === "relative") return x < 0 ? `−${duration(-x)}` : duration(x);
   const { day, time } = clock(x);

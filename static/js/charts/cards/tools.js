@@ -10,12 +10,14 @@ export const TOOLS = {
   },
   log: (card) => toggle(card, "isLogY"),
   outliers: (card) => toggle(card, "ignoreOutliers"),
+  edit: (card) => card.context.onEdit(card.name),
+  remove: (card) => card.context.onRemove(card.name),
   pin: (card) => card.context.onPin(card.name),
   expand: (card) => card.context.onOpen(card.isLarge ? null : card.name),
   csv: (card) => save(card.context.csvUrl(card.name), ""), // every point, named by the server
   png: async (card) => {
     const blob = await picture(card);
-    if (blob) saveBlob(blob, `${card.name.replaceAll(/[^\w.-]+/g, "-")}.png`);
+    if (blob) saveBlob(blob, `${card.title.replaceAll(/[^\w.-]+/g, "-")}.png`);
   },
   link: (card) => {
     const address = new URL(location.href);
@@ -39,6 +41,7 @@ export function showTools(card, { isLogY, ignoreOutliers }) {
     pin: card.context.isPinned(card.name),
     expand: card.isLarge,
   };
+  card.element.querySelector('[data-tool="edit"]').hidden = !card.context.isPanel(card.name);
   for (const [tool, isOn] of Object.entries(pressed))
     card.element.querySelector(`[data-tool="${tool}"]`).setAttribute("aria-pressed", Boolean(isOn));
 }

@@ -73,6 +73,7 @@ export class Runs {
   // Where values of the metric broke a rule, along the axis.
   alarmsOf(name, axis) {
     const along = { step: ({ step }) => step, time: ({ time }) => time, relative: ({ time }, start) => time - start };
+    if (!along[axis]) return [];
     return this.list.flatMap(({ id, start, alarms = [] }) =>
       alarms
         .filter(({ metric }) => metric === name)
@@ -127,7 +128,7 @@ export function labelColours(names) {
 
 function labelWords(labels) {
   return Object.entries(labels ?? {})
-    .map(([name, value]) => (name === "node" ? value : `${name} ${value}`))
+    .map(([name, value]) => (name === "node" || name === "" ? value : `${name} ${value}`))
     .join(" ");
 }
 

@@ -8,7 +8,7 @@ const MOST_ROWS = 24;
 
 // Returns a blob, or null where there is nothing drawn.
 export async function picture(card) {
-  const { plot, rows, name } = card;
+  const { plot, rows, title, axis } = card;
   if (!plot?.frame) return null;
   const scale = devicePixelRatio;
   const { width, height } = plot.frame.canvas;
@@ -23,11 +23,11 @@ export async function picture(card) {
   ctx.scale(scale, scale);
   ctx.textBaseline = "middle";
   const right = canvas.width / scale - MARGIN;
-  text(ctx, name, MARGIN, HEAD / 2, { font: "600 13px JetBrains Mono Variable, monospace", room: right - MARGIN });
+  text(ctx, title, MARGIN, HEAD / 2, { font: "600 13px JetBrains Mono Variable, monospace", room: right - MARGIN });
   if (rows.length === 1) text(ctx, rows[0].value, right, HEAD / 2, { align: "right" });
   text(
     ctx,
-    { step: "step", relative: "since the start", time: "time" }[plot.look.axis],
+    { step: "step", relative: "since the start", time: "time" }[axis] ?? axis.slice(axis.indexOf(" ") + 1),
     right,
     HEAD + height / scale - 6,
     { align: "right", paint: "faint", font: "10px Inter Variable, sans-serif" },

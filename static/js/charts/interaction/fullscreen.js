@@ -24,7 +24,7 @@ export class Fullscreen {
     this.card = new Card(name, small.context, { isLarge: true });
     small.twin = this.card;
     this.dialog.replaceChildren(this.card.element);
-    this.dialog.setAttribute("aria-label", name);
+    this.dialog.setAttribute("aria-label", this.card.title);
     this.card.show();
     this.addNeighbours();
     this.card.element.querySelector('[data-tool="expand"]').focus({ focusVisible: false });

@@ -11,30 +11,45 @@ export function contextOf(page, template) {
     windows: {
       range: (axis) => page.windows.range(axis),
       set: (axis, range) => page.zoom(axis, range),
-      entry: (name) => page.windows.entry(name),
     },
+    want: (name) => page.panels.want(name),
+    entry: (name) => page.panels.entry(name),
+    axisOf: (name, axis) => page.panels.axisOf(name, axis),
+    formatOf: (name) => page.panels.formatOf(name),
+    titleOf: (name, isShort) => page.panels.titleOf(name, isShort),
+    problemOf: (name) => page.panels.problemOf(name),
     settings: (name) => ({
       ...optionsOf(page.workspace.state, name),
       starts: page.runs.starts,
-      group: page.runs.groupsOf(page.workspace.state),
+      // Lines of several metrics have no mean.
+      ...(page.panels.of(name)?.terms.length > 1
+        ? { group: null, ranks: "lines" }
+        : { group: page.runs.groupsOf(page.workspace.state) }),
       hidden: page.runs.hiddenOf(page.workspace.state),
     }),
     change: (name, patch) => page.workspace.changeChart(name, patch),
     changeAll: (patch) => page.workspace.change(patch),
-    colourOf: (key, built) => page.runs.colourOf(built.lines.get(key), page.workspace.state, page.layout.labelled),
+    colourOf: (key, built, name) =>
+      page.panels.of(name) && !page.runs.isMany
+        ? [...built.lines.keys()].indexOf(key) % 10
+        : page.runs.colourOf(built.lines.get(key), page.workspace.state, page.layout.labelled),
     labelOf: (key, built) => page.runs.labelOf(built.lines.get(key), key),
     onZoom: (axis, range) => page.zoom(axis, range),
     onPin: (name) => page.workspace.togglePin(name),
     isPinned: (name) => page.workspace.state.pinned.includes(name),
     onOpen: (name) => page.fullscreen.open(name),
-    alarmsOf: (name, axis) => page.runs.alarmsOf(name, axis),
+    onEdit: (name) => page.editing.open(page.panels.of(name) ? name : null, null),
+    onRemove: (name) => page.editing.remove(name),
+    isPanel: (name) => page.panels.of(name) !== null,
+    alarmsOf: (name, axis) => page.panels.namesOf(name).flatMap((one) => page.runs.alarmsOf(one, axis)),
     causeOf: (run, attempt) => page.runs.causeOf(run, attempt, () => page.redraw()),
-    csvUrl: (name) => csvUrl(page.runs.list, name),
+    csvUrl: (name) => csvUrl(page.runs.list, page.panels.namesOf(name)),
   };
 }
 
-// Every point of the metric, named by the server.
-function csvUrl(runs, name) {
-  const query = new URLSearchParams([...(runs.length > 1 ? runs.map(({ id }) => ["run", id]) : []), ["name", name]]);
+// Every point of the metrics, named by the server.
+function csvUrl(runs, names) {
+  const chosen = runs.length > 1 ? runs.map(({ id }) => ["run", id]) : [];
+  const query = new URLSearchParams([...chosen, ...names.map((name) => ["name", name])]);
   return runs.length > 1 ? `/api/v1/series.csv?${query}` : `/api/v1/runs/${runs[0]?.id}/series.csv?${query}`;
 }

@@ -65,15 +65,18 @@ export class Deck {
 
   // Without those that are not in names.
   keep(names) {
-    for (const [name, element] of this.places) {
-      if (names.has(name)) continue;
-      this.watcher.unobserve(element);
-      this.rest(name);
-      this.cards.get(name)?.close();
-      element.remove();
-      this.cards.delete(name);
-      this.places.delete(name);
-    }
+    for (const name of this.places.keys()) if (!names.has(name)) this.drop(name);
+  }
+
+  drop(name) {
+    const element = this.places.get(name);
+    if (!element) return;
+    this.watcher.unobserve(element);
+    this.rest(name);
+    this.cards.get(name)?.close();
+    element.remove();
+    this.cards.delete(name);
+    this.places.delete(name);
   }
 
   see({ target, isIntersecting }) {

@@ -16,6 +16,20 @@ export class Layout {
     this.filter = new Filter(page.element.dataset.worker);
     this.template = page.element.querySelector("template.section-template");
     this.isListed = false;
+    this.panels = new Map(); // key -> as JSON
+  }
+
+  // Of all charts that there are, be they filtered out or not.
+  keys() {
+    const { store, workspace } = this.page;
+    const { panels, removed } = workspace.layout;
+    const isRemoved = new Set(removed);
+    return [...Object.keys(panels), ...[...store.names.keys()].filter((name) => !isRemoved.has(name))];
+  }
+
+  planned(keys) {
+    const { state, layout } = this.page.workspace;
+    return planned(keys, state.pinned, layout);
   }
 
   async list() {
@@ -35,13 +49,15 @@ export class Layout {
   }
 
   async arrange() {
-    const { deck, store, workspace } = this.page;
+    const { deck, store, workspace, panels } = this.page;
     const { state } = workspace;
-    const names = [...store.names.keys()];
-    const found = await this.filter.ask(state.filter, names);
+    const names = new Map(this.keys().map((key) => [panels.titleOf(key), key]));
+    const found = await this.filter.ask(state.filter, [...names.keys()]);
     if (!found || this.isOver) return; // asked anew meanwhile
-    deck.keep(new Set(found.fitting));
-    lay(deck.host, this.template, planned(found.fitting, state.pinned), {
+    const fitting = found.fitting.map((title) => names.get(title));
+    this.dropChanged();
+    deck.keep(new Set(fitting));
+    lay(deck.host, this.template, this.planned(fitting), {
       ...state,
       elementOf: (name) => deck.element(name),
     });
@@ -49,8 +65,8 @@ export class Layout {
     this.notes.show({
       isListed: this.isListed,
       isUnanswered,
-      numNames: names.length,
-      numFitting: found.fitting.length,
+      numNames: names.size,
+      numFitting: fitting.length,
       filter: state.filter,
       note: found.note,
     });
@@ -58,6 +74,15 @@ export class Layout {
     this.reopen();
     clearTimeout(this.again);
     if (isUnanswered) this.again = setTimeout(() => this.arrange(), AGAIN_MS);
+  }
+
+  // Panels that show something else now.
+  dropChanged() {
+    const now = new Map(
+      Object.entries(this.page.workspace.layout.panels).map(([key, one]) => [key, JSON.stringify(one)]),
+    );
+    for (const [key, text] of this.panels) if (now.get(key) !== text) this.page.deck.drop(key);
+    this.panels = now;
   }
 
   // The chart that the address has in full screen, once it is there.

@@ -1,24 +1,46 @@
-// Sections of charts by the prefix of their names, those that are pinned before all, and the order of what is in them.
+// Sections of charts by the prefix of their names, those that are pinned before all, and the order of what is in them;
+// a person's layout (settings/state.js) goes before that.
+import { EMPTY_LAYOUT } from "../settings/state.js";
+
+export const OWN = "/own/"; // begins the key of a section that a person made: no prefix of a name has a slash
+const PANELS = "/panels";
 const ORDER = ["train", "rank", null, "others", "system"]; // null: all that people named themselves
 const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
 const LOOKED_AT = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"];
 const PINNED = "pinned ★"; // no prefix of a name: a series called pinned/… has a section of its own
 const { compare } = new Intl.Collator("en", { numeric: true });
 
-// Pure: [{prefix, title, names}] in the order in which they are shown.
-export function planned(names, pinned) {
+// Pure: [{prefix, title, names, isFixed}] in the order in which they are shown. names: of series, and keys of panels.
+export function planned(names, pinned, layout = EMPTY_LAYOUT) {
+  const { panels } = layout;
   const shown = new Set(names);
+  const places = new Map(layout.sections.flatMap(({ key, names: own }) => own.map((name) => [name, key])));
+  const keyOf = (name) => places.get(name) ?? (Object.hasOwn(panels, name) ? PANELS : prefixOf(name));
   const top = pinned.filter((name) => shown.has(name));
   const isTop = new Set(top);
+  const found = new Map();
+  const section = (prefix) => {
+    if (!found.has(prefix)) found.set(prefix, { prefix, title: prefix === PANELS ? "Panels" : prefix, names: [] });
+    return found.get(prefix);
+  };
+  if (names.some((name) => keyOf(name) === PANELS)) section(PANELS); // before all that is of names
+  for (const name of names.filter((one) => !isTop.has(one)).sort(byPlace)) section(keyOf(name)).names.push(name);
   const sections = new Map();
-  for (const name of names.filter((one) => !isTop.has(one)).sort(byPlace)) {
-    const prefix = prefixOf(name);
-    if (!sections.has(prefix)) sections.set(prefix, { prefix, title: prefix, names: [] });
-    sections.get(prefix).names.push(name);
+  for (const { key, title, names: own } of layout.sections) {
+    if (!found.has(key) && !key.startsWith(OWN)) continue;
+    const one = section(key);
+    const order = new Map(own.map((name, at) => [name, at]));
+    one.names.sort((a, b) => (order.get(a) ?? own.length) - (order.get(b) ?? own.length));
+    sections.set(key, Object.assign(one, title && { title }));
   }
+  for (const [key, one] of found) if (!sections.has(key)) sections.set(key, one);
   const first = sections.get(FIRST[0]);
-  if (first) first.title = FIRST.filter((one) => first.names.some((name) => name.startsWith(`${one}/`))).join(" & ");
-  return [...(top.length ? [{ prefix: PINNED, title: "Pinned", names: top }] : []), ...sections.values()];
+  if (first?.title === FIRST[0])
+    first.title = FIRST.filter((one) => first.names.some((name) => name.startsWith(`${one}/`))).join(" & ");
+  return [
+    ...(top.length ? [{ prefix: PINNED, title: "Pinned", names: top, isFixed: true }] : []),
+    ...sections.values(),
+  ];
 }
 
 function byPlace(a, b) {
@@ -45,6 +67,7 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
     section.querySelector("h2").textContent = title;
     section.querySelector(".count").textContent = names.length;
     section.querySelector("[data-by-time]").hidden = prefix !== "system" || axis !== "step";
+    section.classList.toggle("is-own", prefix.startsWith(OWN));
     const isOpen = !collapsed.includes(prefix);
     if (section.open !== isOpen) section.open = isOpen;
     fill(section.querySelector(".chart-grid"), names.map(elementOf));

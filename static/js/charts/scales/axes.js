@@ -24,9 +24,10 @@ const KINDS = {
   step: [(low, high, most) => linearTicks(low, high, most, true), stepLabels],
   relative: [spanTicks, spanLabels],
   time: [clockTicks, clockLabels],
+  value: [linearTicks, numberLabels],
 };
 /** @type {[Find, Write]} */
-const NUMBER = [linearTicks, numberLabels];
+const NUMBER = KINDS.value;
 // How the values of an axis stand there follows from how the metric's values are written.
 /** @type {Map<Format, [Find, Write]>} */
 const VALUES = new Map([
@@ -44,7 +45,7 @@ const LOG = [logTicks, logLabels];
 /** @param {AxesLook} look */
 export function axesOf({ axis, isLogX, isLogY, format }) {
   /** @type {[Find, Write]} */
-  const x = isLogX && axis !== "time" ? [LOG[0], axis === "step" ? LOG[1] : spanLabels] : KINDS[axis];
+  const x = isLogX && axis !== "time" ? [LOG[0], axis === "relative" ? spanLabels : LOG[1]] : KINDS[axis];
   /** @type {[Find, Write]} */
   const y = isLogY ? [LOG[0], logWriter(format)] : (VALUES.get(format) ?? NUMBER);
   return {

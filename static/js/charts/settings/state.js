@@ -20,7 +20,13 @@ export const DEFAULTS = Object.freeze({
   group: null,
   hidden: [],
   colours: {},
+  layout: null, // the project's
 });
+
+export const EMPTY_LAYOUT = Object.freeze({ sections: [], panels: {}, removed: [] });
+const MOST_PANELS = 100;
+const MOST_LINES = 12; // of a panel
+const LONGEST = 500; // characters of a title or an expression
 
 // Whatever was kept or typed, as a state: what is no good is as at the start.
 export function tidy(raw) {
@@ -40,6 +46,7 @@ export function tidy(raw) {
     group: groupOf(from.group),
     hidden: texts(from.hidden),
     colours: mapped(from.colours, (index) => (Number.isInteger(index) && index >= 0 && index < 10 ? index : null)),
+    layout: layoutOf(from.layout),
   };
 }
 
@@ -52,7 +59,7 @@ export function trimmed(state) {
 
 // What is kept for a project is how the pages of its runs look, under "compare" how Compare does, and what both share
 // once: a scale that suits twelve runs is not taken along to each of them.
-const SHARED = ["collapsed", "pinned", "colours"];
+const SHARED = ["collapsed", "pinned", "colours", "layout"];
 
 // What was kept (`raw`) as the state of such a page, "run" or "compare".
 export function stateFor(page, raw) {
@@ -114,6 +121,26 @@ function smoothingOf(raw) {
 
 function groupOf(raw) {
   return typeof raw?.by === "string" && raw.by ? { by: raw.by, band: one(raw.band, BANDS) } : null;
+}
+
+// Which panels there are and where: sections: [{key, title, names}], in their order, each with what a person put there;
+// panels: {key: {title, lines, x}}, lines as expressions, x a series or ""; removed: series that have no chart.
+export function layoutOf(raw) {
+  if (!raw || typeof raw !== "object" || Array.isArray(raw)) return null;
+  const sections = (Array.isArray(raw.sections) ? raw.sections : [])
+    .filter((one) => typeof one?.key === "string" && one.key)
+    .map(({ key, title, names }) => ({ key, title: textOf(title), names: texts(names) }));
+  const panels = Object.entries(mapped(raw.panels, panelOf)).slice(-MOST_PANELS);
+  return { sections: sections.slice(0, MOST_PANELS), panels: Object.fromEntries(panels), removed: texts(raw.removed) };
+}
+
+function panelOf(raw) {
+  const lines = texts(raw?.lines).map(textOf).slice(0, MOST_LINES);
+  return lines.length ? { title: textOf(raw.title), lines, x: textOf(raw.x) } : null;
+}
+
+function textOf(raw) {
+  return typeof raw === "string" ? raw.slice(0, LONGEST) : "";
 }
 
 function overridesOf(raw) {

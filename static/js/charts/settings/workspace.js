@@ -1,22 +1,25 @@
 // How one person looks at these charts: the one place that changes it, redraws, writes the address and has it
 // kept. `state` is what they see, `own` what is kept for them: an address that came from others adds nothing to that.
 import { readQuery, writeQuery } from "./address.js";
-import { DEFAULTS, tidy, withOverride } from "./state.js";
+import { DEFAULTS, EMPTY_LAYOUT, layoutOf, tidy, withOverride } from "./state.js";
 
 const LISTS = ["pinned", "collapsed", "hidden", "charts"];
+const MOST_UNDONE = 50;
 const SETTLE_MS = 250; // browsers refuse an address that changes all the time
 
 export class Workspace {
   // kept: the state that the server had for this page; onChange(keys of the state that changed, the one chart that it
-  // is about or null)
-  constructor(kept, saving, onChange) {
+  // is about or null); projects: the layout of the project
+  constructor(kept, saving, onChange, projects = null) {
     const query = readQuery(location.search);
-    const { colours } = kept; // of runs they are each person's own
+    const { colours, layout } = kept; // each person's own
     const lists = query.hasLists ? {} : Object.fromEntries(LISTS.map((name) => [name, kept[name]]));
     this.own = kept;
-    this.state = tidy({ ...(query.isView ? { colours, ...lists } : kept), ...query.patch });
+    this.state = tidy({ ...(query.isView ? { colours, layout, ...lists } : kept), ...query.patch });
     this.zoom = query.zoom;
     this.open = query.open;
+    this.projects = layoutOf(projects);
+    this.before = []; // layouts that were, for undo
     this.saving = saving;
     this.onChange = onChange;
     this.write();
@@ -39,6 +42,21 @@ export class Workspace {
     this.change({ charts: withOverride(this.state, name, patch).charts }, name);
   }
 
+  // What is laid out where: this person's, else the project's, else as names say.
+  get layout() {
+    return this.state.layout ?? this.projects ?? EMPTY_LAYOUT;
+  }
+
+  // null: the project's again.
+  lay(layout) {
+    this.before = [...this.before, this.state.layout].slice(-MOST_UNDONE);
+    this.change({ layout });
+  }
+
+  undo() {
+    if (this.before.length) this.change({ layout: this.before.pop() });
+  }
+
   togglePin(name) {
     const { pinned } = this.state;
     this.change({ pinned: pinned.includes(name) ? pinned.filter((one) => one !== name) : [...pinned, name] }, name);
@@ -51,8 +69,9 @@ export class Workspace {
   }
 
   get isAsAtStart() {
-    const { collapsed, pinned, hidden, colours, group } = this.state;
-    return JSON.stringify({ ...DEFAULTS, collapsed, pinned, hidden, colours, group }) === JSON.stringify(this.state);
+    const { collapsed, pinned, hidden, colours, group, layout } = this.state;
+    const start = { ...DEFAULTS, collapsed, pinned, hidden, colours, group, layout };
+    return JSON.stringify(start) === JSON.stringify(this.state);
   }
 
   setZoom(axis, range) {

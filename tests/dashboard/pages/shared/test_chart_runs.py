@@ -94,7 +94,9 @@ def test_the_page_knows_how_this_person_looks_at_charts_of_the_project(cast: Cas
 
 
 def test_without_a_run_there_is_nothing_to_know(cast: Cast) -> None:
-    assert charts_context(cast.mate, []) == {"charts": {"runs": [], "project_id": "", "state": {}, "series": []}}
+    assert charts_context(cast.mate, []) == {
+        "charts": {"runs": [], "project_id": "", "state": {}, "layout": {}, "may_lay_out": False, "series": []}
+    }
 
 
 def test_the_page_comes_with_the_first_series_of_its_runs(

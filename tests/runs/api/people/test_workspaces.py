@@ -31,6 +31,17 @@ def test_each_person_has_their_own_and_a_viewer_too(as_: Any) -> None:
     assert as_("viewer")("GET", PATH).json()["state"] == STATE
 
 
+def test_a_projects_layout_is_everybodys_and_saved_by_those_who_may_annotate(as_: Any) -> None:
+    path = "/projects/default/layout"
+    assert as_("viewer")("GET", path).json() == {"state": {}, "saved_at": None}
+    assert as_("viewer")("PUT", path, {"state": STATE}).status_code == 403
+    for state in ({"panels": {}}, STATE):
+        assert as_("mate")("PUT", path, {"state": state}).json()["state"] == state
+    assert as_("viewer")("GET", path).json()["state"] == STATE
+    assert as_("mate")("GET", PATH).json()["state"] == {}, "nobody's own view has changed"
+    assert Workspace.objects.count() == 1
+
+
 def test_a_state_that_is_too_large_is_refused_and_the_former_stays(mate: Api) -> None:
     mate("PUT", PATH, {"state": STATE})
     refused = mate("PUT", PATH, {"state": {"filter": "x" * 65_536}})

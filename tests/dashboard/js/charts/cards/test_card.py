@@ -19,8 +19,9 @@ HARNESS = """
 import { Card } from "/static/js/charts/cards/card.js";
 import { Crosshair } from "/static/js/charts/interaction/crosshair.js";
 import { Fullscreen } from "/static/js/charts/interaction/fullscreen.js";
-import { lineKey } from "/static/js/charts/data/names.js";
+import { axisOf, lineKey } from "/static/js/charts/data/names.js";
 import { partOf } from "/static/js/charts/data/parts.js";
+import { formatOf } from "/static/js/shared/format.js";
 
 const cards = new Map();
 const loaded = new Map();
@@ -30,8 +31,11 @@ const sort = { by: "name", isDescending: false };
 const state = { axis: "step", smoothing: { kind: "none", amount: 0 }, ranks: "lines", sort };
 const redraw = () => [...cards.values()].forEach((card) => card.draw());
 const context = {
-  store: { loaded, want() {} },
-  windows: { range: (axis) => zoom[axis] ?? null, entry: (name) => loaded.get(name) },
+  want() {},
+  entry: (name) => loaded.get(name),
+  axisOf,
+  formatOf, titleOf: (name) => name, problemOf: () => "", isPanel: () => false,
+  windows: { range: (axis) => zoom[axis] ?? null },
   template: document.querySelector("template.card-template"),
   settings: (name) => ({ ...state, starts: new Map(), group: null, ...own[name] }),
   change: (name, patch) => { own[name] = { ...own[name], ...patch }; redraw(); },
@@ -67,7 +71,7 @@ function clear() {
   [cards, loaded].forEach((all) => all.clear());
   for (const all of [zoom, own]) Object.keys(all).forEach((key) => delete all[key]);
 }
-Object.assign(window, { put, clear, zoom, context, cards, isReady: true });
+Object.assign(window, { loaded, put, clear, zoom, context, cards, isReady: true });
 """
 
 
@@ -341,7 +345,7 @@ def test_a_key_on_a_chart_without_a_plot_does_nothing(table: Page, key: str) -> 
     table.on("pageerror", lambda error: problems.append(str(error)))
     table.evaluate("""() => {
         put("train/empty", []);
-        context.store.loaded.delete("train/empty");
+        loaded.delete("train/empty");
         put("train/loss", [{step: [1, 2, 3], value: [3, 2, 1]}]);
         cards.get("train/empty").hide(); cards.get("train/empty").show();
     }""")

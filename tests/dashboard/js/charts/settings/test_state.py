@@ -23,6 +23,11 @@ ALL: dict[str, Any] = {
     "group": {"by": "train.lr,model.width", "band": "ci"},
     "hidden": ["run-1"],
     "colours": {"run-2": 7},
+    "layout": {
+        "sections": [{"key": "/own/1", "title": "Mine", "names": ["panel:1", "train/loss"]}],
+        "panels": {"panel:1": {"title": "Ratio", "lines": ["val/loss / train/loss"], "x": "train/tokens"}},
+        "removed": ["optim/lr"],
+    },
 }
 
 
@@ -51,6 +56,7 @@ def test_what_is_as_at_the_start_is_not_kept(state: Any) -> None:
         dict.fromkeys(ALL, 7),
         dict.fromkeys(ALL),
         {"smoothing": {"kind": "ema", "amount": -1}, "charts": {"a": {"size": {"columns": 9}}, "b": 3}},
+        {"layout": []},
         {"colours": {"a": 10, "b": -1, "c": 0.5, "d": "1"}, "pinned": [1, None, ""]},
     ],
 )
@@ -117,3 +123,16 @@ def test_what_one_page_keeps_leaves_the_others_view_as_it_is(state: Any, where: 
 def test_whatever_was_kept_is_a_state_of_both_pages(state: Any, raw: Any) -> None:
     for page in ("run", "compare"):
         assert state("({stateFor, trimmed}, [page, raw]) => trimmed(stateFor(page, raw))", [page, raw]) == {}
+
+
+def test_a_layout_keeps_what_is_good_of_it(state: Any) -> None:
+    raw = {
+        "sections": [{"key": "train", "names": 7}, {"title": "no key"}, 3],
+        "panels": {"panel:1": {"lines": ["a", "a", 5], "title": 7}, "panel:2": {"lines": []}, "panel:3": "words"},
+        "removed": ["x", None],
+    }
+    assert state("({tidy}, raw) => tidy({layout: raw}).layout", raw) == {
+        "sections": [{"key": "train", "title": "", "names": []}],
+        "panels": {"panel:1": {"title": "", "lines": ["a"], "x": ""}},
+        "removed": ["x"],
+    }
