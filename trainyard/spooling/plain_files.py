@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import stat
+from functools import cache
 from pathlib import Path
 
 
@@ -18,14 +19,24 @@ def open_plain(path: Path) -> io.BufferedReader:
 
 def checked(descriptor: int, owner: int, name: str) -> int:
     """Return the descriptor of a file in a folder of the user ``owner``; closed, with OSError, where it is no regular
-    one. To root it must be that user's, or root's with this name alone: to others' files a script may make hard links.
+    one. To root it must be that user's, or root's; and where the kernel lets a script make hard links to files that it
+    may not write, root's with this name alone. Else who backs a home up by hard links would hold its runs up.
     """
     facts = os.fstat(descriptor)
-    is_own = facts.st_uid == owner or (facts.st_uid == 0 and facts.st_nlink == 1)
+    is_own = facts.st_uid == owner or (facts.st_uid == 0 and (facts.st_nlink == 1 or are_hard_links_guarded()))
     if stat.S_ISREG(facts.st_mode) and (is_own or os.geteuid() != 0):
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "is no regular file of its folder's user", name)
+
+
+@cache
+def are_hard_links_guarded() -> bool:
+    """Return whether this kernel refuses a hard link to who may neither own nor write the file (proc_sys_fs(5))."""
+    try:
+        return int(Path("/proc/sys/fs/protected_hardlinks").read_text()) > 0
+    except (OSError, ValueError):
+        return False
 
 
 def create_plain(path: Path) -> io.BufferedWriter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from trainyard.contract.records import Begin, Logs
 from trainyard.spooling import frames as records
+from trainyard.spooling import plain_files
 from trainyard.spooling.frames import BadFrame, Head, encode, head
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader, last_sequences
 from trainyard.spooling.writer import SpoolWriter, spool_files, spool_path
@@ -222,3 +224,21 @@ def test_a_reader_beside_a_quick_writer_misses_nothing(tmp_path: Path) -> None:
     assert sequences(found) == list(range(1, 20_003))
     assert not any(frame.kind == "damaged" for frame in found)
     assert len(reader.passed) > 1000
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to others the owner is nothing that is looked at")
+@pytest.mark.parametrize("is_guarded", [True, False])
+def test_roots_file_with_a_second_name_is_read_where_no_script_can_have_made_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_guarded: bool
+) -> None:
+    monkeypatch.setattr(plain_files, "are_hard_links_guarded", lambda: is_guarded)
+    (spool := tmp_path / "spool").mkdir()
+    os.chown(spool, 12345, 12345)
+    (spool / "roots").write_text("of the supervisor")
+    (spool / "backup").hardlink_to(spool / "roots")
+    if is_guarded:
+        with plain_files.open_plain(spool / "roots") as file:
+            assert file.read() == b"of the supervisor"
+    else:
+        with pytest.raises(OSError, match="no regular file of its folder's user"):
+            plain_files.open_plain(spool / "roots")
