@@ -15,7 +15,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return ``config`` and ``run`` of the newest ``init``."""
+    """Return ``config`` and ``run`` of the newest ``init``; ``Api``, which needs more than training scripts load."""
+    if name == "Api":
+        from trainyard.rest.api import Api
+
+        return Api
     if name in ("config", "run"):
         run = current()
         return run.config if name == "config" else run

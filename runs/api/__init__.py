@@ -10,7 +10,7 @@ from runs.api import apps, health, problems
 from runs.api.auth import Resource, SessionAuth, TokenAuth
 from runs.api.idempotency import once
 from runs.api.machines import authorities, clusters, node_secrets, nodes, preflights
-from runs.api.metrics import csv_export, logs, media, points, series
+from runs.api.metrics import arrow_export, csv_export, logs, media, points, series
 from runs.api.openapi import Api
 from runs.api.people import (
     audit,
@@ -71,6 +71,7 @@ for module in (
     code,
     series,
     csv_export,
+    arrow_export,
     local,
     logs,
     media,

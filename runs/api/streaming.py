@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 EVERY_S = 4.0  # whoever loses the right gets nothing more within five seconds
 
 T = TypeVar("T")
+Part = TypeVar("Part", str, bytes)
 LINES_AT_ONCE = 2000
 CHUNK_BYTES = 1024 * 1024
 RANGE = re.compile(r"bytes=(\d{1,18})-")
@@ -47,7 +48,7 @@ def text_response(
 
 
 def stream(
-    request: HttpRequest, parts: Generator[str], right: LastingRight, content_type: str
+    request: HttpRequest, parts: Generator[Part], right: LastingRight, content_type: str
 ) -> StreamingHttpResponse:
     """Answer with the parts, of which none is empty, one after the other, for as long as the right lasts."""
     allowed = right.over(parts)
@@ -60,11 +61,11 @@ def _parts(lines: Iterator[str]) -> Generator[str]:
         yield part
 
 
-async def _from_thread(allowed: Generator[str], parts: Generator[str]) -> AsyncIterator[str]:
+async def _from_thread(allowed: Generator[Part], parts: Generator[Part]) -> AsyncIterator[Part]:
     """The parts come out of the database, so each is asked for in the thread of this request; so is the end, where
     somebody leaves in the middle, since what they read may hold a transaction open."""
     try:
-        while part := await sync_to_async(lambda: next(allowed, ""))():
+        while part := await sync_to_async(lambda: next(allowed, None))():
             yield part
     finally:
         await sync_to_async(parts.close)()

@@ -209,6 +209,11 @@ class LocalProcess(TypedDict):
     is_replaced: bool
 
 
+class Project(TypedDict):
+    id: str
+    name: str
+
+
 class LocalRunBody(TypedDict):
     name: str
     project: str | None

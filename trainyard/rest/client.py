@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from urllib.parse import quote
@@ -40,6 +40,13 @@ class Client(Connection):
 
     def run(self, run: str) -> run_answers.Run:
         return self._json("GET", f"runs/{_part(run)}", run_answers.Run)
+
+    def run_document(self, run: str) -> run_answers.RunDocument:
+        """Return all of a run."""
+        return self._json("GET", f"runs/{_part(run)}", run_answers.RunDocument)
+
+    def run_documents(self, **filters: QueryValue) -> Iterator[run_answers.RunDocument]:
+        return self._pages("runs", filters, run_answers.RunDocument)
 
     def act(self, run: str, verb: str, body: answers.VerbBody | None = None) -> run_answers.Run:
         """Ask for ``stop``, ``pause``, ``resume``, ``restart``, ``clone``, ``continue`` or ``archive``."""
@@ -161,6 +168,10 @@ class Client(Connection):
         """Yield every point as CSV, as it comes: in parts that may end in the middle of a line."""
         return self._texts(f"runs/{_part(run)}/series.csv", query)
 
+    def series_arrow(self, runs: Sequence[str], **query: QueryValue) -> bytes:
+        """Return every point of at most 100 runs as an Arrow IPC stream, a row for each stretch of a series."""
+        return self._whole("series.arrow", {**query, "run": list(runs)})
+
     def attempts(self, run: str) -> Iterator[answers.Attempt]:
         return self._pages(f"runs/{_part(run)}/attempts", {}, answers.Attempt)
 
@@ -243,6 +254,9 @@ class Client(Connection):
     def export_audit(self, form: str, **filters: QueryValue) -> Iterator[str]:
         """Yield the export as it comes: in parts that may end in the middle of a line."""
         return self._texts("audit/export", {**filters, "format": form})
+
+    def projects(self) -> Iterator[answers.Project]:
+        return self._pages("projects", {}, answers.Project)
 
     def me(self) -> answers.Me:
         return self._json("GET", "me", answers.Me)

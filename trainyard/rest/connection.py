@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar, cast
@@ -18,6 +19,7 @@ from trainyard.spec.problems import Problem
 
 RETRY_AFTER_S = (0.2, 0.8)
 LONGEST_WAIT_S = 10.0
+LONG_ANSWER_S = 600.0
 QueryValue = str | int | float | bool | Sequence[str] | None
 
 T = TypeVar("T")
@@ -74,6 +76,10 @@ class Connection:
         except OSError as error:
             raise Unreachable(f"the authorities for {url} cannot be read: {error}") from None
 
+    def close_at_end(self) -> None:
+        """Close it when nobody has it any more: where a ``with`` statement would be in the way."""
+        weakref.finalize(self, self._http.close)
+
     def __enter__(self) -> Self:
         return self
 
@@ -118,6 +124,12 @@ class Connection:
                 yield from response.iter_text()
         except httpx.TransportError as error:
             raise Unreachable(f"cannot read from {self.url}: {error}") from None
+
+    def _whole(self, path: str, query: Mapping[str, QueryValue]) -> bytes:
+        response = self._answer("GET", path, params=given(query), timeout=LONG_ANSWER_S)
+        if response.is_error or response.is_redirect:
+            raise error_of(response)
+        return response.content
 
     def _json(self, method: str, path: str, kind: type[T], **request: Any) -> T:
         headers = dict(request.pop("headers", {}))

@@ -62,14 +62,14 @@ def _answer(
     request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: CsvQuery, title: str
 ) -> StreamingHttpResponse:
     labels = labels_in(query.labels)
-    response = stream(request, lines(_curves(runs, query, labels)), right, "text/csv; charset=utf-8")
+    response = stream(request, lines(curves(runs, query, labels)), right, "text/csv; charset=utf-8")
     file_name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
     response["Content-Disposition"] = content_disposition_header(True, f"{file_name}.csv")
     response["Cache-Control"] = "private, no-cache"
     return response
 
 
-def _curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:
+def curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:
     for run in runs:
         yield from raw(run.pk, query.name, labels, query.attempts)
 
