@@ -90,6 +90,7 @@ QUERIES = {
     "/admin/autocomplete/": "app_label=runs&model_name=membership&field_name=user",
     "/api/v1/series": "run={run_id}&name=loss",
     "/api/v1/series.csv": "run={run_id}&name=loss",
+    "/api/v1/series.arrow": "run={run_id}&name=loss",
     "/api/v1/series/data": "run={run_id}&name=loss",
     "/api/v1/runs/<run_id>/logs/line": "id=a1.r0.o.0",
     "/api/v1/runs/<run_id>/media/histograms": "name=weights",
