@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, TypedDict
-from zlib import crc32
 
 from dashboard.pages.compare.baseline import is_more_better
 from dashboard.pages.compare.rows import Metric, Number, number_of
@@ -109,9 +109,10 @@ def importance_of(
         for place, run in enumerate(runs)
         if (number := number_of(values[run.pk])) is not None
     ]
-    text = repr((metric.name, metric.statistic, [(run.pk, values[run.pk]) for run in runs]))
-    key = f"{metric.name} {metric.statistic} {crc32(' '.join(run.pk for run in runs).encode())}"
-    return figures_kept(key, {"values": crc32(text.encode())}, lambda: lambda: importance(points, space, noun="run"))
+    # Kept for whoever sees the same runs: another set of runs must never have the same key.
+    known = repr((metric.name, metric.statistic, [(run.pk, values[run.pk]) for run in runs])).encode()
+    key = f"runs {sha256(known).hexdigest()}"
+    return figures_kept(key, {}, lambda: lambda: importance(points, space, noun="run"))
 
 
 def _column(

@@ -216,9 +216,15 @@ def _against(row: Compared, base: Compared, series: str, sides: Sides) -> Compar
     key, other = sides.key_of[row.run.pk], sides.key_of[base.run.pk]
     own = [] if key == other else sides.values[key]  # of the baseline's own runs nothing is tested
     found = difference(series, number_of(row.value), number_of(base.value), own, sides.values[other], sides.noun)
-    if row.step and base.step and row.step != base.step:
-        found = found._replace(text=f"{found.text} (step {row.step:,} against {base.step:,})")
+    found = _at_steps(found, row.step, base.step)
     return row._replace(against=found._replace(noise="", tone="") if key == other else found)
+
+
+def _at_steps(found: Difference, step: int | None, base_step: int | None) -> Difference:
+    """Values of different steps are no better and no worse for that."""
+    if not step or not base_step or step == base_step:
+        return found
+    return found._replace(text=f"{found.text} (step {step:,} against {base_step:,})", tone="")
 
 
 def _groups_against(groups: Sequence[RunGroup], base: Compared, series: str, sides: Sides) -> list[RunGroup]:
@@ -230,7 +236,8 @@ def _groups_against(groups: Sequence[RunGroup], base: Compared, series: str, sid
             continue
         own, others = (sides.values[sides.key_of[one.rows[0].run.pk]] for one in (group, other))
         against = difference(series, group.mean, other.mean, own, others, sides.noun)
-        found.append(group._replace(against=against))
+        steps = (max((row.step or 0 for row in one.rows), default=0) for one in (group, other))
+        found.append(group._replace(against=_at_steps(against, *steps)))
     return found
 
 

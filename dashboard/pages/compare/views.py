@@ -187,8 +187,8 @@ def _find(request: HttpRequest, asked: Asked) -> Found:
             fitting = _fitting(request, asked, MAX_RUNS + 1 - len(runs))
         except FilterError as error:
             fitting = []
-            place = f" (at character {error.position + 1} of the filter)" if asked.fitting else ""
-            sentences.append(f"No run is found by this filter: {error.message}{place}")
+            place = f" It is at character {error.position + 1}." if asked.fitting else ""
+            sentences.append(f"This filter cannot be read. {error.message}{place}")
         if len(runs) + len(fitting) > MAX_RUNS:
             sentences.append(f"More than {MAX_RUNS:,} runs fit; the newest {MAX_RUNS:,} are compared.")
         elif not fitting and not sentences:

@@ -269,9 +269,9 @@ def test_the_runs_of_a_filter_are_compared_with_named_ones_and_without_those_tak
     ("query", "sentence"),
     [
         ({"filter": "no.such.field = 1"}, "no.such.field is no field"),
-        ({"filter": "name = "}, "(at character"),
+        ({"filter": "name = "}, "It is at character 8."),
         ({"filter": "nothing-of-that-name"}, "No run that you may see fits this filter."),
-        ({"filter": "<b>markup</b>"}, "No run is found by this filter"),
+        ({"filter": "<b>markup</b>"}, "This filter cannot be read."),
         ({"project": "gone"}, "No run that you may see fits this filter."),
     ],
 )
@@ -348,6 +348,21 @@ def test_others_are_held_against_a_baseline_in_words(cast: Cast, as_user: AsUser
         True, "50 % lower than baseline", "No number to compare"
     ]  # fmt: skip
     assert client.get(address(*runs, base="gone")).context["list"].base is None
+
+
+def test_a_run_that_ended_early_is_neither_better_nor_worse_for_that(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    long, short = make_run(spec=batch(32)), make_run(spec=batch(64))
+    write_series(long, "train/loss", [4.0, 2.0, 1.0])
+    write_series(short, "train/loss", [4.0, 2.0])
+    client = as_user(cast.viewer)
+    for query in ({}, {"group": "train.batch_size"}):
+        found = client.get(address(long, short, base=long.pk, **query)).context["list"]
+        [against] = [one.against for group in found.groups for one in (group, *group.rows) if one.against][-1:]
+        assert (against.text, against.tone) == ("100 % higher than baseline (step 2 against 3)", "")
+    lowest = client.get(address(long, short, base=long.pk, statistic="min")).context["list"].groups[0].rows[1]
+    assert (lowest.against.text, lowest.against.tone) == ("100 % higher than baseline", "worse")
 
 
 def test_with_one_seed_each_it_is_said_once_that_noise_cannot_be_told(
