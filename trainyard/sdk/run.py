@@ -40,6 +40,7 @@ from trainyard.sdk.description import Config, Stated, metric_rule, texts
 from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
 from trainyard.sdk.outbox import Outbox
 from trainyard.sdk.warning import WarnOnce
+from trainyard.sdk.watching import Watched, watch
 
 FLUSH_PERIOD_S = 0.05
 RETRY_PERIOD_S = 1.0
@@ -268,6 +269,11 @@ class Run:
         the goal is to minimize or maximize it. Raises ValueError for other words."""
         self._stated.metrics[name] = metric_rule(name, step_metric, summary, goal)
         self._describe_soon()
+
+    def watch(self, model: Any, log: Watched = "gradients", every: int = 100) -> None:
+        """Log histograms of the model's gradients, its parameters, or ``all``, as they are in every so many backward
+        passes, the first included. They come with the next call of ``log``. Raises ValueError and TypeError."""
+        watch(self, model, log, every)
 
     def _describe_soon(self) -> None:
         with self._lock:
