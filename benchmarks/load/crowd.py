@@ -13,6 +13,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import Max
 from django.utils import timezone
 
 from trainyard.contract.base import JsonObject, SpecDocument
@@ -67,7 +68,11 @@ def fill_queue(count: int) -> None:
         node.seen_at = timezone.now() if node.name.endswith("0") else None
         node.save()
     wanted = spec("waits", resources={"nodes": 2, "processes_per_node": 8})
-    write(Run(project=project, cluster=cluster, name="waits", spec=wanted, **size_of(wanted)) for _ in range(count))
+    first = _free_number()
+    write(
+        Run(project=project, cluster=cluster, name="waits", spec=wanted, number=first + place, **size_of(wanted))
+        for place in range(count)
+    )
 
 
 @contextmanager
@@ -164,10 +169,16 @@ def spec(name: str, **more: Any) -> SpecDocument:
     return SpecDocument(document)
 
 
+def _free_number() -> int:
+    from runs.models import Run
+
+    return int(Run.objects.aggregate(newest=Max("number"))["newest"] or 0) + 1
+
+
 def _runs(count: int, projects: list[Project], cluster: Cluster, jobs: list[Job], people: list[User]) -> Iterator[Run]:
     from runs.models import Run
 
-    now = timezone.now()
+    now, first = timezone.now(), _free_number()
     for number in range(count):
         age = count - number
         name = f"train-{number * 7919 % count:06}"
@@ -179,6 +190,7 @@ def _runs(count: int, projects: list[Project], cluster: Cluster, jobs: list[Job]
             cluster=cluster,
             job=jobs[number % len(jobs)],
             name=name,
+            number=first + number,
             spec=spec(name, train={**spec(name)["train"], "learning_rate": 10.0 ** -(number % 5)}),
             config={"width": 64 * (number % 7), "seed": number},
             tags=_tags(number, count),

@@ -178,7 +178,7 @@ class Index:
     def _forget(self) -> None:
         self._ids = np.zeros(1, "S12")  # by number
         self._arrived: Numbers = np.zeros(0, np.int64)  # numbers, in the order in which they were seen
-        self._by_id: Numbers = np.zeros(0, np.int64)
+        self._by_id, self._sorted_ids = np.zeros(0, np.int64), np.zeros(0, "S12")  # the numbers by their runs' ids
         self._held: OrderedDict[tuple[str, ...], _Held] = OrderedDict()
         self._share = 0.0  # of the runs that the job has read
         self._cursors: dict[str, int] = {}
@@ -255,13 +255,18 @@ class Index:
 
     def numbers_of(self, run_ids: Sequence[str]) -> Numbers:
         """Return the number of each run, 0 for one that is not known."""
-        if self._by_id.size != self._arrived.size:
-            self._by_id = self._arrived[np.argsort(self._ids[self._arrived])]
+        if (new := self._arrived[self._by_id.size :]).size:
+            new = new[np.argsort(self._ids[new])]
+            at = np.searchsorted(self._sorted_ids, self._ids[new])
+            self._by_id, self._sorted_ids = (
+                np.insert(self._by_id, at, new),
+                np.insert(self._sorted_ids, at, self._ids[new]),
+            )
         if not self._by_id.size:
             return np.zeros(len(run_ids), np.int64)
         wanted = np.array([one.encode() for one in run_ids], "S12")
-        found = self._by_id[np.minimum(np.searchsorted(self._ids[self._by_id], wanted), self._by_id.size - 1)]
-        return np.where(self._ids[found] == wanted, found, 0)
+        places = np.minimum(np.searchsorted(self._sorted_ids, wanted), self._by_id.size - 1)
+        return np.where(self._sorted_ids[places] == wanted, self._by_id[places], 0)
 
     # Making a column.
 
@@ -284,8 +289,9 @@ class Index:
         held = _Held(field, {name: Column.empty(top + 1) for name in names}, num_read)
         self._share = 0.0
         if field.kind == "summary":
-            for part in _parts(read.figures(field.series)):
+            for count, part in enumerate(_parts(read.figures(field.series))):
                 self._put_figures(held, part)
+                self._share = min(1.0, count * PART / max(1, num_read))
         else:
             for low in range(0, top + 1, PART):
                 _put(held.columns[""], _documents(field, number__gt=low, number__lte=low + PART))

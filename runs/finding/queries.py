@@ -56,37 +56,57 @@ class _Asked:
         return self._columns[field]
 
 
+Part = Q | NDArray[np.bool_]  # what columns answer is a mask, by the runs' numbers, until a query needs it
+Join = Callable[[Any, Any], Any]
+
+
 def condition(text: str, now: datetime) -> Q:
     """Return the condition that a run fits the filter; relative times are before ``now``. Raises FilterError."""
     found = parse(text)
-    return Q() if found is None else _of(found, _Asked(now))
+    return Q() if found is None else _asked_of_a_query(_of(found, _Asked(now)))
 
 
-def _of(part: Expression, asked: _Asked) -> Q:
+def _of(part: Expression, asked: _Asked) -> Part:
     match part:
         case Word(word):
             return has_words(word.text)
         case Not(inner):
             return ~_of(inner, asked)
         case All(parts):
-            return reduce(operator.and_, [_of(one, asked) for one in parts])
+            return _joined(operator.and_, [_of(one, asked) for one in parts])
         case Either(parts):
-            return reduce(operator.or_, [_of(one, asked) for one in parts])
+            return _joined(operator.or_, [_of(one, asked) for one in parts])
         case FieldComparison():
             return _comparison(part, asked)
 
 
-def _comparison(part: FieldComparison, asked: _Asked) -> Q:
+def _joined(join: Join, parts: Sequence[Part]) -> Part:
+    masks = [part for part in parts if not isinstance(part, Q)]
+    conditions = [part for part in parts if isinstance(part, Q)]
+    if masks:
+        size = min(mask.size for mask in masks)  # a column that was asked for later may know of a newer run
+        mask = reduce(join, [mask[:size] for mask in masks])
+        if not conditions:
+            return mask
+        conditions.append(numbered(mask))
+    return reduce(join, conditions)
+
+
+def _asked_of_a_query(part: Part) -> Q:
+    return part if isinstance(part, Q) else numbered(part)
+
+
+def _comparison(part: FieldComparison, asked: _Asked) -> Part:
     field = read_field(part.field)
     build = BUILDERS[field.kind]
     if part.operator == "!=":
         return ~build(field, "=", part.values[0], asked)
     if part.operator == "in":
-        return reduce(operator.or_, [build(field, "=", value, asked) for value in part.values])
+        return _joined(operator.or_, [build(field, "=", value, asked) for value in part.values])
     return build(field, part.operator, part.values[0], asked)
 
 
-Build = Callable[[Field, str, FilterText, _Asked], Q]
+Build = Callable[[Field, str, FilterText, _Asked], Part]
 
 
 # One function for each kind of field: of =, ~, and the four orders, with one value.
@@ -140,32 +160,32 @@ def _time(column: str) -> Build:
     return build
 
 
-def _document(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
+def _document(field: Field, sign: str, value: FilterText, asked: _Asked) -> NDArray[np.bool_]:
     number = number_of(value)
     if sign in ORDERS and number is None:
         raise FilterError(f"{sign} compares numbers and times, and {value.text} is a text.", value.position)
     column = asked.column(field, value.position)
     if sign == "~":
         part = value.text.lower()
-        return numbered(_with_texts(column, (part in text.lower() for text in column.texts.known)))
+        return _with_texts(column, (part in text.lower() for text in column.texts.known))
     if sign == "=" and is_none(value):
-        return numbered(np.isnan(column.numbers) & (column.codes < 0))
+        return np.isnan(column.numbers) & (column.codes < 0)
     if number is not None:
-        return numbered(COMPARE[sign](column.numbers, number))
-    return numbered(_with_texts(column, (text == value.text for text in column.texts.known)))
+        return COMPARE[sign](column.numbers, number)
+    return _with_texts(column, (text == value.text for text in column.texts.known))
 
 
 def _with_texts(column: Column, are_wanted: Iterable[bool]) -> NDArray[np.bool_]:
     return np.append(np.fromiter(are_wanted, np.bool_), False)[column.codes]  # -1, no text, takes the last
 
 
-def _summary(field: Field, sign: str, value: FilterText, asked: _Asked) -> Q:
+def _summary(field: Field, sign: str, value: FilterText, asked: _Asked) -> NDArray[np.bool_]:
     number = number_of(value)
     if sign == "=" and is_none(value):
-        return numbered(np.isnan(asked.column(field, value.position).numbers))
+        return np.isnan(asked.column(field, value.position).numbers)
     if number is None or sign == "~":
         raise FilterError(f"{field.name} is a number: it takes = != < <= > >= and in, with numbers.", value.position)
-    return numbered(COMPARE[sign](asked.column(field, value.position).numbers, number))
+    return COMPARE[sign](asked.column(field, value.position).numbers, number)
 
 
 BUILDERS: dict[str, Build] = {
@@ -279,6 +299,10 @@ class ByExpression:
             after = None
         return [*found, *_without(rows.filter(sorted_by__isnull=True), after, count - len(found))]
 
+    def ids(self, runs: QuerySet[Run], first: int, count: int) -> list[str]:
+        """Return the ids of ``count`` runs from the place ``first`` on."""
+        return [place.key for place in self.places(runs, None, first + count)[first:]]
+
 
 @dataclass(frozen=True)
 class ByFields:
@@ -293,32 +317,47 @@ class ByFields:
         return OrderPlace([one if one is None or isinstance(one, str) else _number(one) for one in value], key)
 
     def places(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace]:
-        if (found := self._nearest(runs, after, count)) is None:
-            found = self._first(*table(runs, self.fields), after, count)
-        return found
+        rows, columns = self._nearest(runs, after, count) or table(runs, self.fields)
+        first, ids = self._first(rows, columns, after, count)
+        return [
+            OrderPlace([one.cell(place) for one in columns], key)
+            for place, key in zip(first.tolist(), ids, strict=True)
+        ]
 
-    def _nearest(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace] | None:
-        """Return the places, if those that are nearest of all runs have enough of these: mostly they do."""
+    def ids(self, runs: QuerySet[Run], first: int, count: int) -> list[str]:
+        """Return the ids of ``count`` runs from the place ``first`` on, however deep that is."""
+        rows, columns = self._nearest(runs, None, first + count) or table(runs, self.fields)
+        return self._first(rows, columns, None, first + count)[1][first:]
+
+    def _nearest(
+        self, runs: QuerySet[Run], after: OrderPlace | None, count: int
+    ) -> tuple[Numbers, list[Column]] | None:
+        """Return those of the runs that are nearest of all runs there are, where they are enough: mostly they are."""
         if any(field.kind in FIXED for field in self.fields):
             return None
         columns = [index.column(field, is_checked=place > 0) for place, field in enumerate(self.fields)]
         numbers = index.numbers
         if numbers.size <= max(MANY, 4 * count):
             return None
-        keys = columns[0].at(numbers).keys(is_descending=self.are_descending[0])
-        if after is not None:
-            keys[keys < columns[0].key_of(after.value[0], is_descending=self.are_descending[0])] = np.inf
-        nearest = numbers[keys <= np.partition(keys, 4 * count)[4 * count]]
-        if nearest.size > MANY // 2:  # many are equal
+        nearest = numbers[self._foremost(numbers, [column.at(numbers) for column in columns], after, 4 * count)]
+        if nearest.size > MANY:  # that many are equal
             return None
         rows = np.array(packed(runs.filter(number__in=nearest.tolist()))[0], np.int64)
-        found = self._first(rows, [column.at(rows) for column in columns], after, count)
-        return found if len(found) == count else None
+        return (rows, [column.at(rows) for column in columns]) if rows.size >= count else None
 
     def _first(
         self, rows: Numbers, columns: Sequence[Column], after: OrderPlace | None, count: int
-    ) -> list[OrderPlace]:
-        """Return the first places among the runs of these numbers, whose cells the columns have."""
+    ) -> tuple[Numbers, list[str]]:
+        """Return the first ``count`` places in ``rows``, and the ids of these runs; the columns have their cells."""
+        left = self._foremost(rows, columns, after, count)
+        ids = index.ids(rows[left])
+        keys = [one.at(left).keys(is_descending=down) for one, down in zip(columns, self.are_descending, strict=True)]
+        first = np.lexsort([ids, *reversed(keys)])[:count]
+        return left[first], [key.decode() for key in ids[first].tolist()]
+
+    def _foremost(self, rows: Numbers, columns: Sequence[Column], after: OrderPlace | None, count: int) -> Numbers:
+        """Return, in no order, the places in ``rows`` among which the first ``count`` are: few, unless many are equal
+        in all fields."""
         keys = [one.keys(is_descending=down) for one, down in zip(columns, self.are_descending, strict=True)]
         left = np.arange(rows.size)
         if after is not None:
@@ -327,12 +366,18 @@ class ByFields:
                 place = column.key_of(cell, is_descending=down)
                 is_beyond |= is_equal & (key > place)
                 is_equal &= key == place
-            left = np.flatnonzero(is_beyond | (is_equal & (index.ids(rows) > after.key.encode("ascii", "replace"))))
-        if left.size > 4 * count:  # only those that can be among the first are put in order
-            left = left[keys[0][left] <= np.partition(keys[0][left], count)[count]]
-        ids = index.ids(rows[left])
-        first = np.lexsort([ids, *(key[left] for key in reversed(keys))])[:count]
-        return [OrderPlace([one.cell(left[place]) for one in columns], ids[place].decode()) for place in first]
+            equal = np.flatnonzero(is_equal)
+            is_beyond[equal] = index.ids(rows[equal]) > after.key.encode("ascii", "replace")
+            left = np.flatnonzero(is_beyond)
+        found = []
+        for key in keys:
+            if left.size <= count or count <= 0:
+                break
+            own = key[left]
+            limit = np.partition(own, count - 1)[count - 1]
+            found.append(left[own < limit])
+            count, left = count - found[-1].size, left[own == limit]
+        return np.concatenate([*found, left])
 
 
 def order_of(sort: str) -> str | ByExpression | ByFields:

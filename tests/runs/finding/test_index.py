@@ -135,6 +135,8 @@ def test_the_nearest_of_all_runs_are_the_first_of_all_in_order(
         walked += part
         after = order.place(*part[-1])
     assert walked == whole
+    for first, count in ((0, 2), (3, 2), (30, 100), (100, 2)):
+        assert order.ids(runs, first, count) == [key for _, key in whole[first : first + count]]
 
 
 def expected(runs: object, order: ByFields) -> list[str]:
