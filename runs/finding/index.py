@@ -294,7 +294,7 @@ class Index:
                 self._share = min(1.0, count * PART / max(1, num_read))
         else:
             for low in range(0, top + 1, PART):
-                _put(held.columns[""], _documents(field, number__gt=low, number__lte=low + PART))
+                _put(held.columns[""], *_documents(field, number__gt=low, number__lte=low + PART))
                 self._share = low / (top + 1)
         with self._lock:
             # What has changed while this was read is read once more, for every column.
@@ -311,9 +311,10 @@ class Index:
     def _put_figures(self, held: _Held, part: Sequence[tuple[str, read.RunFigures]]) -> None:
         with self._lock:
             numbers = self.numbers_of([run_id for run_id, _ in part])
+        known = np.flatnonzero(numbers)
         for name in FIGURES:
-            cells = ((number, getattr(found, name)) for number, (_, found) in zip(numbers, part, strict=True) if number)
-            _put(held.columns[name], cells)
+            cells = [getattr(part[place][1], name) for place in known.tolist()]
+            _put(held.columns[name], numbers[known], cells)
 
     # Keeping columns current.
 
@@ -356,7 +357,7 @@ class Index:
         for first in range(0, len(numbers), PART):
             some = numbers[first : first + PART]
             if held.field.kind != "summary":
-                _put(held.columns[""], _documents(held.field, number__in=some))
+                _put(held.columns[""], *_documents(held.field, number__in=some))
                 continue
             for part in _parts(read.figures(held.field.series, [one.decode() for one in self._ids[some].tolist()])):
                 self._put_figures(held, part)
@@ -370,10 +371,12 @@ def _newest_description() -> datetime:
     return Run.objects.filter(described_at__isnull=False).aggregate(newest=Max("described_at"))["newest"] or _EPOCH
 
 
-def _put(column: Column, cells: Iterable[tuple[int, Cell]]) -> None:
-    for number, cell in cells:
-        if number >= column.numbers.size:
-            column.grow(number + 1)
+def _put(column: Column, numbers: Numbers, cells: Sequence[Cell]) -> None:
+    column.grow(int(numbers.max(initial=0)) + 1)
+    if not any(isinstance(cell, str) for cell in cells):
+        column.numbers[numbers], column.codes[numbers] = np.array(cells, np.float64), -1
+        return
+    for number, cell in zip(numbers.tolist(), cells, strict=True):
         column.put(number, cell)
 
 
@@ -387,10 +390,11 @@ def _parts(found: Iterable[tuple[str, read.RunFigures]]) -> Iterator[list[tuple[
     yield part
 
 
-def _documents(field: Field, **which: Any) -> Iterator[tuple[int, Cell]]:
+def _documents(field: Field, **which: Any) -> tuple[Numbers, list[Cell]]:
     number, text = AtPath(field, "number"), AtPath(field, "text")
-    for key, value, words in Run.objects.order_by().filter(**which).values_list("number", number, text):
-        yield key, words[:MAX_TEXT] if value is None and words is not None else value
+    rows = list(Run.objects.order_by().filter(**which).values_list("number", number, text))
+    cells = [words[:MAX_TEXT] if value is None and words is not None else value for _, value, words in rows]
+    return np.array([key for key, *_ in rows], np.int64), cells
 
 
 class AtPath(Func):

@@ -9,6 +9,8 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+from django.db.models import TextField
+from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from runs.records.metrics.codec import Floats
@@ -97,16 +99,21 @@ def figures(name: str, run_ids: Sequence[str] | None = None) -> Iterator[tuple[s
     It reads a row for each series, in the order of an index; a series that a newer attempt began again is read anew.
     """
     found = Series.objects.filter(name=name, **({} if run_ids is None else {"run_id__in": run_ids}))
-    columns = ("run_id", "labels_key", "last_attempt", "last_time", "pk", "firsts", "last_text", "last", "min", "max")
+    # Of the attempts only whether there are several counts: as text they need not be read.
+    firsts = Cast("firsts", TextField())
+    columns = ("run_id", firsts, "labels_key", "last_attempt", "last_time", "pk", "last_text", "last", "min", "max")
     restarted: list[str] = []
     for run, rows in groupby(found.order_by("run_id").values_list(*columns).iterator(5_000), itemgetter(0)):
         some = list(rows)
-        if any(len(firsts) > 1 for _, _, _, _, _, firsts, *_ in some):
+        if any("," in row[1] for row in some):
             restarted.append(run)
             continue
-        newest = max(some, key=lambda row: (row[1] == "{}", row[2], row[3] or 0.0, row[4]))
-        lows, highs = [row[8] for row in some if row[8] is not None], [row[9] for row in some if row[9] is not None]
-        yield run, RunFigures(newest[6] or newest[7], min(lows, default=None), max(highs, default=None))
+        *_, word, last, low, high = some[0]
+        if len(some) > 1:
+            *_, word, last, _, _ = max(some, key=lambda row: (row[2] == "{}", row[3], row[4] or 0.0, row[5]))
+            low = min((row[8] for row in some if row[8] is not None), default=None)
+            high = max((row[9] for row in some if row[9] is not None), default=None)
+        yield run, RunFigures(word or last, low, high)
     for first in range(0, len(restarted), RUNS_AT_ONCE):
         for run, seen in summaries(restarted[first : first + RUNS_AT_ONCE], name).items():
             yield run, RunFigures(seen[name]["last"], seen[name]["min"], seen[name]["max"])
