@@ -64,11 +64,18 @@ class Writer:
 
 
 def plant(
-    http: httpx.Client, name: str, frames: Iterable[bytes], writers: Sequence[Writer], *, is_over: bool = True
+    http: httpx.Client,
+    name: str,
+    frames: Iterable[bytes],
+    writers: Sequence[Writer],
+    *,
+    is_over: bool = True,
+    host: str = "",
 ) -> str:
     """Make a run of these frames and return its id. ``http`` has the address of /api/v1 and a token."""
     body = {
         "name": name,
+        "host": host,
         "processes": {
             writer.producer: {"rank": writer.rank, "began_at": START_S, "ended_at": START_S + 1 if is_over else None}
             for writer in writers

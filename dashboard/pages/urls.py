@@ -23,7 +23,8 @@ from dashboard.pages.people import views as people
 from dashboard.pages.run import apps, checkpoints
 from dashboard.pages.run import verbs as page_verbs
 from dashboard.pages.run import views as run
-from dashboard.pages.runs import views as run_verbs
+from dashboard.pages.runs import files as run_files
+from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
 from dashboard.pages.sweeps import verbs as sweep_verbs
 from dashboard.pages.sweeps import views as sweeps
@@ -141,7 +142,7 @@ urlpatterns = [
     route("account/tokens/<slug:token_id>/revoke/", account.revoke, "revoke-token"),
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
-    route("runs/csv/", runs_table.export, "runs-csv"),
+    route("runs/csv/", run_files.export, "runs-csv"),
     route("runs/compare/", compare.compare, "compare"),
     route("runs/compare/plots/", compare.plots, "compare-plots"),
     route("runs/compare/importance/", compare.matters, "compare-importance"),

@@ -6,27 +6,25 @@ What stands in every row of a table is a tag and no included template: a page dr
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from functools import cache
 
 from django import template
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.frontend import icons
 from dashboard.frontend.bundles import PACKAGES, script
-from dashboard.pages.shared import numbers
-from dashboard.pages.shared.badges import Badge
+from dashboard.pages.shared import drawn, numbers
 from trainyard.contract.answers.runs import Lamp
 
 register = template.Library()
 ANY_KEY = "ANY-KEY"
-NOTHING = mark_safe('<span class="faint">–</span>')
 
+for tag in (drawn.age, drawn.status, drawn.progress, drawn.sparkline):
+    register.simple_tag(tag)
 register.filter("number", numbers.number)
 register.filter("count", numbers.count)
 register.filter("size", numbers.size)
@@ -38,14 +36,6 @@ register.filter("setting", numbers.setting)
 @register.simple_tag
 def icon(name: str) -> SafeString:
     return icons.icon(name)
-
-
-@register.simple_tag
-def age(at: datetime | str | None) -> SafeString:
-    """A relative time with the exact one on hover; app.js keeps it current."""
-    if not at:
-        return NOTHING
-    return numbers.age_element(datetime.fromisoformat(at) if isinstance(at, str) else at, timezone.now())
 
 
 @register.simple_tag
@@ -61,47 +51,12 @@ def _address_of_any(page: str) -> str:
 
 
 @register.simple_tag
-@cache
-def status(badge: Badge) -> SafeString:
-    """A status as a coloured word with its icon."""
-    look = f" is-{badge.look}" if badge.look else ""
-    return mark_safe(
-        f'<span class="badge-status is-{badge.colour}{look}">{icons.icon(badge.icon)}{escape(badge.word)}</span>'
-    )
-
-
-@register.simple_tag
 def lamp(lamp: Lamp) -> SafeString:
     """A coloured dot with its name; the sentence is read aloud and shown on hover."""
     name, sentence = escape(lamp["name"]), escape(lamp["sentence"])
     return mark_safe(
         f'<span class="lamp is-{lamp["colour"]}" title="{sentence}">{name}'
         f'<span class="visually-hidden">: {sentence}</span></span>'
-    )
-
-
-@register.simple_tag
-def progress(step: int | None, steps: int | None, label: str) -> SafeString:
-    """Return how many of its steps a run has done; without a known end only the step."""
-    if steps:
-        done = step or 0
-        shown = (
-            f'<progress max="{steps}" value="{done}" aria-label="{escape(label)}"></progress>'
-            f"<span>{numbers.count(done)} / {numbers.count(steps)}</span>"
-        )
-    else:
-        shown = NOTHING if step is None else f"<span>step {numbers.count(step)}</span>"
-    return mark_safe(f'<span class="progress-line">{shown}</span>')
-
-
-@register.simple_tag
-def sparkline(path: str, label: str) -> SafeString:
-    """A small chart of one line. ``path`` is an SVG path in a box of 88 by 24; ``label`` names what it shows."""
-    if not path:
-        return NOTHING
-    return mark_safe(
-        '<svg class="spark" viewBox="0 0 88 24" preserveAspectRatio="none" role="img"'
-        f' aria-label="{escape(label)}"><path d="{path}"/></svg>'
     )
 
 

@@ -3,7 +3,6 @@
 import * as autosubmit from "./forms/autosubmit.js";
 import * as dialog from "./forms/dialog.js";
 import { startForms } from "./forms/forms.js";
-import * as selection from "./forms/selection.js";
 import * as swap from "./forms/swap.js";
 import { startAges } from "./frame/ages.js";
 import { startKeys } from "./frame/keys.js";
@@ -14,6 +13,7 @@ import * as search from "./frame/search.js";
 import { startTheme } from "./frame/theme.js";
 import * as title from "./frame/title.js";
 import * as toasts from "./frame/toasts.js";
+import * as selection from "./grid/selection.js";
 import * as fragment from "./live/fragment.js";
 import * as live from "./live/live.js";
 import * as server from "./live/server.js";
@@ -41,6 +41,7 @@ register({
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
+  grid: () => import("./grid/grid.js"),
   launch: () => import("./launch/launch.js"),
   logs: () => import("./logs/logs.js"),
   media: () => import("./media/media.js"),

@@ -99,6 +99,8 @@ def test_a_selection_is_one_and_stays_under_another_filter(seat: Seat, pair: dic
     expect(page.get_by_role("link", name="pair-one", exact=True)).to_have_count(0)
     expect(bar).to_contain_text("2 selected, 1 not in view")
     bar.get_by_role("button", name="Archive").click()
+    dialog = page.get_by_role("dialog", name="Archive 2 runs, 1 not in view?")
+    dialog.get_by_role("button", name="Archive").click()
     expect(page.get_by_text("Archive: done for 2 runs.")).to_be_visible()
     expect(bar).to_be_hidden()
     for run_id in pair.values():
@@ -110,7 +112,7 @@ def test_a_question_says_how_many_are_not_in_view_and_these_are_left_out_by_a_bu
     seat: Seat, pair: dict[str, str]
 ) -> None:
     page = seat.go("/runs/?q=pair-")
-    page.get_by_label("Select all on this page").check()
+    page.get_by_label("Select all rows that are loaded").check()
     page.get_by_label("Filter by words or fields").fill("pair-two")
     bar = page.get_by_role("region", name="Selected runs")
     expect(bar).to_contain_text("2 selected, 1 not in view")
@@ -177,7 +179,7 @@ def test_an_eye_and_a_colour_stay_as_they_were_chosen(seat: Seat, pair: dict[str
     page.get_by_role("button", name="Show pair-two").click()
     expect_lines(page, *pair)
     seat.go("/runs/?q=pair-one")
-    expect(page.locator("tr", has_text="pair-one").locator("i.run-dot")).to_have_class(re.compile("series-4"))
+    expect(page.get_by_role("row").filter(has_text="pair-one")).to_have_class(re.compile("series-4"))
 
 
 def test_a_run_is_found_by_its_name_and_taken_out_again(seat: Seat, pair: dict[str, str]) -> None:

@@ -50,7 +50,8 @@ function showKeys() {
   /** @type {NodeListOf<HTMLElement> | undefined} */
   const parts = dialog?.querySelectorAll("[data-keys-of]");
   /** @param {HTMLElement} part */
-  const isHere = ({ dataset }) => document.querySelector(`[data-module~="${dataset.keysOf}"]`) !== null;
+  const isHere = ({ dataset }) =>
+    (dataset.keysOf ?? "").split(" ").some((name) => document.querySelector(`[data-module~="${name}"]`));
   dialog?.querySelector(".keys-parts")?.prepend(...[...(parts ?? [])].filter(isHere));
   dialog?.showModal();
 }

@@ -5,37 +5,21 @@ import { patch } from "../live/patch.js";
 import { mountAll, sweep } from "../shared/modules.js";
 
 const TYPING_MS = 200;
+let number = 0; // of the newest request
 
 /** @param {HTMLFormElement} form */
 export function mount(form) {
   const place = /** @type {HTMLElement} */ (document.getElementById(form.dataset.search ?? ""));
   let timer = 0;
-  let number = 0;
 
   function address() {
     const fields = [...new FormData(form)].map(([name, value]) => [name, String(value)]);
     const query = new URLSearchParams(fields.filter(([, value]) => value !== ""));
     return `${location.pathname}${query.size ? `?${query}` : ""}`;
   }
-  async function find() {
+  function find() {
     clearTimeout(timer);
-    const mine = (number += 1);
-    const url = address();
-    place.setAttribute("aria-busy", "true");
-    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
-    const html = answer?.ok ? await answer.text().catch(() => null) : null;
-    if (mine !== number || !form.isConnected) return;
-    place.removeAttribute("aria-busy");
-    if (html === null) return; // the lamp says that the server is away, and the next key asks again
-    const found = new DOMParser().parseFromString(html, "text/html").getElementById(place.id);
-    if (!found) return location.assign(url);
-    history.replaceState(history.state, "", url);
-    // A text that cannot be read, as it is while one types: what was found before stays.
-    const refused = found.querySelector("[data-refused]")?.closest("form");
-    if (refused) return patch(form, refused.innerHTML);
-    patch(place, found.innerHTML);
-    sweep();
-    mountAll(place);
+    show(place, address());
   }
   function onInput() {
     clearTimeout(timer);
@@ -49,4 +33,28 @@ export function mount(form) {
   form.addEventListener("input", onInput);
   form.addEventListener("submit", onSubmit);
   return () => clearTimeout(timer);
+}
+
+// Shows the page of that address in the place of the one at hand, of which `place` alone changes; "shown" is dispatched
+// to it then.
+/** @param {HTMLElement} place @param {string} url @param {{isNew?: boolean, isBack?: boolean}} [how] */
+export async function show(place, url, { isNew = false, isBack = false } = {}) {
+  const mine = (number += 1);
+  place.setAttribute("aria-busy", "true");
+  const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+  const html = answer?.ok ? await answer.text().catch(() => null) : null;
+  if (mine !== number || !place.isConnected) return;
+  place.removeAttribute("aria-busy");
+  if (html === null) return; // the lamp says that the server is away, and the next key asks again
+  const found = new DOMParser().parseFromString(html, "text/html").getElementById(place.id);
+  if (!found) return location.assign(url);
+  if (!isBack) history[isNew ? "pushState" : "replaceState"](history.state, "", url);
+  // A text that cannot be read, as it is while one types: what was found before stays.
+  const refused = found.querySelector("[data-refused]")?.closest("form");
+  const before = refused && place.querySelector(`form[data-search="${place.id}"]`);
+  if (before) return patch(before, refused.innerHTML);
+  patch(place, found.innerHTML);
+  sweep();
+  mountAll(place);
+  place.dispatchEvent(new CustomEvent("shown"));
 }

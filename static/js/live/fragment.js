@@ -14,6 +14,13 @@ export function refetchAll() {
   for (const refetch of all) refetch();
 }
 
+// Calls back whenever a form has done something; returns what ends that.
+/** @param {() => void} refetch */
+export function onRefetch(refetch) {
+  all.add(refetch);
+  return () => void all.delete(refetch);
+}
+
 /** @param {HTMLElement} element */
 export function mount(element) {
   const types = (element.dataset.on ?? "run").split(" ");

@@ -10,6 +10,12 @@ export function patch(element, html) {
   patchChildren(element, template.content);
 }
 
+// The same for an element and a new one of its kind, attributes included.
+/** @param {Element} old @param {Element} fresh */
+export function patchElement(old, fresh) {
+  patchNode(old, fresh);
+}
+
 /** @param {ParentNode & Node} old @param {ParentNode & Node} fresh */
 function patchChildren(old, fresh) {
   /** @type {Map<string, Element>} */

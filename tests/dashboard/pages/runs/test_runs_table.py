@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connections
@@ -11,8 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.pages.runs import views as runs_csv
-from dashboard.pages.runs import views as runs_table
+from dashboard.pages.runs import files
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Project, Run, TrialRun, User, Workspace
 from runs.presenting.runs import run_document
@@ -85,6 +86,7 @@ def test_the_url_chooses_what_is_shown(
     make_run(name="old", status=Status.FAILED, archived_at=timezone.now())
     text = text_of(as_user(cast.viewer), f"/runs/?{query}")
     assert {name for name in ("alive", "broken", "old") if f">{name}</a>" in text} == shown
+    assert f"data-number>{len(shown)} run" in text or not shown
 
 
 def test_runs_are_sorted_as_the_url_says(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
@@ -95,27 +97,81 @@ def test_runs_are_sorted_as_the_url_says(cast: Cast, as_user: AsUser, make_run: 
     assert 'aria-sort="ascending"' in text
 
 
-def test_pages_follow_each_other_without_a_run_twice_or_missing(
-    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+def names_in(client: Client, query: str) -> list[str]:
+    answer = client.get(f"/runs/?fragment=rows&{query}", headers={"X-Requested-With": "fetch"})
+    assert answer.status_code == 200 and b"<html" not in answer.content
+    return re.findall(r"data-open>([^<]+)</a>", answer.content.decode())
+
+
+@pytest.mark.parametrize("sort", ["", "sort=name", "sort=summary.train/loss.last,-name", "sort=-created_at"])
+def test_windows_follow_each_other_without_a_run_twice_or_missing(
+    sort: str, cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:
-    monkeypatch.setattr(runs_table, "LIMIT", 2)
     at = timezone.now()
     for number in range(5):
         run = make_run(name=f"run-{number}")
         Run.objects.filter(pk=run.pk).update(created_at=at - timedelta(minutes=number // 2))  # some at one instant
-    client, query, seen = as_user(cast.viewer), "", []
-    while True:
-        context = client.get(f"/runs/{query}").context
-        seen += [line.row.run.name for line in context["lines"]]
-        query = context["next_url"]
-        if not query:
-            break
+    client = as_user(cast.viewer)
+    seen = [name for offset in (0, 2, 4) for name in names_in(client, f"limit=2&offset={offset}&{sort}")]
     assert sorted(seen) == [f"run-{number}" for number in range(5)]
+    assert names_in(client, f"offset=5&{sort}") == []
 
 
-@pytest.mark.parametrize("query", ["view=nonsense", "sort=spec", "sort=-tag", "cursor=@@@", "cursor=WzFd"])
+def test_what_is_new_is_counted_and_moves_nothing_until_it_is_asked_for(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    for name in ("bravo", "charlie"):
+        make_run(name=name)
+    client = as_user(cast.viewer)
+    until = urlencode({"until": client.get("/runs/").context["until"]})
+    make_run(name="alpha")
+    answer = client.get(f"/runs/?fragment=rows&sort=name&count=1&{until}")
+    assert (answer["X-Rows"], answer["X-New"]) == ("2", "1")
+    assert names_in(client, f"sort=name&{until}") == ["bravo", "charlie"]
+    assert names_in(client, "sort=name") == ["alpha", "bravo", "charlie"]
+
+
+def test_rows_that_are_there_are_read_again_by_their_ids_and_no_others(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    mine, secret = make_run(name="mine"), make_run(name="secret", project=Project.objects.create(name="other"))
+    make_run(name="third")
+    assert names_in(as_user(cast.viewer), f"ids={mine.pk}.{secret.pk}.gone") == ["mine"]
+
+
+def test_columns_are_any_fields_in_the_order_and_width_of_the_address(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    run = make_run(name="hello", spec=spec(train={"steps": 3, "learning_rate": 0.25}))
+    write_series(run, "my, loss", [3.0, 1.5])
+    make_run(name="other", spec={"name": "other", "train": {"learning_rate": "<i>soon</i>"}})
+    query = urlencode({"columns": 'train.learning_rate@90,status!,"summary.my, loss.min",config.gone,nonsense.x'})
+    answer = as_user(cast.viewer).get(f"/runs/?{query}")
+    text = answer.content.decode()
+    assert [head.column.name for head in answer.context["heads"]] == [
+        "name", "status", "train.learning_rate", "summary.my, loss.min", "config.gone"
+    ]  # fmt: skip
+    assert 'width="90"' in text and ">0.250</span>" in text and ">1.50</td>" in text
+    assert "<i>soon" not in text and "&lt;i&gt;soon" in text
+    assert "nonsense.x is no field: its column is left out." in text
+    many = ",".join(f"config.a{number}" for number in range(900))
+    text = text_of(as_user(cast.viewer), f"/runs/?columns={many}")
+    assert "The first 60 of " in text and text.count("<th ") == 63
+
+
+@pytest.mark.parametrize("query", ["view=nonsense", "fragment=rows&sort=spec", "fragment=rows&filter=name+="])
 def test_a_filter_that_means_nothing_is_refused(query: str, cast: Cast, as_user: AsUser) -> None:
     assert as_user(cast.viewer).get(f"/runs/?{query}").status_code == 400
+
+
+@pytest.mark.parametrize("query", ["sort=spec", "sort=-tag", "sort=nonsense", "sort=,", "fragment=rows&offset=-1"])
+def test_an_order_that_means_nothing_is_said_and_the_newest_come_first(
+    query: str, cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    make_run(name="hello")
+    text = text_of(as_user(cast.viewer), f"/runs/?{query}")
+    assert ">hello</a>" in text
+    assert ("The newest come first." in text) == (query.startswith("sort=") and query != "sort=,")
 
 
 def test_a_filter_that_cannot_be_read_stays_in_its_field_with_the_character_marked(
@@ -128,13 +184,6 @@ def test_a_filter_that_cannot_be_read_stays_in_its_field_with_the_character_mark
     assert ">hello</a>" not in text and "No run fits" not in text
     ends = text_of(as_user(cast.viewer), f"/runs/?filter={'long+' * 20}name+=")
     assert "name =<mark>&nbsp;</mark></code>" in ends and "<code>…" in ends
-
-
-def test_the_fragment_is_the_partial_of_the_page(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
-    make_run(name="hello")
-    text = text_of(as_user(cast.viewer), "/runs/?fragment=table")
-    assert ">hello</a>" in text
-    assert "<html" not in text
 
 
 def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
@@ -169,9 +218,8 @@ def test_every_run_has_its_colour_and_one_checkbox_for_whoever_sees_it(
     assert 'aria-label="Select hello"' in box and "disabled" not in box
     assert "data-eye" not in text, "what is selected is selected once"
     assert "Archive</button>" not in text and "Archive</button>" in text_of(as_user(cast.mate))
-    lines = as_user(cast.viewer).get("/runs/").context["lines"]
-    rows = {line.row.run.pk: line.row.colour for line in lines}
-    assert rows == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
+    rows = dict(re.findall(r'series-(\d+)" data-key="(\w+)"', text))
+    assert {key: int(colour) for colour, key in rows.items()} == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
 
 
 def saved(client: Client, query: str = "") -> list[dict[str, str]]:
@@ -206,7 +254,7 @@ def test_a_spreadsheet_runs_nothing_of_what_people_named(cast: Cast, as_user: As
 def test_a_file_has_each_column_once_and_no_more_than_it_has_room_for(
     cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs_csv, "MAX_FIELDS", 4)
+    monkeypatch.setattr(files, "MAX_FIELDS", 4)
     make_run(name="alpha", tags=["x"], spec={"name": "alpha", "tags": ["x", "y"], "a": 1, "step": 7, "b": 2, "c": 3})
     header = as_user(cast.viewer).get("/runs/csv/").content.decode().partition("\n")[0].split(",")
     assert len(set(header)) == len(header)
@@ -218,8 +266,7 @@ def test_a_file_has_each_column_once_and_no_more_than_it_has_room_for(
 def test_a_file_that_is_not_everything_says_so_in_its_name(
     cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (runs_table, runs_csv):
-        monkeypatch.setattr(module, "MAX_RUNS", 2)
+    monkeypatch.setattr(files, "MAX_RUNS", 2)
     for _ in range(3):
         make_run()
     client = as_user(cast.viewer)

@@ -1,12 +1,17 @@
 // Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the
-// table and under other filters, for as long as the tab is open; the bar and each question say how much of it is not in
-// view, and act on all of it. One button leaves of it what is in view.
+// table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, which
+// nothing touches without a question. One button leaves of it what is in view.
 const KEPT = "trainyard.selection";
 const MOST = 500;
 const MOST_COMPARED = 1000; // as many as the comparison takes
 
 /** @param {HTMLElement} form */
 export function mount(form) {
+  return startSelection(form, null).end;
+}
+
+/** @param {HTMLElement} form @param {Set<string> | null} loaded of a table that scrolls, all rows that it has loaded */
+export function startSelection(form, loaded) {
   const bar = /** @type {HTMLElement} */ (form.querySelector(".selection-bar"));
   const link = /** @type {HTMLAnchorElement} */ (bar.querySelector("[data-compare]"));
   const others = /** @type {HTMLElement} */ (bar.querySelector("[data-others]"));
@@ -24,8 +29,12 @@ export function mount(form) {
   }
   function show() {
     const all = boxes();
-    for (const box of all) box.checked = selected.includes(box.value);
-    const inView = all.filter((box) => box.checked).length;
+    for (const box of all) {
+      box.checked = selected.includes(box.value);
+      box.closest("[aria-selected]")?.setAttribute("aria-selected", String(box.checked));
+    }
+    const shown = new Set(all.map((box) => box.value));
+    const inView = selected.filter(isInView).length;
     const num = selected.length;
     bar.hidden = num === 0;
     write("[data-count]", String(num));
@@ -39,18 +48,24 @@ export function mount(form) {
     // A chosen run is shown, even if an earlier comparison hid it.
     const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
     link.href = `${link.dataset.compare}?${query}`;
-    const shown = new Set(all.map((box) => box.value));
     others.replaceChildren(...selected.filter((run) => !shown.has(run)).map(hidden));
     /** @type {NodeListOf<HTMLElement>} */
-    const asking = bar.querySelectorAll("[data-asks]");
+    const asking = bar.querySelectorAll("[data-asks], [data-asks-away]");
     for (const button of asking) {
-      button.dataset.confirm = `${button.dataset.asks} ${num} run${num === 1 ? "" : "s"}${away}?`;
+      const { asks, asksAway } = button.dataset;
+      if (asks || away) button.dataset.confirm = `${asks ?? asksAway} ${num} run${num === 1 ? "" : "s"}${away}?`;
+      else delete button.dataset.confirm;
     }
     const head = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-check-all]"));
     if (head) {
-      head.checked = inView > 0 && inView === all.length;
-      head.indeterminate = inView > 0 && inView < all.length;
+      const most = loaded?.size ?? all.length;
+      head.checked = inView > 0 && inView === most;
+      head.indeterminate = inView > 0 && inView < most;
     }
+  }
+  /** @param {string} run */
+  function isInView(run) {
+    return loaded ? loaded.has(run) : boxes().some((box) => box.value === run);
   }
   /** @param {string[]} runs */
   function keep(runs) {
@@ -58,9 +73,8 @@ export function mount(form) {
     sessionStorage.setItem(KEPT, JSON.stringify(selected));
     show();
   }
-  /** @param {HTMLInputElement[]} some @param {boolean} isSelected */
-  function set(some, isSelected) {
-    const runs = some.map((box) => box.value);
+  /** @param {string[]} runs @param {boolean} isSelected */
+  function set(runs, isSelected) {
     const rest = selected.filter((run) => !runs.includes(run));
     keep(isSelected ? [...rest, ...runs] : rest);
   }
@@ -68,8 +82,9 @@ export function mount(form) {
   function onClick(event) {
     const box = /** @type {HTMLInputElement} */ (event.target);
     if (box.closest?.("[data-clear]")) return keep([]);
-    if (box.closest?.("[data-only]")) return keep(boxes().flatMap(({ checked, value }) => (checked ? [value] : [])));
-    if (box.matches?.("[data-check-all]")) return set(boxes(), box.checked);
+    if (box.closest?.("[data-only]")) return keep(selected.filter(isInView));
+    if (box.matches?.("[data-check-all]"))
+      return set(loaded ? [...loaded] : boxes().map(({ value }) => value), box.checked);
     if (!box.matches?.(".row-check")) return;
     const all = boxes();
     const [from, to] = [
@@ -77,7 +92,10 @@ export function mount(form) {
       all.indexOf(box),
     ].sort((a, b) => a - b);
     before = box;
-    set(all.slice(from, to + 1), box.checked);
+    set(
+      all.slice(from, to + 1).map(({ value }) => value),
+      box.checked,
+    );
   }
   /** @param {KeyboardEvent} event */
   function onKey(event) {
@@ -86,7 +104,7 @@ export function mount(form) {
     const isRow = event.key === "x" && form.contains(target);
     /** @type {HTMLInputElement | null | undefined} */
     const box = isRow ? target.closest("tr")?.querySelector(".row-check") : null;
-    if (box) set([box], !box.checked);
+    if (box) set([box.value], !box.checked);
     const isTyping = target.matches?.("input:not([type=checkbox]), textarea, select");
     if (event.key === "Escape" && !bar.hidden && !isTyping && !document.querySelector("dialog[open]")) keep([]);
   }
@@ -102,16 +120,20 @@ export function mount(form) {
     if (event.persisted) keep(read()); // the selection may have changed on another page of the table since
   }
   const watcher = new MutationObserver(show); // rows come and go
-  watcher.observe(form.querySelector("[data-fragment]") ?? form, { childList: true, subtree: true });
+  if (!loaded) watcher.observe(form.querySelector("[data-fragment]") ?? form, { childList: true, subtree: true });
   form.addEventListener("click", onClick);
   form.addEventListener("acted", onActed);
   document.addEventListener("keydown", onKey);
   addEventListener("pageshow", again);
   show();
-  return () => {
-    watcher.disconnect();
-    document.removeEventListener("keydown", onKey);
-    removeEventListener("pageshow", again);
+  return {
+    show,
+    set,
+    end() {
+      watcher.disconnect();
+      document.removeEventListener("keydown", onKey);
+      removeEventListener("pageshow", again);
+    },
   };
 }
 

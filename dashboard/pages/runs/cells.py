@@ -1,0 +1,218 @@
+"""Columns of the table of runs, and the markup of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.pages.shared import drawn, numbers
+from dashboard.pages.shared.grid import Chosen, Column, GridRow
+from dashboard.pages.shared.run_offers import Offers, offers_of
+from dashboard.pages.shared.run_rows import LOSS, SPARK_POINTS, Row, coloured, rows, run_url, spark_path
+from runs.finding import columns as finding
+from runs.finding.fields import read_field
+from runs.finding.language import FilterError, FilterText
+from runs.models import Run
+from runs.records.points import read
+from runs.rights.access import Someone
+
+MAX_TAGS = 3  # of a run, shown in its row
+SPARK = "spark:"
+DEFAULT = ("status", "progress", "spark:train/loss", "summary.train/loss.last", "throughput", "ranks", "user",
+           "created", "duration")  # fmt: skip
+ID, NAME = "RUN-ID", "RUN-NAME"
+
+Value = float | str | None
+
+
+class Seen(NamedTuple):
+    """Data that the cells of a run are made of."""
+
+    row: Row
+    values: Mapping[str, Value]  # of the fields among the columns
+    sparks: Mapping[str, str]  # SVG paths by series
+    runs_url: str
+
+
+class Kind(NamedTuple):
+    label: str
+    width: int
+    draw: Callable[[Seen], str]
+    is_number: bool = False
+    phone: str = "off"
+
+
+def _status(seen: Seen) -> str:
+    return f'<span title="{escape(seen.row.run.reason_sentence)}">{drawn.status(seen.row.badge)}</span>'
+
+
+def _name(seen: Seen) -> str:
+    run = seen.row.run
+    return (
+        f'<span class="name-line"><a class="name clip" href="{run_url(run.pk)}" tabindex="-1"'
+        f' title="{escape(run.name)}" data-open>{escape(run.name)}</a>{_tags(seen, MAX_TAGS)}</span>'
+    )
+
+
+def _tags(seen: Seen, most: int) -> str:
+    tags = seen.row.run.tags
+    links = [
+        f'<a class="tag" tabindex="-1" href="{seen.runs_url}?{urlencode({"tag": tag})}">{escape(tag)}</a>'
+        for tag in tags[:most]
+    ]
+    more = f'<span class="faint xs">+{len(tags) - most}</span>' if len(tags) > most else ""
+    return f'<span class="cell-tags">{"".join(links)}{more}</span>' if tags else ""
+
+
+def _progress(seen: Seen) -> str:
+    row = seen.row
+    return f'<div class="is-{row.badge.colour}">{drawn.progress(row.step, row.steps, row.run.name)}</div>'
+
+
+def _throughput(seen: Seen) -> str:
+    row = seen.row
+    return drawn.NOTHING if row.rate is None else numbers.number(row.rate, row.rate_unit)
+
+
+def _ranks(seen: Seen) -> str:
+    if seen.row.run.is_local:
+        return '<span class="faint" title="Logged outside of Trainyard">–</span>'
+    return f"{seen.row.nodes} × {seen.row.processes}"
+
+
+def _muted(text: str) -> str:
+    return f'<span class="muted">{text}</span>'
+
+
+def _number(value: Value) -> str:
+    return drawn.NOTHING if value is None else numbers.number(value)
+
+
+KINDS: dict[str, Kind] = {
+    "name": Kind("Name", 240, _name, phone=""),
+    "status": Kind("Status", 116, _status, phone="end"),
+    "progress": Kind("Progress", 150, _progress, phone="wide"),
+    "throughput": Kind("Throughput", 100, _throughput, is_number=True),
+    "ranks": Kind("Ranks", 60, _ranks, is_number=True),
+    "user": Kind("Who", 88, lambda seen: escape(seen.row.run.created_by or "–")),
+    "project": Kind("Project", 110, lambda seen: escape(seen.row.run.project.name)),
+    "created": Kind("When", 88, lambda seen: _muted(drawn.age(seen.row.run.created_at)), phone=""),
+    "ended": Kind("Ended", 96, lambda seen: _muted(drawn.age(seen.row.run.ended_at))),
+    "duration": Kind(
+        "Took", 84, lambda seen: _muted(numbers.duration(seen.row.duration_s)), is_number=True, phone=""
+    ),
+    "tag": Kind("Tags", 160, lambda seen: _tags(seen, 10) or drawn.NOTHING),
+    "id": Kind("Id", 110, lambda seen: f'<code class="xs">{seen.row.run.pk}</code>'),
+    "mfu": Kind("MFU", 72, lambda seen: seen.row.mfu or drawn.NOTHING, is_number=True),
+    "step": Kind("Step", 80, lambda seen: numbers.count(seen.row.step), is_number=True),
+    "left": Kind("Left", 80, lambda seen: numbers.duration(seen.row.eta_s), is_number=True),
+}  # fmt: skip
+SORTED = ("status", "name", "user", "project", "created", "ended")  # of these, what runs are sorted by
+
+
+def kind_of(name: str) -> Kind:
+    """Return what draws the column of that name. Raises FilterError where there is no such field."""
+    if name in KINDS:
+        return KINDS[name]
+    if name.startswith(SPARK):
+        series = name.removeprefix(SPARK)
+        return Kind(series, 104, lambda seen: drawn.sparkline(_spark(seen, series), series))
+    field = read_field(FilterText(name, 0))
+    if field.kind == "summary":
+        series, _, statistic = name.removeprefix("summary.").rpartition(".")
+        return Kind(
+            f"{series} {statistic}", 104, lambda seen: _figure(seen.values.get(name), series), is_number=True, phone=""
+        )
+    return Kind(name.rpartition(".")[2], 110, lambda seen: _setting(seen.values.get(name)))
+
+
+def _spark(seen: Seen, series: str) -> str:
+    return seen.row.spark if series == LOSS else seen.sparks.get(series, "")
+
+
+def _figure(value: Value, series: str) -> str:
+    return drawn.NOTHING if value is None else escape(numbers.metric(value, series))
+
+
+def _setting(value: Value) -> str:
+    text = "" if value is None else numbers.setting(value)
+    if text == "":
+        return drawn.NOTHING
+    return f'<span class="clip" title="{escape(text)}">{escape(text)}</span>'
+
+
+class Shown(NamedTuple):
+    columns: list[Column]
+    kinds: list[Kind]
+    unknown: list[str]  # names that are no field
+
+
+def shown(chosen: Sequence[Chosen]) -> Shown:
+    """Return the columns of those names, the name first: it stays where it is when one scrolls sideways."""
+    named = {one.name: one for one in chosen}
+    ordered = [named.pop("name", Chosen("name"))._replace(is_pinned=True), *named.values()]
+    ordered.sort(key=lambda one: not one.is_pinned)
+    columns, kinds, unknown = [], [], []
+    for one in ordered:
+        try:
+            kind = kind_of(one.name)
+        except FilterError:
+            unknown.append(one.name)
+            continue
+        is_field = one.name not in KINDS and not one.name.startswith(SPARK)
+        title, grows = one.name if is_field else kind.label, one.name == "name" and not one.width
+        width = one.width or kind.width
+        looks = (kind.is_number, one.is_pinned, is_field or one.name in SORTED, kind.phone, grows)
+        columns.append(Column(one.name, kind.label, title, width, *looks))
+        kinds.append(kind)
+    return Shown(columns, kinds, unknown)
+
+
+def lines(user: Someone, runs: Sequence[Run], view: Shown, may_act_in: set[str]) -> list[GridRow]:
+    """Return a row for each run, in few queries for any number."""
+    found = coloured(user, rows(runs, now=timezone.now()))
+    ids, runs_url = [run.pk for run in runs], reverse("runs")
+    asked = [column.name for column in view.columns if column.name not in KINDS and not column.name.startswith(SPARK)]
+    values = finding.values(runs, asked) if asked else {}
+    sparks = _sparks(ids, [one.name.removeprefix(SPARK) for one in view.columns if one.name.startswith(SPARK)])
+    made = []
+    for row in found:
+        run = row.run
+        seen = Seen(row, values.get(run.pk, {}), sparks.get(run.pk, {}), runs_url)
+        buttons = row_actions(run) if run.project_id in may_act_in else ""
+        cells = [kind.draw(seen) for kind in view.kinds]
+        made.append(GridRow(run.pk, run.name, cells, row.colour, buttons))
+    return made
+
+
+def _sparks(ids: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        if name == LOSS:
+            continue  # every row has it
+        for run_id, points in read.sparklines(ids, name, SPARK_POINTS).items():
+            found.setdefault(run_id, {})[name] = spark_path(points)
+    return found
+
+
+# The buttons at the end of a row.
+#
+# Runs that offer the same buttons differ by id and name alone, so the buttons are drawn once and then filled in.
+
+
+def row_actions(run: Run) -> SafeString:
+    buttons = _buttons(offers_of(run))
+    return mark_safe(buttons.replace(ID, run.pk).replace(NAME, escape(run.name)))  # the name last: it may hold any text
+
+
+@cache
+def _buttons(offers: Offers) -> str:
+    return render_to_string("runs/_row_actions.html", {"offers": offers, "run_id": ID, "name": NAME})

@@ -1,0 +1,56 @@
+"""Markup of what stands in many rows: times, statuses, progress and small charts. No templates: a page draws hundreds.
+The tags of ``ui`` are these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+
+from django.utils import timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.frontend import icons
+from dashboard.pages.shared import numbers
+from dashboard.pages.shared.badges import Badge
+
+NOTHING = mark_safe('<span class="faint">–</span>')
+
+
+def age(at: datetime | str | None) -> SafeString:
+    """A relative time with the exact one on hover; app.js keeps it current."""
+    if not at:
+        return NOTHING
+    return numbers.age_element(datetime.fromisoformat(at) if isinstance(at, str) else at, timezone.now())
+
+
+@cache
+def status(badge: Badge) -> SafeString:
+    """A status as a coloured word with its icon."""
+    look = f" is-{badge.look}" if badge.look else ""
+    return mark_safe(
+        f'<span class="badge-status is-{badge.colour}{look}">{icons.icon(badge.icon)}{escape(badge.word)}</span>'
+    )
+
+
+def progress(step: int | None, steps: int | None, label: str) -> SafeString:
+    """Return how many of its steps a run has done; without a known end only the step."""
+    if steps:
+        done = step or 0
+        shown = (
+            f'<progress max="{steps}" value="{done}" aria-label="{escape(label)}"></progress>'
+            f"<span>{numbers.count(done)} / {numbers.count(steps)}</span>"
+        )
+    else:
+        shown = NOTHING if step is None else f"<span>step {numbers.count(step)}</span>"
+    return mark_safe(f'<span class="progress-line">{shown}</span>')
+
+
+def sparkline(path: str, label: str) -> SafeString:
+    """A small chart of one line. ``path`` is an SVG path in a box of 88 by 24; ``label`` names what it shows."""
+    if not path:
+        return NOTHING
+    return mark_safe(
+        '<svg class="spark" viewBox="0 0 88 24" preserveAspectRatio="none" role="img"'
+        f' aria-label="{escape(label)}"><path d="{path}"/></svg>'
+    )

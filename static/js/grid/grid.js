@@ -1,0 +1,139 @@
+// A table of many rows: its rows as they come into view, its keys, its selection, and what changes in it meanwhile.
+
+import { show } from "../frame/search.js";
+import { onRefetch } from "../live/fragment.js";
+import { on } from "../live/live.js";
+import { around, need, seek } from "../shared/dom.js";
+import { startKeys } from "./keys.js";
+import { startSelection } from "./selection.js";
+import { startWindow } from "./window.js";
+
+const MIN_MS = 2000; // between two looks at what is new: rows that come in move those below them
+
+/** @param {HTMLElement} element */
+export function mount(element) {
+  const place = /** @type {HTMLElement} */ (element.closest(".grid-page"));
+  const table = /** @type {HTMLTableElement | null} */ (seek(element, ".grid-view"));
+  const stopLinks = startLinks(place);
+  let timer = 0;
+  let lastAt = Date.now();
+  function soon() {
+    if (timer || document.hidden) return;
+    timer = setTimeout(
+      () => {
+        timer = 0;
+        lastAt = Date.now();
+        refresh();
+      },
+      Math.max(0, lastAt + MIN_MS - Date.now()),
+    );
+  }
+  // Without a row there is no table to keep: the page is asked whether there is one now.
+  let refresh = () => show(place, location.href);
+  const stops = [stopLinks, ...["run", "ping", "again"].map((type) => on(type, soon))];
+  if (table) {
+    const begun = startTable(element, table, place);
+    refresh = () => begun.refresh(begun.isReading());
+    stops.push(
+      begun.end,
+      onRefetch(() => begun.refresh(false)),
+    );
+  }
+  return () => {
+    clearTimeout(timer);
+    stops.forEach((stop) => stop());
+  };
+}
+
+/** @param {HTMLElement} element @param {HTMLTableElement} table @param {HTMLElement} place */
+function startTable(element, table, place) {
+  const fresh = need(element, "[data-new]");
+  const said = need(element, "[data-said]");
+  const scroller = /** @type {HTMLElement} */ (table.parentElement);
+  const rows = startWindow(table, { onRows, onCount });
+  const selection = startSelection(element, rows.seen);
+  const keys = startKeys(table, rows, {
+    select: (row) => selection.set([row.dataset.key ?? ""], true),
+    menu: () => {},
+    fold: () => {},
+  });
+
+  function onRows() {
+    selection?.show();
+    keys?.mark();
+  }
+  /** @param {import("./window.js").Counted} counted */
+  function onCount({ num, isMore, numNew }) {
+    const runs = (/** @type {number} */ count) => `${count.toLocaleString("en-US")} run${count === 1 ? "" : "s"}`;
+    if (!fresh.hidden || numNew) {
+      fresh.hidden = !numNew;
+      const words = numNew ? `${numNew} new ${runs(numNew).split(" ")[1]}` : "";
+      if (fresh.textContent !== words) said.textContent = fresh.textContent = words;
+    }
+    const number = seek(place, "[data-number]");
+    if (number) number.textContent = `${isMore ? "More than " : ""}${runs(num)}`;
+  }
+  // Somebody is in the table, or further down in it: nothing may move.
+  function isReading() {
+    return !rows.isAtTop() || scroller.contains(document.activeElement);
+  }
+  // Columns that stay when one scrolls sideways stand beside each other.
+  function pin() {
+    const columns = /** @type {HTMLElement[]} */ ([...table.querySelectorAll("col")]);
+    const widths = columns.map((one) => Number(one.getAttribute("width") ?? one.dataset.least ?? 0));
+    table.style.minWidth = `${widths.reduce((sum, width) => sum + width, 0)}px`;
+    let left = 0;
+    const heads = [...(table.tHead?.rows[0].cells ?? [])];
+    heads.forEach((head, index) => {
+      if (!head.classList.contains("pinned")) return;
+      table.style.setProperty(`--left-${index}`, `${left}px`);
+      left += head.offsetWidth;
+    });
+    scroller.style.scrollPaddingLeft = `${left}px`;
+  }
+  function onShown() {
+    rows.toTop();
+    pin();
+    rows.reset();
+    keys.reset();
+    fresh.hidden = true;
+  }
+  async function takeNew() {
+    rows.toTop();
+    table.focus();
+    await rows.refresh(false);
+  }
+  fresh.addEventListener("click", takeNew);
+  place.addEventListener("shown", onShown);
+  pin();
+  rows.reset();
+  return {
+    isReading,
+    refresh: rows.refresh,
+    end() {
+      rows.end();
+      selection.end();
+      place.removeEventListener("shown", onShown);
+    },
+  };
+}
+
+// Links that only change what the table shows are followed in place; Back and Forward too.
+/** @param {HTMLElement} place */
+function startLinks(place) {
+  /** @param {MouseEvent} event */
+  function onClick(event) {
+    const link = /** @type {HTMLAnchorElement | null} */ (around(event, 'a[href^="?"]'));
+    if (!link || event.ctrlKey || event.metaKey || event.button) return;
+    event.preventDefault();
+    const url = (event.shiftKey && link.dataset.add) || link.getAttribute("href") || "";
+    show(place, `${location.pathname}${url}`, { isNew: true });
+  }
+  const onBack = () => void show(place, location.href, { isBack: true });
+  place.addEventListener("click", onClick);
+  addEventListener("popstate", onBack);
+  return () => {
+    place.removeEventListener("click", onClick);
+    removeEventListener("popstate", onBack);
+  };
+}

@@ -1,0 +1,226 @@
+// The rows of a long table that are near what one sees: they are fetched in chunks as they come into view, and what is
+// not there is a space of the same height. What is live changes in its place; new rows wait until one asks for them.
+
+import { patchElement } from "../live/patch.js";
+
+const CHUNK = 50; // rows, as the page's first ones are
+const OVERSCAN = 12;
+const MOST_KEPT = 40; // chunks
+const SCROLL_MS = 40; // between a scroll and a request
+
+/** @typedef {{num: number, isMore: boolean, numNew: number}} Counted */
+
+/** @param {HTMLTableElement} table @param {{onRows: () => void, onCount: (counted: Counted) => void}} listener */
+export function startWindow(table, { onRows, onCount }) {
+  const scroller = /** @type {HTMLElement} */ (table.parentElement);
+  const body = table.tBodies[0];
+  /** @type {Map<number, HTMLElement[]>} */
+  const chunks = new Map();
+  /** @type {Set<string>} */
+  const seen = new Set(); // the keys of all rows that were loaded
+  let height = 28; // of a row
+  let head = 0;
+  let number = 0; // of the list that is shown; answers about another one come too late
+  let timer = 0;
+  let isFetching = false;
+
+  const total = () => Number(table.dataset.rows);
+
+  // Begins with the rows that the page has, of a new list.
+  function reset() {
+    number += 1;
+    chunks.clear();
+    seen.clear();
+    keep(0, /** @type {HTMLElement[]} */ ([...body.querySelectorAll("tr[data-key]")]));
+    render();
+    onRows();
+  }
+  /** @param {number} chunk @param {HTMLElement[]} rows */
+  function keep(chunk, rows) {
+    chunks.set(chunk, rows);
+    for (const row of rows) seen.add(row.dataset.key ?? "");
+    if (chunks.size <= MOST_KEPT) return;
+    const far = [...chunks.keys()].reduce((one, two) => (Math.abs(one - chunk) > Math.abs(two - chunk) ? one : two));
+    chunks.delete(far);
+  }
+  // The first and the last chunk of what one sees and a little around it.
+  function range() {
+    const first = Math.max(0, Math.floor(scroller.scrollTop / height) - OVERSCAN);
+    const last = Math.min(total() - 1, Math.ceil((scroller.scrollTop + scroller.clientHeight) / height) + OVERSCAN);
+    return { from: Math.min(Math.floor(first / CHUNK), Math.floor(last / CHUNK)), to: Math.floor(last / CHUNK) };
+  }
+  function render() {
+    measure();
+    const { from, to } = range();
+    const nodes = [space("above", from * CHUNK)];
+    for (let chunk = from; chunk <= to; chunk += 1) {
+      const size = Math.min(CHUNK, total() - chunk * CHUNK);
+      nodes.push(...(chunks.get(chunk) ?? [space(`at-${chunk}`, size)]));
+    }
+    nodes.push(space("below", total() - (to + 1) * CHUNK));
+    arrange(
+      body,
+      nodes.filter((node) => node !== null),
+    );
+    if (!timer && missing()) timer = setTimeout(load, SCROLL_MS);
+  }
+  function measure() {
+    const row = /** @type {HTMLElement | null} */ (body.querySelector("tr[data-key]"));
+    height = row?.offsetHeight || height;
+    head = table.tHead?.offsetHeight ?? 0;
+  }
+  /** @param {string} key @param {number} rows */
+  function space(key, rows) {
+    if (rows <= 0) return null;
+    const found = /** @type {HTMLElement | null} */ (body.querySelector(`tr[data-space="${key}"]`));
+    const row = found ?? made(key);
+    row.style.height = `${rows * height}px`;
+    return row;
+  }
+  /** @param {string} key */
+  function made(key) {
+    const row = document.createElement("tr");
+    row.className = "grid-space";
+    row.dataset.space = key;
+    row.setAttribute("aria-hidden", "true");
+    row.append(document.createElement("td"));
+    return row;
+  }
+  function missing() {
+    const { from, to } = range();
+    const wanted = [];
+    for (let chunk = from; chunk <= to; chunk += 1) if (!chunks.has(chunk)) wanted.push(chunk);
+    return wanted.length ? { from: wanted[0], to: /** @type {number} */ (wanted.at(-1)) } : null;
+  }
+  async function load() {
+    timer = 0;
+    const wanted = missing();
+    if (!wanted || isFetching) return;
+    isFetching = true;
+    const { from } = wanted;
+    const to = Math.min(wanted.to, from + 3);
+    const mine = number;
+    const answer = await ask({
+      offset: from * CHUNK,
+      limit: (to - from + 1) * CHUNK,
+      until: table.dataset.until ?? "",
+    });
+    isFetching = false;
+    if (!table.isConnected) return;
+    if (mine === number && !answer) return; // the lamp says that the server is away; the next scroll asks again
+    if (mine === number && answer) {
+      for (let chunk = from; chunk <= to; chunk += 1)
+        keep(chunk, answer.rows.slice((chunk - from) * CHUNK, (chunk - from + 1) * CHUNK));
+    }
+    render();
+    onRows();
+  }
+  /** @param {Record<string, string | number>} asked */
+  async function ask(asked) {
+    const url = new URL(table.dataset.url ?? "", location.href);
+    for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, String(value));
+    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
+    const html = answer?.ok ? await answer.text().catch(() => null) : null;
+    if (!answer || html === null) return null;
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const rows = /** @type {HTMLElement[]} */ ([...template.content.querySelectorAll("tr[data-key]")]);
+    return { rows, headers: answer.headers };
+  }
+  // Brings what is seen up to date. Where nobody `isReading`, new rows and a new order come in too; else the rows that
+  // are there change in their places, and how many are new is told.
+  /** @param {boolean} isReading */
+  async function refresh(isReading) {
+    const mine = number;
+    const { from, to } = range();
+    const shown = [...body.querySelectorAll("tr[data-key]")].map((row) => row.getAttribute("data-key"));
+    /** @type {Record<string, string | number>} */
+    const asked = isReading
+      ? { ids: shown.slice(0, 4 * CHUNK).join("."), until: table.dataset.until ?? "" }
+      : { offset: from * CHUNK, limit: Math.min(4, to - from + 1) * CHUNK, count: 1 };
+    const answer = await ask(asked);
+    if (!answer || mine !== number || !table.isConnected) return;
+    const { rows, headers } = answer;
+    if (isReading) change(rows);
+    else {
+      table.dataset.rows = headers.get("X-Rows") ?? table.dataset.rows;
+      table.dataset.until = headers.get("X-Until") ?? "";
+      take(rows, from);
+    }
+    const counted = { num: total(), isMore: headers.get("X-More") === "1", numNew: Number(headers.get("X-New")) };
+    onCount({ ...counted, numNew: isReading ? counted.numNew : 0 });
+    render();
+    onRows();
+  }
+  // The same rows as they are now.
+  /** @param {HTMLElement[]} rows */
+  function change(rows) {
+    const known = new Map([...body.children].map((row) => [row.getAttribute("data-key"), row]));
+    const gone = new Set(known.keys());
+    for (const row of rows) {
+      const before = /** @type {HTMLElement | undefined} */ (known.get(row.dataset.key ?? ""));
+      gone.delete(row.dataset.key ?? null);
+      if (!before) continue;
+      for (const name of ["data-place", "aria-rowindex"]) row.setAttribute(name, before.getAttribute(name) ?? "");
+      patchElement(before, row);
+    }
+    for (const key of gone) if (key) known.get(key)?.classList.add("is-gone");
+  }
+  // Other rows in these places: what is the same run keeps its element.
+  /** @param {HTMLElement[]} rows @param {number} from */
+  function take(rows, from) {
+    const known = new Map([...body.children].map((row) => [row.getAttribute("data-key"), row]));
+    chunks.clear();
+    rows.forEach((row, at) => {
+      const before = /** @type {HTMLElement | undefined} */ (known.get(row.dataset.key ?? ""));
+      if (before) patchElement(before, row);
+      const chunk = from + Math.floor(at / CHUNK);
+      keep(chunk, [...(at % CHUNK ? (chunks.get(chunk) ?? []) : []), before ?? row]);
+    });
+    if (!rows.length) chunks.set(from, []);
+  }
+  // Scrolls until the row is seen whole.
+  /** @param {number} place */
+  function reach(place) {
+    const top = place * height;
+    const room = scroller.clientHeight - head;
+    if (top < scroller.scrollTop) scroller.scrollTop = top;
+    else if (top + height > scroller.scrollTop + room) scroller.scrollTop = top + height - room;
+    render();
+  }
+  /** @param {number} place */
+  const rowAt = (place) =>
+    /** @type {HTMLElement | null} */ (body.querySelector(`tr[data-key][data-place="${place}"]`));
+
+  const onScroll = () => requestAnimationFrame(render);
+  scroller.addEventListener("scroll", onScroll, { passive: true });
+  const observer = new ResizeObserver(render);
+  observer.observe(scroller);
+  return {
+    reset,
+    refresh,
+    reach,
+    rowAt,
+    seen,
+    total,
+    pageSize: () => Math.max(1, Math.floor((scroller.clientHeight - head) / height) - 1),
+    isAtTop: () => scroller.scrollTop < height,
+    toTop: () => scroller.scrollTo(0, 0),
+    end() {
+      clearTimeout(timer);
+      observer.disconnect();
+    },
+  };
+}
+
+// Makes the rows of the body these, in this order; rows that stay are not touched.
+/** @param {HTMLElement} body @param {HTMLElement[]} nodes */
+function arrange(body, nodes) {
+  const wanted = new Set(/** @type {Element[]} */ (nodes));
+  for (const child of [...body.children]) if (!wanted.has(child)) child.remove();
+  let at = body.firstElementChild;
+  for (const node of nodes) {
+    if (node === at) at = at.nextElementSibling;
+    else body.insertBefore(node, at);
+  }
+}

@@ -1,0 +1,99 @@
+"""The table of runs, by visible labels and by keys alone."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from benchmarks.load.planting import START_S, Writer, plant
+from tests.browser.conftest import Seat, Sit
+from tests.browser.test_pages import AXE, PHONE, barriers
+from tests.whole.runs import Yard
+
+HOSTS = ("depot", "harbour", "quarry")
+NUM_RUNS = 60
+
+
+@pytest.fixture(scope="module")
+def many(office: Yard) -> None:
+    """Runs of three hosts; the losses go down with the number in the name."""
+    for number in range(NUM_RUNS):
+        send(office, f"wagon-{number:03d}", 3 - number / NUM_RUNS, HOSTS[number % len(HOSTS)])
+
+
+def send(office: Yard, name: str, loss: float, host: str) -> str:
+    writer, steps = Writer(), np.arange(1, 4)
+    values = np.array([[loss + 2, loss + 2.1], [loss + 1, loss + 1.1], [loss, loss + 0.1]])
+    frames = writer.points(["train/loss", "val/loss"], steps, START_S + steps, values)
+    return plant(office.http, name, [writer.begin(), *frames, writer.end()], [writer], host=host)
+
+
+def grid(page: Page) -> Locator:
+    return page.get_by_role("grid", name="Runs")
+
+
+def active(page: Page) -> Locator:
+    return page.locator(".is-active")
+
+
+def test_rows_come_as_one_goes_down_by_keys_and_one_stays_in_the_cell(seat: Seat, many: None) -> None:
+    page = seat.go("/runs/?filter=wagon-0&sort=name")
+    expect(page.get_by_text(f"{NUM_RUNS} runs")).to_be_visible()
+    grid(page).focus()
+    page.keyboard.press("Control+End")
+    expect(grid(page).get_by_role("link", name=f"wagon-{NUM_RUNS - 1:03d}", exact=True)).to_be_in_viewport()
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("ArrowRight")
+    expect(active(page)).to_contain_text("wagon-000")
+    page.keyboard.press("x")
+    page.keyboard.press("Shift+ArrowDown")
+    bar = page.get_by_role("region", name="Selected runs")
+    expect(bar).to_contain_text("2 selected")
+    expect(grid(page).get_by_role("row", selected=True)).to_have_count(2)
+    page.keyboard.press("PageDown")
+    page.keyboard.press("PageDown")
+    expect(active(page)).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(bar).to_be_hidden()
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"sort=-name"))
+    expect(grid(page).get_by_role("row").nth(1)).to_contain_text(f"wagon-{NUM_RUNS - 1:03d}")
+    expect(grid(page).get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"wagon-{NUM_RUNS - 1:03d}")
+
+
+def test_25_rows_fit_a_desk_and_what_is_new_waits_while_one_reads(seat: Seat, many: None, office: Yard) -> None:
+    page = seat.go("/runs/?filter=wagon")
+    rows = grid(page).get_by_role("row").filter(has_text="wagon")
+    expect(rows.nth(24)).to_be_in_viewport(ratio=1)
+    grid(page).focus()
+    top = rows.first.get_attribute("data-key")
+    new = send(office, "wagon-new", 9.0, HOSTS[0])
+    button = page.get_by_role("button", name="1 new run")
+    expect(button).to_be_visible()
+    assert rows.first.get_attribute("data-key") == top
+    button.click()
+    expect(rows.first).to_have_attribute("data-key", new)
+    expect(button).to_be_hidden()
+    expect(page.get_by_text(f"{NUM_RUNS + 1} runs")).to_be_visible()
+
+
+def test_the_table_shuts_nobody_out_and_fits_a_phone(sit: Sit, many: None) -> None:
+    seat = sit()
+    seat.page.emulate_media(color_scheme="dark")
+    page = seat.go("/runs/?filter=wagon-0&sort=-created,name&columns=status!,train.steps,summary.val/loss.min")
+    grid(page).get_by_role("checkbox", name="Select wagon-059").check()
+    seat.watch.expect("")  # from here on the console has what axe does
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
+    page.set_viewport_size(PHONE)
+    expect(grid(page).get_by_role("link", name="wagon-059", exact=True)).to_be_in_viewport(ratio=1)
+    assert barriers(page) == []
