@@ -24,6 +24,7 @@ from dashboard.pages.run import apps, checkpoints
 from dashboard.pages.run import verbs as page_verbs
 from dashboard.pages.run import views as run
 from dashboard.pages.runs import files as run_files
+from dashboard.pages.runs import saved as run_views
 from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
 from dashboard.pages.sweeps import verbs as sweep_verbs
@@ -143,6 +144,10 @@ urlpatterns = [
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
     route("runs/csv/", run_files.export, "runs-csv"),
+    route("runs/views/", run_views.save_own, "save-own-view"),
+    route("runs/views/shared/", run_views.save_shared, "save-shared-view"),
+    route("runs/views/<slug:view_id>/", run_views.change, "change-view"),
+    route("runs/views/<slug:view_id>/delete/", run_views.delete, "delete-view"),
     route("runs/compare/", compare.compare, "compare"),
     route("runs/compare/plots/", compare.plots, "compare-plots"),
     route("runs/compare/importance/", compare.matters, "compare-importance"),

@@ -152,6 +152,7 @@ MACHINERY = TableGroup(
         (models.TrialReport, "Reports of trials", "the objective at steps"),
         (models.ProviderSession, "Provider sessions", "what a provider gave for a session"),
         (models.Workspace, "Chart settings", "how each person looks at a project's charts"),
+        (models.SavedView, "Saved views", "tables as people left them, under names"),
         (models.SignInLink, "Sign-in links", "one-time links, used or open"),
         (models.IdempotencyKey, "Idempotency keys", "answers that are kept for requests that are sent again"),
         (models.Placement, "Placements", "the part of an attempt on one node"),

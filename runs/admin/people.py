@@ -34,6 +34,7 @@ from runs.models import (
     ProvidedGroup,
     ProviderSession,
     ProvisioningToken,
+    SavedView,
     SignInLink,
     Token,
     User,
@@ -149,6 +150,12 @@ class MembershipAdmin(Granting, Editable):
 class WorkspaceAdmin(WrittenAdmin):
     list_display = ("user", "project", "saved_at")
     search_fields = ("user__username", "project__name")
+
+
+@admin.register(SavedView)
+class SavedViewAdmin(WrittenAdmin):
+    list_display = ("name", "owner", "project", "is_default", "saved_at")
+    search_fields = ("name", "owner__username", "project__name")
 
 
 @admin.register(Invitation)

@@ -15,6 +15,7 @@ from runs.models.people import (
     Membership,
     Project,
     Role,
+    SavedView,
     User,
     Workspace,
 )

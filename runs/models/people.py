@@ -213,6 +213,32 @@ class Workspace(models.Model):
         return f"{self.user or 'everybody'} in {self.project}"
 
 
+class SavedView(models.Model):
+    """A table as somebody left it, under a name: the query of its address. It is one person's, or a project's."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    owner = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="views")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="views")
+    name = models.CharField(max_length=60)
+    query = models.TextField()
+    is_default = models.BooleanField(default=False)  # what the table shows without a query; a person's own comes first
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    saved_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(owner=None, project__isnull=False) | models.Q(owner__isnull=False, project=None),
+                name="view_of_one",
+            ),
+            models.UniqueConstraint(fields=("owner", "name"), name="one_view_of_a_name_each"),
+            models.UniqueConstraint(fields=("project", "name"), name="one_view_of_a_name_in_project"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.owner or self.project}"
+
+
 class Invitation(models.Model):
     """A link by which somebody new joins a project. Only the digest of its secret is kept."""
 

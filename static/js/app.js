@@ -41,6 +41,7 @@ register({
 register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
+  completion: () => import("./grid/completion.js"),
   grid: () => import("./grid/grid.js"),
   launch: () => import("./launch/launch.js"),
   logs: () => import("./logs/logs.js"),

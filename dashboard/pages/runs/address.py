@@ -14,10 +14,11 @@ from runs.finding.language import MAX_LENGTH, FilterError
 from runs.models import Run
 from runs.presenting.listing import find_runs, statuses_named
 
-ASKED = ("view", "filter", "tag", "project", "sort", "trials", "columns", "group", "density", "colour")
-LONGEST = {"columns": 6000, "sort": 1000, "group": 1000}
+ASKED = ("view", "filter", "tag", "project", "sort", "trials", "columns", "group", "open", "density", "colour")
+LONGEST = {"columns": 6000, "sort": 1000, "group": 1000, "open": 4000}
 OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 NEWEST_FIRST = Sort("created", True)
+MOST_GROUPED = 4
 AROUND = 40  # characters on each side of one that an error names
 
 Asked = dict[str, str]
@@ -54,6 +55,11 @@ def sorts_of(asked: Asked) -> list[Sort]:
     """Return what the runs are sorted by; ``created_at`` was a name of ``created``."""
     named = [one._replace(name="created") if one.name == "created_at" else one for one in read_sorts(asked["sort"])]
     return named or [NEWEST_FIRST]
+
+
+def groups_of(asked: Asked) -> list[str]:
+    """Return the fields that the runs are grouped by."""
+    return [one.name for one in read_columns(asked["group"])][:MOST_GROUPED]
 
 
 def has_trials(asked: Asked) -> bool:

@@ -18,12 +18,13 @@ from dashboard.pages.shared.grid import Chosen, Column, GridRow
 from dashboard.pages.shared.run_offers import Offers, offers_of
 from dashboard.pages.shared.run_rows import LOSS, SPARK_POINTS, Row, coloured, rows, run_url, spark_path
 from runs.finding import columns as finding
-from runs.finding.fields import read_field
+from runs.finding.fields import FIXED, read_field
 from runs.finding.language import FilterError, FilterText
 from runs.models import Run
 from runs.records.points import read
 from runs.rights.access import Someone
 
+OF_GROUPS = 176  # pixels
 MAX_TAGS = 3  # of a run, shown in its row
 SPARK = "spark:"
 DEFAULT = ("status", "progress", "spark:train/loss", "summary.train/loss.last", "throughput", "ranks", "user",
@@ -129,7 +130,7 @@ def kind_of(name: str) -> Kind:
     if field.kind == "summary":
         series, _, statistic = name.removeprefix("summary.").rpartition(".")
         return Kind(
-            f"{series} {statistic}", 104, lambda seen: _figure(seen.values.get(name), series), is_number=True, phone=""
+            f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), is_number=True, phone=""
         )
     return Kind(name.rpartition(".")[2], 110, lambda seen: _setting(seen.values.get(name)))
 
@@ -149,13 +150,18 @@ def _setting(value: Value) -> str:
     return f'<span class="clip" title="{escape(text)}">{escape(text)}</span>'
 
 
+def is_of_field(name: str) -> bool:
+    """Return whether the column shows a field of the spec or a figure of a series."""
+    return name not in KINDS and not name.startswith(SPARK)
+
+
 class Shown(NamedTuple):
     columns: list[Column]
     kinds: list[Kind]
     unknown: list[str]  # names that are no field
 
 
-def shown(chosen: Sequence[Chosen]) -> Shown:
+def shown(chosen: Sequence[Chosen], *, is_grouped: bool = False) -> Shown:
     """Return the columns of those names, the name first: it stays where it is when one scrolls sideways."""
     named = {one.name: one for one in chosen}
     ordered = [named.pop("name", Chosen("name"))._replace(is_pinned=True), *named.values()]
@@ -167,11 +173,16 @@ def shown(chosen: Sequence[Chosen]) -> Shown:
         except FilterError:
             unknown.append(one.name)
             continue
-        is_field = one.name not in KINDS and not one.name.startswith(SPARK)
+        is_field = is_of_field(one.name)
         title, grows = one.name if is_field else kind.label, one.name == "name" and not one.width
-        width = one.width or kind.width
-        looks = (kind.is_number, one.is_pinned, is_field or one.name in SORTED, kind.phone, grows)
-        columns.append(Column(one.name, kind.label, title, width, *looks))
+        of_groups = OF_GROUPS if is_grouped and is_field and kind.is_number else 0  # mean, best and spread are there
+        width = one.width or max(kind.width, of_groups)
+        can_sort = is_field or one.name in SORTED
+        can = [("sort", can_sort), ("filter", is_field or one.name in FIXED), ("move", one.name != "name"),
+               ("group", is_field or one.name in FIXED), ("size", True)]  # fmt: skip
+        looks = (kind.is_number, one.is_pinned, can_sort, kind.phone, grows)
+        menu = " ".join(name for name, is_there in can if is_there)
+        columns.append(Column(one.name, kind.label, title, width, *looks, menu, one.width))
         kinds.append(kind)
     return Shown(columns, kinds, unknown)
 
@@ -180,7 +191,7 @@ def lines(user: Someone, runs: Sequence[Run], view: Shown, may_act_in: set[str])
     """Return a row for each run, in few queries for any number."""
     found = coloured(user, rows(runs, now=timezone.now()))
     ids, runs_url = [run.pk for run in runs], reverse("runs")
-    asked = [column.name for column in view.columns if column.name not in KINDS and not column.name.startswith(SPARK)]
+    asked = [column.name for column in view.columns if is_of_field(column.name)]
     values = finding.values(runs, asked) if asked else {}
     sparks = _sparks(ids, [one.name.removeprefix(SPARK) for one in view.columns if one.name.startswith(SPARK)])
     made = []

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from dashboard.pages.runs import cells
 from dashboard.pages.runs.address import (
     Asked,
+    FilterProblem,
     asked_of,
     columns_of,
+    groups_of,
     has_trials,
     problem_of,
     runs_of,
     sorts_of,
     url_of,
 )
+from dashboard.pages.runs.groups import Drawn, draw_groups
 from dashboard.pages.runs.listed import MOST_AT_ONCE, WINDOW, Listed, Number, whole
-from dashboard.pages.shared.frame import page, refusal, show
-from dashboard.pages.shared.grid import MAX_COLUMNS, ROW, GridRow, draw_rows, heads_of, write_columns
+from dashboard.pages.runs.saved import default_query, saved_views
+from dashboard.pages.shared.frame import is_script, page, refusal, show
+from dashboard.pages.shared.grid import MAX_COLUMNS, ROW, Chosen, GridRow, Sort, draw_rows, heads_of, write_columns
+from runs.finding import columns as finding
+from runs.finding.fields import FIXED
 from runs.finding.language import FilterError
-from runs.presenting.listing import BadQuery, trials_among
+from runs.presenting.listing import BadQuery, Trials, trials_among
 from runs.rights.access import Permission, projects_with, visible_runs
 from runs.rights.access.operations import lists
+from runs.values.status import Status
 
 VIEWS = (
     ("All", ""),
@@ -37,10 +48,33 @@ VIEWS = (
 )
 
 
+MOST_NAMES = 5000
+NEWEST = 500  # runs whose people and tags are offered
+
+
+NONE = Number(0, False)
+
+
 class View(NamedTuple):
     label: str
     url: str
     is_current: bool
+
+
+@dataclass
+class Looked:
+    """What was found for an address, and what there is to say about it."""
+
+    shown: cells.Shown
+    sorts: list[Sort]
+    notices: list[str]
+    may_act_in: set[str]
+    rows: Sequence[GridRow] = ()
+    grouped: Drawn | None = None
+    number: Number = NONE
+    until: str = ""
+    problem: FilterProblem | None = None
+    hidden: Trials | None = None
 
 
 @page(get=lists(Permission.RUNS_READ))
@@ -48,58 +82,103 @@ def table(request: HttpRequest) -> HttpResponse:
     asked = asked_of(request)
     if request.GET.get("fragment") == "rows":
         return _rows(request, asked)
-    chosen = columns_of(asked)
-    shown = cells.shown(chosen[:MAX_COLUMNS])
+    if request.GET.get("fragment") == "names":
+        return _names(request, asked)
+    if not request.GET and not is_script(request) and (query := default_query(request)):
+        return redirect(f"{reverse('runs')}?{query}")
+    chosen, by = columns_of(asked), groups_of(asked)
+    shown = cells.shown(chosen[:MAX_COLUMNS], is_grouped=bool(by))
     notices = [f"{name} is no field: its column is left out." for name in shown.unknown]
     if len(chosen) > MAX_COLUMNS:
         notices.append(f"The first {MAX_COLUMNS} of {len(chosen):,} columns are shown.")
-    problem, hidden, number, listed = None, None, Number(0, False), None
-    rows: list[GridRow] = []
-    sorts = sorts_of(asked)
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
+    looked = Looked(shown, sorts_of(asked), notices, may_act_in)
     try:
-        runs = runs_of(request, asked)
-        try:
-            listed = Listed(runs, sorts)
-        except FilterError as error:
-            notices.append(f"{error.message} The newest come first.")
-            sorts = sorts_of({**asked, "sort": ""})
-            listed = Listed(runs, sorts)
-        number = listed.number()
-        rows = cells.lines(request.user, listed.window(0, WINDOW), shown, may_act_in)
-        if not has_trials(asked):
-            hidden = trials_among(runs_of(request, {**asked, "trials": "1"}), words=asked["filter"])
+        _look(request, asked, by, looked)
     except FilterError as error:
-        problem = problem_of(error, asked["filter"])
+        looked.problem = problem_of(error, asked["filter"])
     except BadQuery as error:
         return refusal(request, 400, str(error))
-    context = {
+    return show(
+        request, "runs/table.html", {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked)}
+    )
+
+
+def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked) -> None:
+    runs = runs_of(request, asked)
+    try:
+        listed = Listed(runs, looked.sorts)
+        found = listed.window(0, WINDOW)
+    except FilterError as error:
+        looked.notices.append(f"{error.message} The newest come first.")
+        looked.sorts = sorts_of({**asked, "sort": ""})
+        listed = Listed(runs, looked.sorts)
+        found = listed.window(0, WINDOW)
+    looked.number, looked.until = listed.number(), listed.until.isoformat()
+    shown, may_act_in = looked.shown, looked.may_act_in
+    try:
+        if by:
+            looked.grouped = draw_groups(request.user, runs, shown, by, looked.sorts, asked, may_act_in)
+    except FilterError as error:
+        looked.notices.append(f"{error.message} The runs are in no groups.")
+    if looked.grouped is None:
+        looked.rows = cells.lines(request.user, found, shown, may_act_in)
+    if not has_trials(asked):
+        looked.hidden = trials_among(runs_of(request, {**asked, "trials": "1"}), words=asked["filter"])
+
+
+def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
+    """Return what one may choose, and the address that each choice leads to."""
+    density = asked["density"] or next(iter(ROW))
+    without = {name: write_columns([Chosen(one) for one in by if one != name]) for name in by}
+    return {
         **asked,
-        "columns_text": write_columns(chosen),
-        "density": asked["density"] or next(iter(ROW)),
-        "row_height": ROW[asked["density"] or next(iter(ROW))],
+        "density": density,
+        "row_height": ROW[density],
         "density_urls": [(one, url_of(asked, density=one)) for one in ROW],
-        "filter_problem": problem,
-        "notices": notices,
-        "heads": heads_of(shown.columns, sorts, lambda sort: url_of(asked, sort=sort)),
-        "num_columns": len(shown.columns) + 2,
-        "rows": draw_rows(shown.columns, rows, 0),
-        "number": number,
-        "num_below": max(0, number.num - len(rows)),
-        "until": listed.until.isoformat() if listed else "",
-        "may_act": bool(may_act_in),
         "views": [View(label, url_of(asked, view=view), asked["view"] == view) for label, view in VIEWS],
         "without_tag": url_of(asked, tag=""),
         "without_project": url_of(asked, project=""),
+        "grouped_by": [(name, url_of(asked, group=rest, open="")) for name, rest in without.items()],
         "kept": [(name, value) for name, value in asked.items() if value and name != "filter"],
         "is_filtered": any(asked[name] for name in ("view", "filter", "tag", "project")),
         "rows_url": url_of(asked, fragment="rows"),
-        "hidden": hidden,
+        "names_url": url_of({**asked, "filter": "", "view": "", "sort": "", "columns": ""}, fragment="names"),
         "trials_url": url_of(asked, trials="1"),
         "no_trials_url": url_of(asked, trials="") if asked["trials"] == "1" else "",
+        "charts_url": _charts_url(asked),
         "csv_url": reverse("runs-csv") + url_of(asked),
     }
-    return show(request, "runs/table.html", context)
+
+
+def _found(asked: Asked, looked: Looked) -> dict[str, object]:
+    columns, grouped, number = looked.shown.columns, looked.grouped, looked.number
+    return {
+        "heads": heads_of(columns, looked.sorts, lambda sort: url_of(asked, sort=sort)),
+        "num_columns": len(columns) + 2,
+        "rows": grouped.markup if grouped else draw_rows(columns, looked.rows, 0),
+        "is_grouped": grouped is not None,
+        "group_words": grouped.words if grouped else "",
+        "num_rows": grouped.num_rows if grouped else number.num,
+        "num_below": 0 if grouped else max(0, number.num - len(looked.rows)),
+        "number": number,
+        "until": looked.until,
+        "filter_problem": looked.problem,
+        "notices": looked.notices,
+        "hidden": looked.hidden,
+        "may_act": bool(looked.may_act_in),
+    }
+
+
+def _charts_url(asked: Asked) -> str:
+    """Return the address of the comparison of the runs that the table lists."""
+    status = {"": "", "archived": ""}.get(asked["view"], f"status = {asked['view']}")
+    parts = [
+        part for part in (status, f"({asked['filter']})" if status and asked["filter"] else asked["filter"]) if part
+    ]
+    query = {"filter": " and ".join(parts) or "created > -52w", "project": asked["project"], "tag": asked["tag"],
+             "trials": asked["trials"]}  # fmt: skip
+    return f"{reverse('compare')}?{urlencode({name: value for name, value in query.items() if value})}"
 
 
 def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
@@ -124,6 +203,29 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
         answer["X-Rows"], answer["X-More"] = str(number.num), "1" if number.is_more else ""
     answer["X-New"], answer["X-Until"] = str(listed.num_new), listed.until.isoformat()
     answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
+    """Return all that runs are shown, sorted and filtered by, with the values that few fields have, as JSON."""
+    try:
+        runs = runs_of(request, asked)
+    except (FilterError, BadQuery) as error:
+        return refusal(request, 400, str(error))
+    names = [one._asdict() for one in finding.names(runs, limit=MOST_NAMES)]
+    series = [f"{cells.SPARK}{one['name'].removeprefix('summary.').removesuffix('.last')}" for one in names
+              if one["name"].startswith("summary.") and one["name"].endswith(".last")]  # fmt: skip
+    own = [name for name in cells.KINDS if name not in FIXED]
+    newest = list(runs.order_by("-created_at", "-pk").values_list("created_by__username", "tags")[:NEWEST])
+    values = {
+        "status": ["live", "ended", *(str(status) for status in Status)],
+        "user": sorted({user for user, _ in newest if user}),
+        "tag": sorted({tag for _, tags in newest for tag in tags})[:NEWEST],
+        "project": sorted(projects_with(request.user, Permission.RUNS_READ).values_list("name", flat=True)[:NEWEST]),
+    }
+    table_alone = [{"name": name, "kind": "column"} for name in (*own, *series)]
+    answer = JsonResponse({"names": [*names, *table_alone], "values": values})
+    answer["Cache-Control"] = "private, max-age=60"
     return answer
 
 

@@ -25,6 +25,7 @@ from runs.rights.access.loaders import (
     get_run_to_enter,
     get_runs,
     get_sweep,
+    get_view,
     named_project,
     require_project_maker,
     visible_datasets,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from runs.models import Dataset, Job, Project, Role, Run, Sweep, User
+from runs.models import Dataset, Job, Project, Role, Run, SavedView, Sweep, User
 from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import require_manager, require_use
@@ -151,6 +151,16 @@ def get_job(who: Asker, job_id: str, wanted: Wanted | None = None) -> Job:
     if job is None:
         raise NotFound(f"There is no job {job_id!r} that you can see.")
     return _allowed(user, job, job.project, wanted)
+
+
+def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedView:
+    """Return a view of the person, or one of a project in which they may do that."""
+    user, wanted = asked(who, wanted, Permission.RUNS_READ)
+    view = SavedView.objects.filter(pk=view_id).select_related("project").first()
+    is_mine = view is not None and view.project is None and view.owner_id == user.pk
+    if view is None or not (is_mine or (view.project and visible_projects(user).filter(pk=view.project_id).exists())):
+        raise NotFound(f"There is no view {view_id!r} that you can see.")
+    return view if view.project is None else _allowed(user, view, view.project, wanted)
 
 
 def get_sweep(who: Asker, sweep_id: str, wanted: Wanted | None = None) -> Sweep:

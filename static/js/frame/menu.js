@@ -5,7 +5,8 @@ const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 /** @param {HTMLElement} menu */
 export function mount(menu) {
   function place() {
-    const opener = document.querySelector(`[popovertarget="${menu.id}"]`);
+    const of = `[popovertarget="${menu.id}"]`;
+    const opener = document.activeElement?.closest(of) ?? document.querySelector(of); // of several the pressed one
     if (!opener) return;
     const at = opener.getBoundingClientRect();
     const left = Math.min(at.right - menu.offsetWidth, innerWidth - menu.offsetWidth - 8);
@@ -17,11 +18,13 @@ export function mount(menu) {
   function onToggle(event) {
     if (event.newState !== "open") return;
     place();
-    items()[0]?.focus(/** @type {FocusOptions} */ ({ focusVisible: false }));
+    /** @type {HTMLElement | null} */
+    const field = menu.querySelector("input.form-control");
+    (field ?? items()[0])?.focus(/** @type {FocusOptions} */ ({ focusVisible: false }));
   }
   /** @returns {HTMLElement[]} */
   function items() {
-    const found = menu.querySelectorAll("a[href], button:not(:disabled), input[type=checkbox]");
+    const found = menu.querySelectorAll("a[href], button:not(:disabled, [hidden]), input[type=checkbox]");
     return /** @type {HTMLElement[]} */ ([...found]);
   }
   /** @param {KeyboardEvent} event */

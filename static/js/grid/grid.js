@@ -4,6 +4,9 @@ import { show } from "../frame/search.js";
 import { onRefetch } from "../live/fragment.js";
 import { on } from "../live/live.js";
 import { around, need, seek } from "../shared/dom.js";
+import { change } from "./address.js";
+import { startColumns } from "./columns.js";
+import { startHeads } from "./heads.js";
 import { startKeys } from "./keys.js";
 import { startSelection } from "./selection.js";
 import { startWindow } from "./window.js";
@@ -33,10 +36,15 @@ export function mount(element) {
   const stops = [stopLinks, ...["run", "ping", "again"].map((type) => on(type, soon))];
   if (table) {
     const begun = startTable(element, table, place);
-    refresh = () => begun.refresh(begun.isReading());
+    const isGrouped = () => table.dataset.grouped !== undefined;
+    // A table in groups is drawn whole: it changes while nobody reads in it.
+    refresh = async () => {
+      if (!isGrouped()) await begun.refresh(begun.isReading());
+      else if (!begun.isReading()) await show(place, location.href, { isBack: true });
+    };
     stops.push(
       begun.end,
-      onRefetch(() => begun.refresh(false)),
+      onRefetch(() => (isGrouped() ? show(place, location.href, { isBack: true }) : begun.refresh(false))),
     );
   }
   return () => {
@@ -54,9 +62,20 @@ function startTable(element, table, place) {
   const selection = startSelection(element, rows.seen);
   const keys = startKeys(table, rows, {
     select: (row) => selection.set([row.dataset.key ?? ""], true),
-    menu: () => {},
-    fold: () => {},
+    menu: (head) => heads.open(head),
+    fold: (row) => fold(row),
   });
+  const heads = startHeads(table, place);
+  const endColumns = startColumns(table, place);
+  let isFolding = false;
+
+  // A group is unfolded or folded where it stands.
+  /** @param {HTMLElement} row */
+  async function fold(row) {
+    isFolding = true;
+    await change(place, { open: row.dataset.toggled ?? "" });
+    isFolding = false;
+  }
 
   function onRows() {
     selection?.show();
@@ -92,12 +111,18 @@ function startTable(element, table, place) {
     scroller.style.scrollPaddingLeft = `${left}px`;
   }
   function onShown() {
-    rows.toTop();
     pin();
+    if (!isFolding) rows.toTop();
     rows.reset();
-    keys.reset();
+    if (!isFolding) keys.reset();
     fresh.hidden = true;
   }
+  /** @param {MouseEvent} event */
+  function onClick(event) {
+    const row = around(event, ".grid-group");
+    if (row) fold(row);
+  }
+  table.addEventListener("click", onClick);
   async function takeNew() {
     rows.toTop();
     table.focus();
@@ -113,6 +138,8 @@ function startTable(element, table, place) {
     end() {
       rows.end();
       selection.end();
+      heads.end();
+      endColumns();
       place.removeEventListener("shown", onShown);
     },
   };

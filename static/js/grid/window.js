@@ -24,6 +24,7 @@ export function startWindow(table, { onRows, onCount }) {
   let timer = 0;
   let isFetching = false;
 
+  const isWhole = () => table.dataset.grouped !== undefined; // all of its rows are in the page, of any heights
   const total = () => Number(table.dataset.rows);
 
   // Begins with the rows that the page has, of a new list.
@@ -51,6 +52,7 @@ export function startWindow(table, { onRows, onCount }) {
   }
   function render() {
     measure();
+    if (isWhole()) return;
     const { from, to } = range();
     const nodes = [space("above", from * CHUNK)];
     for (let chunk = from; chunk <= to; chunk += 1) {
@@ -182,6 +184,7 @@ export function startWindow(table, { onRows, onCount }) {
   // Scrolls until the row is seen whole.
   /** @param {number} place */
   function reach(place) {
+    if (isWhole()) return rowAt(place)?.scrollIntoView({ block: "nearest" });
     const top = place * height;
     const room = scroller.clientHeight - head;
     if (top < scroller.scrollTop) scroller.scrollTop = top;

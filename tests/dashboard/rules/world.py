@@ -289,6 +289,7 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
         "path": "model.safetensors",
         "media_id": "1",
         "sweep_id": make_sweep(cast).pk,
+        "view_id": actions.save_view(actor=owner, name="ours", query="sort=name", project=project.name).pk,
         "number": "0",
         "provider_id": "nosuch",
         "session_id": "nosuch",

@@ -36,6 +36,7 @@ LETS_NOBODY_IN = {
     "runs.User_user_permissions.user",
     "runs.Membership.user",
     "runs.Workspace.user",
+    "runs.SavedView.owner",
     "runs.Invitation.accepted_by",
     "runs.IdempotencyKey.user",  # answers for who is in already
     "runs.PersonalExport.user",
@@ -43,7 +44,7 @@ LETS_NOBODY_IN = {
     "runs.Secret.person",  # go to runs that the person launches
     *(
         f"runs.{model}.created_by"
-        for model in ("Job", "CodeBundle", "GitKey", "Run", "Dataset", "Secret", "SecretVersion", "Sweep")
+        for model in ("Job", "CodeBundle", "GitKey", "Run", "Dataset", "SavedView", "Secret", "SecretVersion", "Sweep")
     ),
     "runs.Event.actor",
     "runs.Preflight.asked_by",

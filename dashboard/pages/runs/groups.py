@@ -1,0 +1,161 @@
+"""The table of runs in groups: a line for each group with what its runs have of the shown figures, and the runs of
+those that are unfolded beneath."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.frontend.icons import icon
+from dashboard.pages.runs import cells
+from dashboard.pages.runs.address import Asked, url_of
+from dashboard.pages.runs.listed import Listed
+from dashboard.pages.shared import numbers
+from dashboard.pages.shared.grid import Chosen, Column, Sort, draw_rows, read_columns, write_columns
+from runs.finding import columns as finding
+from runs.finding.columns import Group, GroupFigure
+from runs.finding.fields import Cell
+from runs.finding.queries import condition
+from runs.models import Run
+from runs.rights.access import Someone
+
+MOST_GROUPS = 200
+MOST_IN_GROUP = 100
+
+
+class Drawn(NamedTuple):
+    markup: SafeString
+    num_rows: int  # with the lines of the groups
+    words: str  # how many groups there are
+
+
+def draw_groups(
+    user: Someone,
+    runs: QuerySet[Run],
+    shown: cells.Shown,
+    by: Sequence[str],
+    sorts: Sequence[Sort],
+    asked: Asked,
+    may_act_in: set[str],
+) -> Drawn:
+    """Raises FilterError for a field that there is not."""
+    figures = [column.name for column in shown.columns if column.is_number and cells.is_of_field(column.name)]
+    found = finding.groups(runs, by, figures, MOST_GROUPS + 1)
+    groups = ordered(found[:MOST_GROUPS], by, sorts)
+    opened = [one.name for one in read_columns(asked["open"])]
+    parts, place = [], 0
+    for group in groups:
+        text = fitting(by, group.key)
+        is_open = text in opened
+        others = [one for one in opened if one != text]
+        toggled = write_columns([Chosen(one) for one in (others if is_open else [*others, text])])
+        parts.append(_line(shown.columns, by, group, place, toggled, is_open=is_open))
+        place += 1
+        if is_open:
+            within = Listed(runs.filter(condition(text, timezone.now())), sorts)
+            rows = cells.lines(user, within.window(0, MOST_IN_GROUP), shown, may_act_in)
+            parts.append(draw_rows(shown.columns, rows, place))
+            place += len(rows)
+            if group.count > len(rows):
+                words = f"({asked['filter']}) and {text}" if asked["filter"] else text
+                url = url_of(asked, filter=words, group="", open="")
+                rest = f"{group.count - len(rows):,} more: show all"
+                span = len(shown.columns) + 2
+                parts.append(
+                    f'<tr role="row" class="grid-rest" data-key="rest-{escape(text)}" data-place="{place}"><td'
+                    f' role="gridcell" colspan="{span}"><a data-open tabindex="-1" href="{escape(url)}">{rest}</a>'
+                    "</td></tr>"
+                )
+                place += 1
+    more = "more than " if len(found) > MOST_GROUPS else ""
+    words = f"in {more}{len(groups):,} group{'' if len(groups) == 1 else 's'}"
+    return Drawn(mark_safe("".join(parts)), place, words)
+
+
+def ordered(groups: Sequence[Group], by: Sequence[str], sorts: Sequence[Sort]) -> list[Group]:
+    """Return the groups in the order of the first sort, by the best figure of each or by what they are grouped by;
+    else the largest first, as they come."""
+    first = sorts[0]
+    if first.name in by:
+        at = by.index(first.name)
+        return sorted(groups, key=lambda group: _rank(group.key[at]), reverse=first.is_descending)
+    known = [group for group in groups if _best(group, first.name) is not None]
+    rest = [group for group in groups if _best(group, first.name) is None]
+    return [*sorted(known, key=lambda group: _best(group, first.name) or 0.0, reverse=first.is_descending), *rest]
+
+
+def _rank(cell: Cell) -> tuple[bool, float, str]:
+    return isinstance(cell, str), cell if isinstance(cell, float) else 0.0, cell if isinstance(cell, str) else ""
+
+
+def _best(group: Group, name: str) -> float | None:
+    figure = group.figures.get(name)
+    return figure.best if figure else None
+
+
+def fitting(by: Sequence[str], key: Sequence[Cell]) -> str:
+    """Return the filter that the runs of a group fit."""
+    return " and ".join(f"{_field(name)} = {_value(cell)}" for name, cell in zip(by, key, strict=True))
+
+
+def _field(name: str) -> str:
+    return name if all(sign.isalnum() or sign in "._/-" for sign in name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(cell: Cell) -> str:
+    if cell is None:
+        return "none"
+    return repr(cell) if isinstance(cell, float) else json.dumps(cell, ensure_ascii=False)
+
+
+def _line(
+    columns: Sequence[Column], by: Sequence[str], group: Group, place: int, toggled: str, *, is_open: bool
+) -> str:
+    label = " · ".join(f"{_label(name)} {_shown(name, cell)}" for name, cell in zip(by, group.key, strict=True))
+    count = f"{group.count:,} run{'' if group.count == 1 else 's'}"
+    drawn = []
+    for index, column in enumerate(columns, start=2):
+        figure = group.figures.get(column.name)
+        text = _figure(column.name, figure) if figure and figure.count else ""
+        if column.name == "name":
+            text = f'<b>{escape(label)}</b> <span class="muted">{count}</span>'
+        drawn.append(
+            f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}">'
+            f"{text}</td>"
+        )
+    key = escape(fitting(by, group.key))
+    return (
+        f'<tr role="row" class="grid-group" data-key="group-{key}" data-place="{place}" aria-rowindex="{place + 2}"'
+        f' aria-level="1" aria-expanded="{str(is_open).lower()}" data-toggled="{escape(toggled)}"><td role="gridcell"'
+        f' aria-colindex="1" class="check pinned">{icon("chevron-right")}</td>{"".join(drawn)}<td role="gridcell"'
+        f' aria-colindex="{len(columns) + 2}" class="actions-cell"></td></tr>'
+    )
+
+
+def _label(name: str) -> str:
+    return cells.kind_of(name).label
+
+
+def _shown(name: str, cell: Cell) -> str:
+    if cell is None:
+        return "none"
+    return _number(name, cell) if isinstance(cell, float) else cell
+
+
+def _number(name: str, value: float | None) -> str:
+    series = name.removeprefix("summary.").rpartition(".")[0]
+    return numbers.metric(value, series) if name.startswith("summary.") else numbers.number(value)
+
+
+def _figure(name: str, figure: GroupFigure) -> str:
+    best, mean, low, high = (_number(name, one) for one in (figure.best, figure.mean, figure.low, figure.high))
+    return (
+        f'<span class="grid-figure" title="of {figure.count:,} runs"><b>best {escape(best)}</b><span>mean'
+        f" {escape(mean)}, {escape(low)} to {escape(high)}</span></span>"
+    )

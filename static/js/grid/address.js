@@ -1,0 +1,37 @@
+// The address of a table says all that it shows; what one changes by hand is a change of the address.
+
+import { show } from "../frame/search.js";
+import { all } from "../shared/dom.js";
+
+/** @typedef {{name: string, width: number, isPinned: boolean}} Chosen */
+
+/** @param {HTMLElement} place @param {Record<string, string>} changes */
+export function change(place, changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  return show(place, `${location.pathname}${query.size ? `?${query}` : ""}`, { isNew: true });
+}
+
+// A name as it stands in a list of the address; pages/shared/grid.py reads it.
+/** @param {string} name */
+export function quoted(name) {
+  return /[",@!]/.test(name) ? `"${name.replace(/["\\]/g, "\\$&")}"` : name;
+}
+
+/** @param {Chosen[]} columns */
+export function written(columns) {
+  return columns.map((one) => quoted(one.name) + (one.width ? `@${one.width}` : "") + (one.isPinned ? "!" : "")).join();
+}
+
+// The columns as they are shown; a width only where somebody chose it.
+/** @param {HTMLElement} table @returns {Chosen[]} */
+export function columnsOf(table) {
+  return all(table, "th[data-of]").map(({ dataset, classList }) => ({
+    name: dataset.of ?? "",
+    width: Number(dataset.width ?? 0),
+    isPinned: dataset.of !== "name" && classList.contains("pinned"),
+  }));
+}

@@ -1,0 +1,82 @@
+// The panel in which one chooses columns among all fields, and what the table is grouped by.
+
+import { all, around, need } from "../shared/dom.js";
+import { change, columnsOf, quoted, written } from "./address.js";
+import { known } from "./names.js";
+
+const MOST_SHOWN = 200;
+
+/** @param {HTMLTableElement} table @param {HTMLElement} place */
+export function startColumns(table, place) {
+  const panel = need(place, "#grid-columns");
+  const search = /** @type {HTMLInputElement} */ (need(panel, "input[type=search]"));
+  const list = need(panel, "[data-list]");
+  const line = /** @type {HTMLTemplateElement} */ (need(panel, "template"));
+
+  async function draw() {
+    const { names } = await known(table);
+    const chosen = columnsOf(table).map((one) => one.name);
+    const others = names.map((one) => one.name).filter((name) => !chosen.includes(name));
+    const words = search.value.toLowerCase().split(/\s+/);
+    const found = [...chosen, ...others].filter((name) => words.every((word) => name.toLowerCase().includes(word)));
+    list.replaceChildren(...found.slice(0, MOST_SHOWN).map((name) => lineOf(name, chosen.includes(name))));
+    need(panel, "[data-found]").textContent =
+      found.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${found.length} fields` : `${found.length} fields`;
+  }
+  /** @param {string} name @param {boolean} isChosen */
+  function lineOf(name, isChosen) {
+    const made = /** @type {HTMLElement} */ (/** @type {Element} */ (line.content.firstElementChild).cloneNode(true));
+    const box = /** @type {HTMLInputElement} */ (need(made, "input"));
+    Object.assign(box, { value: name, checked: isChosen, disabled: name === "name" });
+    need(made, "[data-name]").textContent = name;
+    const button = need(made, "button");
+    button.dataset.group = name;
+    button.setAttribute("aria-label", `Group by ${name}`);
+    button.hidden = name.startsWith("spark:");
+    return made;
+  }
+  /** @param {Event} event */
+  function onChange(event) {
+    const box = /** @type {HTMLInputElement} */ (event.target);
+    if (box === search) return;
+    const columns = columnsOf(table).filter((one) => one.name !== box.value);
+    if (box.checked) columns.push({ name: box.value, width: 0, isPinned: false });
+    change(place, { columns: written(columns) });
+  }
+  /** @param {Event} event */
+  function onClick(event) {
+    const name = around(event, "[data-group]")?.dataset.group;
+    if (name === undefined) return;
+    const before = new URLSearchParams(location.search).get("group") ?? "";
+    panel.hidePopover();
+    table.focus();
+    change(place, { group: before ? `${before},${quoted(name)}` : quoted(name), open: "" });
+  }
+  // Arrows go from line to line, as they do in a list.
+  /** @param {KeyboardEvent} event */
+  function onKey(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const lines = [search, ...all(list, "input")];
+    const at = lines.indexOf(
+      /** @type {HTMLElement} */ (document.activeElement?.closest("li")?.querySelector("input") ?? search),
+    );
+    lines[Math.max(0, Math.min(lines.length - 1, at + step))]?.focus();
+  }
+  /** @param {ToggleEvent} event */
+  const onToggle = (event) => event.newState === "open" && draw();
+  panel.addEventListener("toggle", onToggle);
+  panel.addEventListener("change", onChange);
+  panel.addEventListener("click", onClick);
+  panel.addEventListener("keydown", onKey, { capture: true });
+  search.addEventListener("input", draw);
+  return () => {
+    panel.removeEventListener("toggle", onToggle);
+    panel.removeEventListener("change", onChange);
+    panel.removeEventListener("click", onClick);
+    panel.removeEventListener("keydown", onKey, { capture: true });
+    search.removeEventListener("input", draw);
+  };
+}
