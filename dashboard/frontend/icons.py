@@ -71,6 +71,7 @@ ICONS = {
     "spec": "code",
     "stop": "player-stop",
     "sweeps": "adjustments-search",
+    "table": "table",
     "theme": "contrast-2",
     "timeline": "timeline-event",
     "undo": "arrow-back-up",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from ninja import Field, Query, Schema
 
 from runs.api.auth import Resource, actor
@@ -116,6 +116,10 @@ class RunsQuery(Schema):
     run: list[str] = Field(min_length=1, max_length=MAX_RUNS, description="may repeat")
 
 
+class ListQuery(RunsQuery):
+    names_only: bool = Field(default=False, description="each item has run, name and labels alone: quick for very many")
+
+
 class ManyQuery(RunsQuery, DataQuery):
     """Points of series of many runs."""
 
@@ -151,10 +155,12 @@ def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> H
 
 @router.get("/series", response=ManySeriesList, summary="Series of many runs")
 @operation(thing(Permission.RUNS_READ))
-def list_many_series(request: HttpRequest, query: Query[RunsQuery]) -> Any:
+def list_many_series(request: HttpRequest, query: Query[ListQuery]) -> Any:
     """At most 100 runs. 404 if you may not see one of them. Example: `?run=$RUN&run=$OTHER`"""
-    runs = get_runs(actor(request), query.run)
-    return {"items": read.series_lists([one.pk for one in runs]), "next": None}
+    runs = [one.pk for one in get_runs(actor(request), query.run)]
+    if query.names_only:
+        return JsonResponse({"items": read.names_of(runs), "next": None})
+    return {"items": read.series_lists(runs), "next": None}
 
 
 @router.get(

@@ -3,7 +3,8 @@
 import { whyEmpty } from "./emptiness.js";
 import { Flags } from "./flags.js";
 import { Legend } from "./legend.js";
-import { ends, readAt, rowsOf, spoken, spread, summary } from "./readout.js";
+import { ends, readAt, rowsOf, spoken, spread, summary, trends } from "./readout.js";
+import { Values } from "./values.js";
 
 const NEAR_PX = 6; // of a restart's line, for the crosshair to say it
 
@@ -22,6 +23,7 @@ export class Reader {
       sort: (by) => this.sortBy(by),
       light: (line) => card.context.crosshair.light(line),
     });
+    this.values = new Values(part(".chart-values"));
     this.flags = new Flags((mark) => this.sentenceOf(mark));
   }
 
@@ -46,9 +48,18 @@ export class Reader {
     const hasLegend = this.rows.length > 1 || Boolean(this.rows[0]?.reach);
     this.legendHost.hidden = !hasLegend;
     if (hasLegend) this.legend.show(this.rows, settings.sort);
+    this.card.host.setAttribute("aria-label", `Plot of ${this.card.title}: ${trends(built, this.rows, format)}`);
+    if (this.values.isShown) this.values.show(this.card);
     if (crosshair.line) this.shine(crosshair.line);
     this.point(this.x, crosshair.source === this.card);
     this.card.pointing.announceAgain();
+  }
+
+  // The lines as a table below the plot, or no longer.
+  toggleValues() {
+    this.values.host.hidden = this.values.isShown;
+    if (this.values.isShown && this.card.built && this.card.plot?.frame) this.values.show(this.card);
+    return this.values.isShown;
   }
 
   // After the plot moved.

@@ -3,6 +3,7 @@ import { count } from "../../shared/format.js";
 import { sorted } from "./legend.js";
 import { badAt, valuesAt, where } from "./reading.js";
 
+const LEVEL = 0.05; // of what a line spans: a smaller change is none
 const SPOKEN = 4; // lines that are read out at most
 const UNIT = /^\S+ (tok\/s|samples\/s|ms|s|%)$/; // said once in a row
 
@@ -67,6 +68,22 @@ export function summary(rows) {
     : rows.length
       ? `${rows.length} lines`
       : "no points yet";
+}
+
+// How the lines went, in words, of the first few: "fell from 3.7 to 1.5, least 1.4, greatest 3.9".
+export function trends(built, rows, format) {
+  const said = rows.slice(0, SPOKEN).map(({ key, label, min, max, order }) => {
+    const column = built.columns.findIndex((one) => one.kind === "main" && one.key === key);
+    const first = column < 0 ? undefined : Array.from(built.ys[column]).find(Number.isFinite);
+    if (first === undefined || !Number.isFinite(order.value)) return rows.length > 1 ? label : "no points yet";
+    const change = order.value - first;
+    const isLevel = Math.abs(change) <= LEVEL * (order.max - order.min);
+    const went = isLevel ? "stayed near" : `${change < 0 ? "fell" : "rose"} from ${format(first)} to`;
+    return `${rows.length > 1 ? `${label} ` : ""}${went} ${format(order.value)}, least ${min}, greatest ${max}`;
+  });
+  return (
+    [...said, ...(rows.length > SPOKEN ? [`and ${rows.length - SPOKEN} more lines`] : [])].join("; ") || "no points yet"
+  );
 }
 
 // For ears: the line that is lit alone, else the first few.

@@ -10,6 +10,10 @@ export const TOOLS = {
   },
   log: (card) => toggle(card, "isLogY"),
   outliers: (card) => toggle(card, "ignoreOutliers"),
+  table: (card) => {
+    const isShown = card.reader.toggleValues();
+    card.element.querySelector('[data-tool="table"]').setAttribute("aria-pressed", isShown);
+  },
   edit: (card) => card.context.onEdit(card.name),
   remove: (card) => card.context.onRemove(card.name),
   pin: (card) => card.context.onPin(card.name),

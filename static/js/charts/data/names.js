@@ -53,10 +53,11 @@ export class Names {
   }
 }
 
-// The series of up to 100 runs, from the server: [{run, name, labels, …}].
+// The series of up to 100 runs, from the server: [{run, name, labels}].
 /** @param {string[]} runs @param {AbortSignal} [signal] */
 export async function seriesOf(runs, signal) {
-  return (await getJson(`/api/v1/series?${new URLSearchParams(runs.map((run) => ["run", run]))}`, signal)).items;
+  const query = new URLSearchParams([...runs.map((run) => ["run", run]), ["names_only", "true"]]);
+  return (await getJson(`/api/v1/series?${query}`, signal)).items;
 }
 
 /** @param {Labels | undefined} labels */

@@ -56,6 +56,7 @@ export class Editing {
     if (tool === "up" || tool === "down") this.change(movedSection(layout, plan, prefix, tool === "up" ? -1 : 1));
     if (tool === "remove") this.change(withoutSection(layout, prefix), "The section was removed; its charts were not.");
     if (tool === "panel") this.open(null, prefix);
+    if (tool === "more") this.page.layout.more(prefix, section.querySelectorAll(".chart-card").length);
     if (tool === "rename") this.rename(section, prefix);
     if (tool === "up" || tool === "down") target.closest("button").focus();
   }

@@ -4,9 +4,10 @@
 import { labelColours } from "../data/runs.js";
 import { Filter } from "./filter.js";
 import { Notes } from "./notes.js";
-import { lay, planned } from "./sections.js";
+import { cut, lay, MORE, planned } from "./sections.js";
 
 const AGAIN_MS = 3000;
+const MOST_CARDS = 240; // a card for each of 20,000 series would take a page seconds
 
 export class Layout {
   // page: the Charts of charts.js
@@ -17,6 +18,7 @@ export class Layout {
     this.template = page.element.querySelector("template.section-template");
     this.isListed = false;
     this.panels = new Map(); // key -> as JSON
+    this.asked = new Map(); // prefix -> how many charts of the section somebody wanted to see
   }
 
   // Of all charts that there are, be they filtered out or not.
@@ -56,8 +58,9 @@ export class Layout {
     if (!found || this.isOver) return; // asked anew meanwhile
     const fitting = found.fitting.map((title) => names.get(title));
     this.dropChanged();
-    deck.keep(new Set(fitting));
-    lay(deck.host, this.template, this.planned(fitting), {
+    const plan = cut(this.planned(fitting), MOST_CARDS, this.asked);
+    deck.keep(new Set(plan.flatMap(({ cards }) => cards)));
+    lay(deck.host, this.template, plan, {
       ...state,
       elementOf: (name) => deck.element(name),
     });
@@ -76,6 +79,11 @@ export class Layout {
     if (isUnanswered) this.again = setTimeout(() => this.arrange(), AGAIN_MS);
   }
 
+  more(prefix, num) {
+    this.asked.set(prefix, num + MORE);
+    this.arrange();
+  }
+
   // Panels that show something else now.
   dropChanged() {
     const now = new Map(
@@ -88,8 +96,9 @@ export class Layout {
   // The chart that the address has in full screen, once it is there.
   reopen() {
     const { deck, fullscreen, workspace } = this.page;
-    if (this.isReopened || !deck.places.has(workspace.open)) return;
+    if (this.isReopened || !this.keys().includes(workspace.open)) return;
     this.isReopened = true;
+    deck.element(workspace.open);
     fullscreen.open(workspace.open);
   }
 

@@ -8,6 +8,7 @@ const ORDER = ["train", "rank", null, "others", "system"]; // null: all that peo
 const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
 const LOOKED_AT = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"];
 const PINNED = "pinned ★"; // no prefix of a name: a series called pinned/… has a section of its own
+export const MORE = 120; // charts at a time, where there are more than a page lays out
 const { compare } = new Intl.Collator("en", { numeric: true });
 
 // Pure: [{prefix, title, names, isFixed}] in the order in which they are shown. names: of series, and keys of panels.
@@ -53,13 +54,24 @@ function byPlace(a, b) {
   );
 }
 
+// Pure: the plan with `cards`, those of its names that are laid out: as many as a page has room for, in their order,
+// and of a section at least as many as somebody asked for.
+export function cut(plan, most, asked) {
+  let room = most;
+  return plan.map((section) => {
+    const num = Math.min(section.names.length, Math.max(room, asked.get(section.prefix) ?? 0));
+    room = Math.max(0, room - num);
+    return { ...section, cards: section.names.slice(0, num) };
+  });
+}
+
 // Lays the cards into their sections; what stands right already is not touched.
 export function lay(host, template, plan, { collapsed, axis, elementOf }) {
   const focused = host.contains(document.activeElement) ? document.activeElement : null;
   const isByKeys = focused?.matches(":focus-visible");
   const old = new Map([...host.children].map((section) => [section.dataset.prefix, section]));
   let at = host.firstElementChild;
-  for (const { prefix, title, names } of plan) {
+  for (const { prefix, title, names, cards = names } of plan) {
     const section = old.get(prefix) ?? made(template, prefix);
     old.delete(prefix);
     if (section === at) at = at.nextElementSibling;
@@ -70,7 +82,10 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
     section.classList.toggle("is-own", prefix.startsWith(OWN));
     const isOpen = !collapsed.includes(prefix);
     if (section.open !== isOpen) section.open = isOpen;
-    fill(section.querySelector(".chart-grid"), names.map(elementOf));
+    fill(section.querySelector(".chart-grid"), cards.map(elementOf));
+    const more = section.querySelector('[data-section="more"]');
+    more.hidden = cards.length === names.length;
+    more.textContent = `Show ${Math.min(MORE, names.length - cards.length)} more of ${names.length}`;
   }
   for (const section of old.values()) section.remove();
   // A card that moved takes the focus along; the page follows only those who use keys.

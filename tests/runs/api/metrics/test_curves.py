@@ -102,6 +102,8 @@ def test_many_runs_come_in_one_answer(mate: Api, run: Run, make_run: Callable[..
 def test_the_series_of_many_runs_are_listed_in_one_answer(mate: Api, run: Run, make_run: Callable[..., Run]) -> None:
     other, empty = logged(make_run(), *some_points(5, 3), gpu="0"), make_run()
     items = mate("GET", f"/series?run={run.pk}&run={other.pk}&run={empty.pk}").json()["items"]
+    names = mate("GET", f"/series?run={run.pk}&run={other.pk}&run={empty.pk}&names_only=true").json()["items"]
+    assert names == [{name: item[name] for name in ("run", "name", "labels")} for item in items]
     known = {item["run"]: (item["name"], item["labels"], item["count"]) for item in items}
     assert known == {run.pk: ("train/loss", {}, 100), other.pk: ("train/loss", {"gpu": "0"}, 3)}
 

@@ -356,3 +356,26 @@ def test_a_key_on_a_chart_without_a_plot_does_nothing(table: Page, key: str) -> 
     table.evaluate("cards.get('train/loss').hide()")  # it was scrolled out of sight, and keeps the focus
     away.press(key)
     assert problems == []
+
+
+def test_a_chart_is_read_as_a_table_a_page_at_a_time(table: Page) -> None:
+    card = lay(table, "train/loss", line(*range(60, 0, -1)))
+    card.hover()
+    card.get_by_role("button", name="As a table").click()
+    rows = card.locator(".chart-values tbody tr")
+    expect(rows).to_have_count(25)
+    assert rows.first.all_inner_texts() == ["60\t1"], "the newest first"
+    card.get_by_role("button", name="Older").click()
+    expect(rows.first).to_have_text("3526")
+    expect(card.locator(".chart-values")).to_contain_text("26 to 50 of 60")
+    card.get_by_role("button", name="As a table").click()
+    expect(rows).to_have_count(25)
+    expect(card.locator(".chart-values")).to_be_hidden()
+
+
+def test_a_plots_name_says_how_its_lines_went(table: Page) -> None:
+    card = lay(table, "train/loss", line(4, 5, 1, 2))
+    name = "Plot of train/loss: fell from 4 to 2, least 1, greatest 5"
+    expect(card.get_by_role("application", name=name)).to_be_visible()
+    level = lay(table, "b", line(4, 9, 4))
+    expect(level.get_by_role("application", name="Plot of b: stayed near 4, least 4, greatest 9")).to_be_visible()

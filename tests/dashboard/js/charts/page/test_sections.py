@@ -17,7 +17,7 @@ PLAN = "({planned}, [names, pinned]) => planned(names, pinned).map(({title, name
 PLACE = """
   const template = document.createElement("template");
   template.innerHTML = `<details><summary><h2></h2><span class=count></span><span data-by-time></span></summary>
-    <div class=chart-grid></div></details>`;
+    <div class=chart-grid></div><button data-section=more></button></details>`;
   const host = document.getElementById("place");
   const elements = new Map();
   const made = (name) => Object.assign(document.createElement("article"), { textContent: name });
@@ -126,3 +126,13 @@ def test_a_card_that_moves_takes_the_focus_along(ask_page: Ask) -> None:
         }}""",
     )
     assert found == [["Pinned", True, "zeta/2"], "zeta/2"]
+
+
+def test_a_page_lays_out_as_many_cards_as_it_has_room_for_and_those_that_were_asked_for(ask: Ask) -> None:
+    function = """({cut, planned}, [most, asked]) => {
+      const names = ["a/1", "a/2", "a/3", "b/1", "b/2"];
+      return cut(planned(names, []), most, new Map(asked)).map(({cards}) => cards.length);
+    }"""
+    assert ask("charts/page/sections.js", function, [4, []]) == [3, 1]
+    assert ask("charts/page/sections.js", function, [2, []]) == [2, 0]
+    assert ask("charts/page/sections.js", function, [2, [["b", 9]]]) == [2, 2]

@@ -1,0 +1,82 @@
+// The lines of a chart as a table: a row for each place that is drawn in view, a page at a time, the newest first.
+import { nextPlace, valuesAt, where } from "./reading.js";
+
+const ROWS = 25;
+const MOST_LINES = 12; // columns; how many more there are is said in the head
+
+export class Values {
+  constructor(host) {
+    this.host = host;
+    this.page = 0;
+    this.table = document.createElement("table");
+    this.caption = this.table.createCaption();
+    this.head = this.table.createTHead().insertRow();
+    this.body = this.table.createTBody();
+    const foot = document.createElement("p");
+    this.buttons = [
+      ["Newer", -1],
+      ["Older", 1],
+    ].map(([words, step]) => {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: words });
+      button.className = "btn btn-quiet btn-small";
+      button.addEventListener("click", () => this.go(this.page + Number(step)));
+      foot.append(button);
+      return button;
+    });
+    this.place = foot.appendChild(document.createElement("span"));
+    host.append(this.table, foot);
+  }
+
+  get isShown() {
+    return !this.host.hidden;
+  }
+
+  // card: one that was drawn.
+  show(card) {
+    this.card = card;
+    const { built, plot } = card;
+    const [from, to] = plot.range;
+    this.places = [];
+    for (let at = nextPlace(built, built.x.length, -1); at !== null; at = nextPlace(built, at, -1))
+      if (built.x[at] >= from && built.x[at] <= to) this.places.push(at);
+    this.go(this.page);
+  }
+
+  go(page) {
+    const { card, places } = this;
+    const { built, rows, axis, format } = card;
+    const last = Math.max(0, Math.ceil(places.length / ROWS) - 1);
+    this.page = Math.min(Math.max(0, page), last);
+    const lines = rows.slice(0, MOST_LINES);
+    const more = rows.length - lines.length;
+    this.caption.textContent = more ? `${card.title}: the first ${lines.length} of ${rows.length} lines` : card.title;
+    const heads = [axis.replace(/^value /, ""), ...lines.map(({ label }) => (rows.length > 1 ? label : card.title))];
+    this.head.replaceChildren(...heads.map((words) => cell("th", words, "col")));
+    const shown = places.slice(this.page * ROWS, (this.page + 1) * ROWS);
+    this.body.replaceChildren(...shown.map((at) => row(built, at, lines, axis, format)));
+    this.place.textContent = places.length
+      ? `${this.page * ROWS + 1} to ${this.page * ROWS + shown.length} of ${places.length}`
+      : "no points in view";
+    this.buttons[0].disabled = this.page === 0;
+    this.buttons[1].disabled = this.page === last;
+  }
+}
+
+// A line that has no point at this very place is left out there.
+function row(built, at, lines, axis, format) {
+  const values = valuesAt(built, at);
+  const element = document.createElement("tr");
+  element.append(cell("th", where(built.x[at], axis).replace(/^step /, ""), "row"));
+  for (const { key } of lines) {
+    const found = values.get(key);
+    element.append(cell("td", found?.x === built.x[at] ? format(found.value) : ""));
+  }
+  return element;
+}
+
+function cell(kind, words, scope = "") {
+  const element = document.createElement(kind);
+  element.textContent = words;
+  if (scope) element.setAttribute("scope", scope);
+  return element;
+}
