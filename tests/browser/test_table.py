@@ -70,6 +70,50 @@ def test_rows_come_as_one_goes_down_by_keys_and_one_stays_in_the_cell(seat: Seat
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"wagon-{NUM_RUNS - 1:03d}")
 
 
+def test_the_best_of_each_group_are_found_and_kept_as_a_view_by_keys_alone(seat: Seat, many: None) -> None:
+    page = seat.go("/runs/")
+    expect(page.get_by_role("status", name="How this page gets its news")).to_have_text("live")
+    page.keyboard.press("/")
+    page.keyboard.type("na")
+    expect(page.get_by_role("option", name="name", exact=True)).to_be_visible()
+    for key in ("ArrowDown", "Enter", "~", "Space", "w", "a", "g", "o", "n", "-", "0", "Enter"):
+        page.keyboard.press(key)
+    expect(page).to_have_url(re.compile(r"filter=name\+%7E\+wagon-0"))
+    page.get_by_role("button", name="Columns", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("val/loss.min")
+    expect(page.get_by_role("checkbox", name="summary.val/loss.min")).to_be_visible()
+    for key in ("ArrowDown", "Space"):
+        page.keyboard.press(key)
+    head = grid(page).get_by_role("columnheader", name="val/loss min")
+    expect(head).to_be_visible()
+    page.get_by_label("Find a field").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("local.host")
+    expect(page.get_by_role("button", name="Group by local.host")).to_be_visible()
+    for key in ("ArrowDown", "Tab", "Enter"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("row").filter(has_text="host")).to_have_count(len(HOSTS))
+    page.keyboard.press("ArrowUp")
+    while page.locator("th.is-active").get_attribute("aria-label") != "val/loss min":
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("row").filter(has_text="host").first).to_have_attribute("aria-expanded", "true")
+    for key in ("ArrowDown", "x", "ArrowDown", "x"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("row", selected=True).get_by_role("link").first).to_have_text("wagon-059")
+    expect(page.get_by_role("region", name="Selected runs")).to_contain_text("2 selected")
+    page.get_by_role("button", name="Views").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("best by host")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="best by host")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="host").first).to_have_attribute("aria-expanded", "false")
+
+
 def test_25_rows_fit_a_desk_and_what_is_new_waits_while_one_reads(seat: Seat, many: None, office: Yard) -> None:
     page = seat.go("/runs/?filter=wagon")
     rows = grid(page).get_by_role("row").filter(has_text="wagon")

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from dashboard.pages.runs.colouring import Colouring
 from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.grid import Chosen, Column, GridRow
 from dashboard.pages.shared.run_offers import Offers, offers_of
@@ -187,8 +188,11 @@ def shown(chosen: Sequence[Chosen], *, is_grouped: bool = False) -> Shown:
     return Shown(columns, kinds, unknown)
 
 
-def lines(user: Someone, runs: Sequence[Run], view: Shown, may_act_in: set[str]) -> list[GridRow]:
+def lines(
+    user: Someone, runs: Sequence[Run], view: Shown, may_act_in: set[str], colouring: Colouring | None = None
+) -> list[GridRow]:
     """Return a row for each run, in few queries for any number."""
+    edges = colouring.of_runs(runs) if colouring else {}
     found = coloured(user, rows(runs, now=timezone.now()))
     ids, runs_url = [run.pk for run in runs], reverse("runs")
     asked = [column.name for column in view.columns if is_of_field(column.name)]
@@ -200,7 +204,7 @@ def lines(user: Someone, runs: Sequence[Run], view: Shown, may_act_in: set[str])
         seen = Seen(row, values.get(run.pk, {}), sparks.get(run.pk, {}), runs_url)
         buttons = row_actions(run) if run.project_id in may_act_in else ""
         cells = [kind.draw(seen) for kind in view.kinds]
-        made.append(GridRow(run.pk, run.name, cells, row.colour, buttons))
+        made.append(GridRow(run.pk, run.name, cells, row.colour, buttons, edges.get(run.pk, 0)))
     return made
 
 

@@ -61,13 +61,13 @@ def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
 def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     """The selected runs (fields ``run``), one by one: what is refused is named, the rest is done. A selection may be
     old: a run of it that is gone, or not this person's to change, keeps nobody from the others."""
-    chosen = find(verb)
+    act = _tagging(request) if verb == "tag" else find(verb).action
     user = request.user
     assert isinstance(user, User)
     done, refused = 0, list[actions.Refused | NotFound | Forbidden]()
     for run_id in dict.fromkeys(request.POST.getlist("run")):
         try:
-            chosen.action(actor=user, run=get_run(user, run_id))
+            act(actor=user, run=get_run(user, run_id))
             done += 1
         except (actions.Refused, NotFound, Forbidden) as error:
             refused.append(error)
@@ -75,6 +75,14 @@ def do_many(request: HttpRequest, verb: str) -> HttpResponse:
         raise refused[0]
     words = f"{verb.capitalize()}: done for {done} {'run' if done == 1 else 'runs'}."
     return answer(request, f"{words} {refused[0]}" if refused else words)
+
+
+def _tagging(request: HttpRequest) -> Callable[..., Run | None]:
+    """Return what adds the tags of the form (with commas between them) to those that a run has."""
+    added = request.POST.get("tags", "").split(",")
+    if not any(tag.strip() for tag in added):
+        raise actions.Refused("no-tag", "Write a tag first.")
+    return lambda actor, run: actions.tag_run(actor=actor, run=run, tags=[*run.tags, *added])
 
 
 @page(post=thing(Permission.RUNS_ANNOTATE))

@@ -25,6 +25,7 @@ from dashboard.pages.runs.address import (
     sorts_of,
     url_of,
 )
+from dashboard.pages.runs.colouring import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, draw_groups
 from dashboard.pages.runs.listed import MOST_AT_ONCE, WINDOW, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
@@ -75,6 +76,7 @@ class Looked:
     until: str = ""
     problem: FilterProblem | None = None
     hidden: Trials | None = None
+    colouring: Colouring | None = None
 
 
 @page(get=lists(Permission.RUNS_READ))
@@ -122,7 +124,11 @@ def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked)
     except FilterError as error:
         looked.notices.append(f"{error.message} The runs are in no groups.")
     if looked.grouped is None:
-        looked.rows = cells.lines(request.user, found, shown, may_act_in)
+        try:
+            looked.colouring = colouring_of(runs, asked["colour"]) if asked["colour"] else None
+        except FilterError as error:
+            looked.notices.append(f"{error.message} The rows have no colours.")
+        looked.rows = cells.lines(request.user, found, shown, may_act_in, looked.colouring)
     if not has_trials(asked):
         looked.hidden = trials_among(runs_of(request, {**asked, "trials": "1"}), words=asked["filter"])
 
@@ -144,6 +150,7 @@ def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
         "is_filtered": any(asked[name] for name in ("view", "filter", "tag", "project")),
         "rows_url": url_of(asked, fragment="rows"),
         "names_url": url_of({**asked, "filter": "", "view": "", "sort": "", "columns": ""}, fragment="names"),
+        "no_colour_url": url_of(asked, colour=""),
         "trials_url": url_of(asked, trials="1"),
         "no_trials_url": url_of(asked, trials="") if asked["trials"] == "1" else "",
         "charts_url": _charts_url(asked),
@@ -166,6 +173,7 @@ def _found(asked: Asked, looked: Looked) -> dict[str, object]:
         "filter_problem": looked.problem,
         "notices": looked.notices,
         "hidden": looked.hidden,
+        "colouring": looked.colouring,
         "may_act": bool(looked.may_act_in),
     }
 
@@ -196,7 +204,11 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
         runs = whole(list(seen.values_list("pk", flat=True)))
     else:
         runs = listed.window(first, _place(request, "limit") or WINDOW)
-    rows = cells.lines(request.user, runs, shown, may_act_in)
+    try:
+        colouring = colouring_of(runs_of(request, asked), asked["colour"]) if asked["colour"] else None
+    except FilterError:
+        colouring = None  # the page says so
+    rows = cells.lines(request.user, runs, shown, may_act_in, colouring)
     answer = HttpResponse(draw_rows(shown.columns, rows, first))
     if request.GET.get("count"):
         number = listed.number()

@@ -89,3 +89,24 @@ def test_all_that_runs_are_shown_and_filtered_by_is_named(cast: Cast, as_user: A
     assert {"status", "train.steps", "summary.val/loss.best", "spark:val/loss", "progress"} <= names
     assert found["values"]["tag"] == ["<i>blue</i>"] and "mate" in found["values"]["user"]
     assert as_user(cast.outsider).get("/runs/?fragment=names").json()["values"]["user"] == []
+
+
+def test_rows_are_coloured_by_a_field_with_a_legend(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    for name, script in (("one", "<b>x</b>.py"), ("two", "y.py"), ("three", "y.py")):
+        make_run(name=name, spec={"name": name, "task": {"script": script}})
+    make_run(name="none", spec={"name": "none"})
+    client = as_user(cast.viewer)
+    page = client.get("/runs/?colour=task.script")
+    assert [tuple(one) for one in page.context["colouring"].swatches] == [(1, "y.py"), (2, "<b>x</b>.py")]
+    text = page.content.decode()
+    assert "<b>x" not in text and text.count('grid-edge series-1"') == 2 and text.count('grid-edge series-2"') == 1
+    assert client.get("/runs/?fragment=rows&colour=task.script").content.count(b'grid-edge series-1"') == 2
+    assert "The rows have no colours." in client.get("/runs/?colour=nonsense.x").content.decode()
+    assert client.get("/runs/?fragment=rows&colour=nonsense.x").status_code == 200
+
+
+def test_numbers_have_the_colours_of_their_ranges(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    for steps in (1, 2, 100):
+        make_run(name=f"of-{steps}", spec=spec(train={"steps": steps}))
+    text = as_user(cast.viewer).get("/runs/?colour=train.steps").content.decode()
+    assert text.count('grid-edge series-1"') == 2 and text.count('grid-edge series-5"') == 1

@@ -114,3 +114,14 @@ def test_a_selection_with_runs_that_are_gone_or_others_does_what_it_can(
     assert "gone" in answer.json()["sentence"]
     refused = as_user(cast.viewer).post("/runs/do/archive/", {"run": [run.pk]}, headers=FETCH)
     assert refused.status_code == 403 and "You need to be" in refused.json()["sentence"]
+
+
+def test_many_runs_get_tags_beside_those_that_they_have(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    runs = [make_run(tags=["a"]), make_run(tags=[])]
+    client, ids = as_user(cast.mate), [run.pk for run in runs]
+    answer = client.post("/runs/do/tag/", {"run": ids, "tags": "b, <i>,a"}, headers=FETCH)
+    assert answer.json()["sentence"] == "Tag: done for 2 runs."
+    assert [Run.objects.get(pk=pk).tags for pk in ids] == [["a", "b", "<i>"], ["b", "<i>", "a"]]
+    refused = client.post("/runs/do/tag/", {"run": ids, "tags": " , "}, headers=FETCH)
+    assert (refused.status_code, refused.json()["sentence"]) == (409, "Write a tag first.")
+    assert as_user(cast.viewer).post("/runs/do/tag/", {"run": ids, "tags": "c"}, headers=FETCH).status_code == 403
