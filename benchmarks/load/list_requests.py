@@ -68,7 +68,8 @@ def requests_of(crowd: Crowd) -> Iterator[tuple[str, str, str]]:
         for who, sort in ((ADMIN, "-created_at"), (MEMBER, "-created_at"), (MEMBER, "name"), (MEMBER, "status")):
             yield f"API runs, {who}, {sort}, {name}", who, f"/api/v1/runs?sort={sort}{asked}"
     for who in (ADMIN, MEMBER, GUEST):
-        yield f"API runs, {who}, of a project", who, f"/api/v1/runs?project={project}"
+        if who != GUEST:  # who does not see it
+            yield f"API runs, {who}, of a project", who, f"/api/v1/runs?project={project}"
         for view in VIEWS:
             yield f"page runs, {who}, view {view or 'all'}", who, f"/runs/?view={view}"
         for words in ("train", "nowhere"):
