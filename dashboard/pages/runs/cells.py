@@ -99,11 +99,11 @@ def _number(value: Value) -> str:
 
 
 KINDS: dict[str, Kind] = {
-    "name": Kind("Name", 240, _name, phone=""),
+    "name": Kind("Name", 200, _name, phone=""),
     "status": Kind("Status", 116, _status, phone="end"),
     "progress": Kind("Progress", 150, _progress, phone="wide"),
     "throughput": Kind("Throughput", 100, _throughput, is_number=True),
-    "ranks": Kind("Ranks", 60, _ranks, is_number=True),
+    "ranks": Kind("Ranks", 56, _ranks, is_number=True),
     "user": Kind("Who", 88, lambda seen: escape(seen.row.run.created_by or "–")),
     "project": Kind("Project", 110, lambda seen: escape(seen.row.run.project.name)),
     "created": Kind("When", 88, lambda seen: _muted(drawn.age(seen.row.run.created_at)), phone=""),
