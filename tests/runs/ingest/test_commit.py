@@ -270,6 +270,13 @@ def test_what_was_committed_says_what_is_new() -> None:
     assert (again.start, again.cursor, again.pieces) == (2, 2, [])
 
 
+def test_the_minute_of_the_last_record_finds_the_runs_that_report() -> None:
+    hand_in(make_spool(4).bytes)
+    row = Telemetry.objects.get(run_id="run1")
+    assert row.last_record_at is not None
+    assert row.record_minute == int(row.last_record_at.timestamp() // 60)
+
+
 def test_steps_at_both_ends_of_int64_are_kept() -> None:
     low, high = -(2**63), 2**63 - 1
     hand_in(Spool().add("points", g=[[{}, ["x"], struct.pack("<2q", high, low), b"\0" * 16, b"\0" * 16]]))
