@@ -80,7 +80,7 @@ HOLDINGS = (
     Holding("runs.Dataset", "created_by", "datasets that they named", C),
     Holding("runs.SavedView", "created_by", "saved views of projects that they saved", C),
     Holding("runs.Sweep", "created_by", "sweeps that they started", C),
-    Holding("runs.Run", "created_by", "runs that they launched: spec, name, tags, notes, outcome", C,
+    Holding("runs.Run", "created_by", "runs that they launched: spec, configuration, name, tags, notes, outcome", C,
             ("estimate", "found_by", "is_long")),
     Holding("runs.RunCode", "run__created_by", "commits of those runs, with the author's name", C, (),
             ("author", "authored_at", "subject")),

@@ -96,7 +96,7 @@ def folder_size(folder: Path) -> Amount:
 def _tables(kind: DataKind, runs: Collection[str]) -> list[tuple[models.QuerySet[Any], Any]]:
     """The rows that hold the kind, and what to add up of each."""
     if kind == DataKind.RUNS:
-        own = Length(Cast("spec", TextField())) + Length("notes")
+        own = Length(Cast("spec", TextField())) + Length(Cast("config", TextField())) + Length("notes")
         return [(Run.objects.filter(pk__in=runs), own), (Event.objects.filter(run__in=runs), Length("sentence"))]
     if kind == DataKind.METRICS:
         data = Length("data")
@@ -166,7 +166,7 @@ class DataKind(StrEnum):
 
 
 WORDS = {
-    DataKind.RUNS: "Runs: specs, notes and history",
+    DataKind.RUNS: "Runs: specs, configurations, notes and history",
     DataKind.METRICS: "Metrics",
     DataKind.LOGS: "Logs",
     DataKind.MEDIA: ALL_OF.capitalize(),

@@ -112,6 +112,12 @@ def test_every_byte_has_a_place_and_a_region(cast: Cast) -> None:
     assert StoredData.objects.count() == len(found), "measured again, not added"
 
 
+def test_a_configuration_counts_for_the_storage_of_its_project(cast: Cast) -> None:
+    small, large = make_run(cast), make_run(cast, config={"text": "x" * 10_000})
+    sizes = [storage.of_runs(DataKind.RUNS, [run.pk]).bytes for run in (small, large)]
+    assert sizes[1] - sizes[0] > 10_000
+
+
 def test_a_pinned_project_launches_nowhere_else(cast: Cast) -> None:
     put_in(cast, "us")
     with pytest.raises(ValidationError, match="this server, which is in eu"):
