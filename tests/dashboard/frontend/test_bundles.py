@@ -133,6 +133,6 @@ def test_the_page_of_a_run_names_its_scripts_and_one_stylesheet_behind_the_impor
 ) -> None:
     client.force_login(cast.mate)
     text = client.get(f"/runs/{make_run().pk}/").content.decode()
-    assert re.findall(r'<link rel="modulepreload" href="/static/([^"]+)">', text) == ["js/charts/charts.js"]
+    assert re.findall(r'<link rel="modulepreload" href="/static/([^"]+)"', text) == ["js/charts/charts.js"]
     assert re.findall(r'<link rel="stylesheet" href="/static/([^"]+)">', text) == ["css/site.css", "css/charts.css"]
     assert text.index('type="importmap"') < text.index("modulepreload") < text.index("</head>")
