@@ -59,7 +59,7 @@ def keys_of(runs: QuerySet[Run], order: Any, first: int, count: int) -> list[str
     """Return the ids of ``count`` runs from the place ``first`` on, read from an index alone where the order has
     one."""
     if not isinstance(order, str):
-        return [place.key for place in order.places(runs, None, first + count)[first:]]
+        return list(order.ids(runs, first, count))
     sign, field = ("-", order[1:]) if order.startswith("-") else ("", order)
     keys = runs.order_by(f"{sign}{field}", f"{sign}pk").values_list("pk", flat=True)
     return list(keys[first : first + count])
