@@ -13,12 +13,17 @@ export function startColumns(table, place) {
   const list = need(panel, "[data-list]");
   const line = /** @type {HTMLTemplateElement} */ (need(panel, "template"));
 
+  let drawn = "";
+
   async function draw() {
     const { names } = await known(table);
     const chosen = columnsOf(table).map((one) => one.name);
     const others = names.map((one) => one.name).filter((name) => !chosen.includes(name));
     const words = search.value.toLowerCase().split(/\s+/);
     const found = [...chosen, ...others].filter((name) => words.every((word) => name.toLowerCase().includes(word)));
+    const wanted = found.slice(0, MOST_SHOWN).join("\n");
+    if (wanted === drawn) return; // the line that has the focus stays
+    drawn = wanted;
     list.replaceChildren(...found.slice(0, MOST_SHOWN).map((name) => lineOf(name, chosen.includes(name))));
     need(panel, "[data-found]").textContent =
       found.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${found.length} fields` : `${found.length} fields`;
@@ -66,7 +71,11 @@ export function startColumns(table, place) {
     lines[Math.max(0, Math.min(lines.length - 1, at + step))]?.focus();
   }
   /** @param {ToggleEvent} event */
-  const onToggle = (event) => event.newState === "open" && draw();
+  function onToggle(event) {
+    if (event.newState !== "open") return;
+    drawn = ""; // columns may have changed otherwise
+    draw();
+  }
   panel.addEventListener("toggle", onToggle);
   panel.addEventListener("change", onChange);
   panel.addEventListener("click", onClick);
