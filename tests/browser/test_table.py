@@ -81,6 +81,7 @@ def test_the_best_of_each_group_are_found_and_kept_as_a_view_by_keys_alone(seat:
     expect(page).to_have_url(re.compile(r"filter=name\+%7E\+wagon-0"))
     page.get_by_role("button", name="Columns", exact=True).focus()
     page.keyboard.press("Enter")
+    expect(page.get_by_label("Find a field")).to_be_focused()
     page.keyboard.type("val/loss.min")
     expect(page.get_by_role("checkbox", name="summary.val/loss.min")).to_be_visible()
     for key in ("ArrowDown", "Space"):
@@ -108,6 +109,7 @@ def test_the_best_of_each_group_are_found_and_kept_as_a_view_by_keys_alone(seat:
     expect(page.get_by_role("region", name="Selected runs")).to_contain_text("2 selected")
     page.get_by_role("button", name="Views").focus()
     page.keyboard.press("Enter")
+    expect(page.get_by_label("Name of the view")).to_be_focused()
     page.keyboard.type("best by host")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="best by host")).to_be_visible()
