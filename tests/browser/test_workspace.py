@@ -174,12 +174,12 @@ def test_a_view_is_in_the_address_and_kept_for_the_next_visit(sit: Sit, plain: s
 
 
 def test_an_address_wins_over_what_was_kept(sit: Sit, plain: str) -> None:
-    page = sit().go(f"/runs/{plain}/?x=time&filter=loss")
+    page = sit().go(f"/runs/{plain}/?x=time&metrics=loss")
     expect(page.get_by_label("Horizontal axis")).to_have_value("time")
     until(page, titles, ["train/loss", "val/loss"])
     page.get_by_label("log x", exact=True).check()
     kept(page)
-    other = sit().go(f"/runs/{plain}/?x=relative&filter=")
+    other = sit().go(f"/runs/{plain}/?x=relative&metrics=")
     expect(other.get_by_label("Horizontal axis")).to_have_value("relative")
     expect(other.get_by_label("log x", exact=True)).not_to_be_checked()
     expect(chart(other, "optim/lr")).to_be_visible()
@@ -308,7 +308,7 @@ def test_on_a_phone_the_switches_are_behind_a_button(sit: Sit, plain: str) -> No
 
 def test_a_page_with_everything_set_shuts_nobody_out(sit: Sit, plain: str) -> None:
     seat = sit()
-    page = seat.go(f"/runs/{plain}/?zoom=step:50-100&logy=1&smooth=ema:0.5&pin=train/loss&filter=(&ranks=band")
+    page = seat.go(f"/runs/{plain}/?zoom=step:50-100&logy=1&smooth=ema:0.5&pin=train/loss&metrics=(&ranks=band")
     expect(page.get_by_text("is no regular expression")).to_be_visible()
     assert seat.watch.unexpected() == []
     seat.watch.expect("")
