@@ -144,6 +144,7 @@ urlpatterns = [
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
     route("runs/csv/", run_files.export, "runs-csv"),
+    route("runs/parquet/", run_files.parquet, "runs-parquet"),
     route("runs/views/", run_views.save_own, "save-own-view"),
     route("runs/views/shared/", run_views.save_shared, "save-shared-view"),
     route("runs/views/<slug:view_id>/", run_views.change, "change-view"),

@@ -155,6 +155,7 @@ def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
         "no_trials_url": url_of(asked, trials="") if asked["trials"] == "1" else "",
         "charts_url": _charts_url(asked),
         "csv_url": reverse("runs-csv") + url_of(asked),
+        "parquet_url": reverse("runs-parquet") + url_of(asked),
     }
 
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from urllib.parse import urlencode
 
+import pyarrow.parquet as pq
 import pytest
 from django.db import connections
 from django.test import Client
@@ -243,6 +245,31 @@ def test_the_table_is_saved_as_csv_in_its_order_with_specs_and_losses(
     assert [row["name"] for row in saved(as_user(cast.viewer), "?q=alp")] == ["alpha"]
     rows = saved(as_user(cast.viewer), "?sort=train.learning_rate&filter=not+nothing")
     assert [row["name"] for row in rows] == ["alpha", "bravo"]
+
+
+def test_the_columns_that_are_shown_are_those_of_the_file(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    run = make_run(name="alpha", config={"lr": 0.1, "opt": "=adam"})
+    make_run(name="bravo", config={"lr": "auto"})
+    query = "?sort=name&columns=status,config.lr,config.opt,created,spark:train/loss,gone.field,ranks"
+    rows = saved(as_user(cast.viewer), query)
+    assert list(rows[0]) == ["id", "name", "status", "config.lr", "config.opt", "created"]
+    assert list(rows[0].values()) == [run.pk, "alpha", "QUEUED", "0.1", "'=adam", run.created_at.isoformat()]
+    answer = as_user(cast.viewer).get(f"/runs/parquet/{query}")
+    assert answer["Content-Disposition"] == 'attachment; filename="runs.parquet"'
+    table = pq.read_table(io.BytesIO(answer.content))
+    assert table.column_names == list(rows[0])
+    assert table.column("config.lr").to_pylist() == ["0.1", "auto"], "texts and numbers in one column are texts"
+    assert table.column("config.opt").to_pylist() == ["=adam", None]
+    assert abs(table.column("created").to_pylist()[0] - run.created_at) < timedelta(milliseconds=2)
+
+
+def test_parquet_without_pyarrow_is_a_sentence(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    answer = as_user(cast.viewer).get("/runs/parquet/")
+    assert answer.status_code == 501 and "needs pyarrow" in answer.content.decode()
 
 
 def test_a_spreadsheet_runs_nothing_of_what_people_named(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
