@@ -1,4 +1,4 @@
-"""How far a run is from the baseline, in words, and whether seeds say that this is more than noise. Pure."""
+"""How far a run is from the baseline, in words, and whether seeds say that this is more than noise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from runs.finding.fields import MORE_IS_BETTER
 from runs.presenting.measured import SPEEDS
+from runs.records.metrics.progress import stated_goal
 
 # The last word of the name of a series of which less is better. Of others nobody says which way is better.
 LESS_IS_BETTER = frozenset(
@@ -46,6 +47,12 @@ class Difference(NamedTuple):
         return f"{self.text}; {self.noise}" if self.noise else self.text
 
 
+def goal_of(series: str, run_ids: Sequence[str]) -> bool | None:
+    """Return whether more of the series is better: as the scripts of the runs say, else as its name does."""
+    stated = stated_goal(run_ids, series)
+    return is_more_better(series) if stated is None else stated
+
+
 def is_more_better(series: str) -> bool | None:
     """Return whether more of the series is better; None where its name does not say."""
     if series in SPEEDS:
@@ -55,10 +62,10 @@ def is_more_better(series: str) -> bool | None:
 
 
 def difference(
-    series: str, value: float | None, base: float | None, own: Sequence[float], others: Sequence[float], noun: str
+    goal: bool | None, value: float | None, base: float | None, own: Sequence[float], others: Sequence[float], noun: str
 ) -> Difference:
-    """Return how ``value`` stands to the baseline's ``base``. ``own`` and ``others`` are the values of both sides, a
-    run each, and ``noun`` what these runs are, such as ``seeds``."""
+    """Return how ``value`` stands to the baseline's ``base``; ``goal`` is whether more is better. ``own`` and ``others``
+    are the values of both sides, a run each, and ``noun`` what these runs are, such as ``seeds``."""
     if base is None:
         return Difference("The baseline has no number here", "", "")
     if value is None:
@@ -66,7 +73,6 @@ def difference(
     if value == base:
         return Difference("The same as baseline", "", "")
     is_more = value > base
-    goal = is_more_better(series)
     tone = "" if goal is None else "better" if goal is is_more else "worse"
     noise, is_noise = noise_of(own, others, noun)
     return Difference(_far(value, base, is_more=is_more), noise, "" if is_noise else tone)

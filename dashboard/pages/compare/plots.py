@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypedDict
 
-from dashboard.pages.compare.baseline import is_more_better
+from dashboard.pages.compare.baseline import goal_of
 from dashboard.pages.compare.rows import Metric, Number, number_of
 from dashboard.pages.compare.specs import SEED, Fields
 from dashboard.pages.sweeps.columns import FieldColumn, labels_of
@@ -62,7 +62,7 @@ def columns(
     for name in wanted:
         if name in metric.names and name not in found:
             drawn.append(_figure(name, metric._replace(name=name).of_runs([run.pk for run in runs]), runs))
-    goal = is_more_better(metric.name)
+    goal = goal_of(metric.name, [run.pk for run in runs])
     return {
         "total": len(runs),
         "number": list(range(len(runs))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dashboard.pages.compare.baseline import UNKNOWN, Difference, difference
+from dashboard.pages.compare.baseline import UNKNOWN, Difference, difference, goal_of
 from dashboard.pages.compare.specs import SEED, Fields, group_text
 from dashboard.pages.shared.badges import Badge, run_badge
 from runs.models import Run
@@ -143,12 +143,13 @@ def listed(
     rows = rows_of(runs, values, colours, fields, differ, by, steps)
     chosen = next((row for row in rows if row.run.pk == base), None)
     sides = sides_of(rows, fields, differ, by)
+    goal = goal_of(metric.name, list(values)) if chosen is not None else None
     if chosen is not None:
-        rows = [_against(row, chosen, metric.name, sides) for row in rows]
+        rows = [_against(row, chosen, goal, sides) for row in rows]
     rows = ordered(rows, order)
     groups = grouped(rows, order, is_grouped=bool(by))
     if chosen is not None and by:
-        groups = _groups_against(groups, chosen, metric.name, sides)
+        groups = _groups_against(groups, chosen, goal, sides)
     most = MAX_SHOWN if len(rows) <= MAX_SHOWN or not by else MAX_OF_GROUP
     shown = [group._replace(rows=group.rows[:most]) for group in groups[:MAX_SHOWN]]
     noises = {row.against.noise for row in rows if row.against and row.against.noise}
@@ -210,12 +211,12 @@ def at_end(rows: Sequence[Compared]) -> list[float]:
     return [number for step, number in known if step == farthest]
 
 
-def _against(row: Compared, base: Compared, series: str, sides: Sides) -> Compared:
+def _against(row: Compared, base: Compared, goal: bool | None, sides: Sides) -> Compared:
     if row.run.pk == base.run.pk:
         return row._replace(is_base=True)
     key, other = sides.key_of[row.run.pk], sides.key_of[base.run.pk]
     own = [] if key == other else sides.values[key]  # of the baseline's own runs nothing is tested
-    found = difference(series, number_of(row.value), number_of(base.value), own, sides.values[other], sides.noun)
+    found = difference(goal, number_of(row.value), number_of(base.value), own, sides.values[other], sides.noun)
     found = _at_steps(found, row.step, base.step)
     return row._replace(against=found._replace(noise="", tone="") if key == other else found)
 
@@ -227,7 +228,7 @@ def _at_steps(found: Difference, step: int | None, base_step: int | None) -> Dif
     return found._replace(text=f"{found.text} (step {step:,} against {base_step:,})", tone="")
 
 
-def _groups_against(groups: Sequence[RunGroup], base: Compared, series: str, sides: Sides) -> list[RunGroup]:
+def _groups_against(groups: Sequence[RunGroup], base: Compared, goal: bool | None, sides: Sides) -> list[RunGroup]:
     other = next(group for group in groups if group.text == base.group)
     found = []
     for group in groups:
@@ -235,7 +236,7 @@ def _groups_against(groups: Sequence[RunGroup], base: Compared, series: str, sid
             found.append(group._replace(has_base=True))
             continue
         own, others = (sides.values[sides.key_of[one.rows[0].run.pk]] for one in (group, other))
-        against = difference(series, group.mean, other.mean, own, others, sides.noun)
+        against = difference(goal, group.mean, other.mean, own, others, sides.noun)
         steps = (max((row.step or 0 for row in one.rows), default=0) for one in (group, other))
         found.append(group._replace(against=_at_steps(against, *steps)))
     return found

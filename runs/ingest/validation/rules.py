@@ -9,7 +9,7 @@ from runs.records.checkpoints.read import OFF, CheckpointReport
 from runs.records.media.kinds import KINDS
 from runs.records.media.store import Item
 from runs.records.metrics.bulk import storable
-from runs.records.metrics.progress import ReportedFact
+from runs.records.metrics.progress import METRIC_RULES, ReportedFact
 from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows, SeriesGroup
 from runs.values.run_config import RunDescription, why_not_kept
@@ -17,7 +17,6 @@ from trainyard.contract import records
 from trainyard.contract.base import JsonObject, clean, decode, to_builtins
 from trainyard.contract.records import META, BadRecord, decode_part
 
-METRIC_RULES = "metric-rules"  # name of facts: {metric: MetricRule}
 KEPT_CHARACTERS = 4_000_000  # of names that are remembered, a hundred for each name on top
 MAX_FACTS_BYTES = 60 * 1024
 MAX_WHY = 1_000  # characters; what is beyond is cut off

@@ -14,9 +14,11 @@ from runs.records.metrics.bulk import marks, query
 from runs.records.metrics.models import Fact, NodeSample, Producer, Telemetry
 from trainyard.contract.base import BadDocument, JsonObject, convert
 from trainyard.contract.machines import HealthSample
+from trainyard.contract.records import MetricRule
 
 # Django's own atomic() would take SQLite's write lock (transaction_mode IMMEDIATE) and see each statement's own moment
 # on PostgreSQL.
+METRIC_RULES = "metric-rules"  # name of facts: {metric: MetricRule}
 BEGIN = {
     "sqlite": "BEGIN DEFERRED",
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -98,6 +100,17 @@ def facts_of(run_id: str, name: str, kind: type[T], *, attempt: int | None = Non
         with suppress(BadDocument):
             made[rank] = convert(data, kind)
     return made
+
+
+def stated_goal(run_ids: Sequence[str], metric: str) -> bool | None:
+    """Return whether more of the metric is better, as the scripts of these runs said; None where none did, or they
+    differ."""
+    told = set()
+    for data in Fact.objects.filter(name=METRIC_RULES, run_id__in=run_ids).values_list("data", flat=True):
+        with suppress(BadDocument):
+            rule = convert(data, dict[str, MetricRule]).get(metric)
+            told |= {rule.goal == "max"} if rule is not None and rule.goal else set()
+    return told.pop() if len(told) == 1 else None
 
 
 # History of the health samples of nodes, thinned to what a small chart can show.

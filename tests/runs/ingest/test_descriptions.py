@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from runs.ingest.commit import commit
-from runs.ingest.validation.rules import METRIC_RULES
 from runs.models import Run
 from runs.records.metrics.models import DeadLetter, Fact, Telemetry
+from runs.records.metrics.progress import METRIC_RULES, stated_goal
 from runs.values import run_config
 from tests.runs.ingest.test_checkpoints import NODE, incoming
 from tests.spools import Spool
@@ -45,6 +45,15 @@ def test_notes_that_a_person_wrote_stay(make_run: MakeRun) -> None:
 def test_rules_of_metrics_are_facts_of_the_run(make_run: MakeRun) -> None:
     said(make_run(), {"metrics": {"val/loss": {"x": "epoch", "goal": "min"}}})
     assert Fact.objects.get(name=METRIC_RULES).data == {"val/loss": {"x": "epoch", "goal": "min"}}
+
+
+def test_the_goal_of_a_metric_is_what_the_scripts_agree_on(make_run: MakeRun) -> None:
+    one, other, silent = make_run(), make_run(), make_run()
+    said(one, {"metrics": {"score": {"goal": "min"}, "gap": {"goal": "max"}, "x": {"summary": "max"}}})
+    said(other, {"metrics": {"score": {"goal": "min"}, "gap": {"goal": "min"}}})
+    ids = [one.pk, other.pk, silent.pk]
+    assert [stated_goal(ids, name) for name in ("score", "gap", "x", "none")] == [False, None, None, None]
+    assert stated_goal([one.pk], "gap") is True
 
 
 def test_what_no_database_takes_is_cleaned_and_what_is_too_large_is_said(

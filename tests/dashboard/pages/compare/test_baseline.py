@@ -62,15 +62,15 @@ def test_a_name_says_which_way_is_better_or_nothing(name: str, better: bool | No
 def test_a_difference_is_said_in_percent_with_the_direction(
     name: str, value: float | None, base: float | None, text: str, tone: str
 ) -> None:
-    found = difference(name, value, base, [], [], "seeds")
+    found = difference(is_more_better(name), value, base, [], [], "seeds")
     assert (found.text, found.tone) == (text, tone)
 
 
 def test_what_is_within_noise_is_called_neither_better_nor_worse() -> None:
-    found = difference("val/loss", 0.979, 1.0, [0.9, 1.0, 1.037], [0.95, 1.0, 1.05], "seeds")
+    found = difference(False, 0.979, 1.0, [0.9, 1.0, 1.037], [0.95, 1.0, 1.05], "seeds")
     assert found.sentence == "2.1 % lower than baseline; within noise (p = 0.70, 3 and 3 seeds)"
     assert found.tone == ""
-    sure = difference("val/loss", 0.5, 1.0, [0.5, 0.51, 0.49], [1.0, 1.01, 0.99], "seeds")
+    sure = difference(False, 0.5, 1.0, [0.5, 0.51, 0.49], [1.0, 1.01, 0.99], "seeds")
     assert sure.sentence == "50 % lower than baseline; beyond noise (p < 0.01, 3 and 3 seeds)"
     assert sure.tone == "better"
 

@@ -16,6 +16,7 @@ from dashboard.pages.clusters.boxes import boxes_of
 from dashboard.pages.compare import rows, specs, views
 from dashboard.pages.shared.run_colours import colour_of, colours_apart, colours_for
 from runs.models import Project, Run, User, Workspace
+from runs.records.metrics.progress import METRIC_RULES, ReportedFact, write_facts
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 from tests.series import write_series
@@ -348,6 +349,9 @@ def test_others_are_held_against_a_baseline_in_words(cast: Cast, as_user: AsUser
         True, "50 % lower than baseline", "No number to compare"
     ]  # fmt: skip
     assert client.get(address(*runs, base="gone")).context["list"].base is None
+    write_facts(runs[2].pk, attempt=1, items=[(0, ReportedFact(METRIC_RULES, {"train/loss": {"goal": "max"}}, 0.0))])
+    turned = client.get(address(*runs, alone, base=runs[0].pk)).context["list"].groups[0].rows
+    assert {row.against.tone for row in turned if row.against} == {"", "worse"}, "a script said that more is better"
 
 
 def test_a_run_that_ended_early_is_neither_better_nor_worse_for_that(
