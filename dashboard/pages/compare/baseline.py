@@ -64,7 +64,7 @@ def is_more_better(series: str) -> bool | None:
 def difference(
     goal: bool | None, value: float | None, base: float | None, own: Sequence[float], others: Sequence[float], noun: str
 ) -> Difference:
-    """Return how ``value`` stands to the baseline's ``base``; ``goal`` is whether more is better. ``own`` and ``others``
+    """Return how ``value`` stands to the baseline's ``base``. ``goal``: is more better? ``own`` and ``others``
     are the values of both sides, a run each, and ``noun`` what these runs are, such as ``seeds``."""
     if base is None:
         return Difference("The baseline has no number here", "", "")
