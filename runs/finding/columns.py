@@ -12,20 +12,21 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from django.db.models import QuerySet
 
 from runs.finding.fields import CONFIG, FIXED, SUMMARY, Cell, Field, is_more_better, is_of_spec, read_field
-from runs.finding.index import Column, Numbers, index, packed
+from runs.finding.index import MEAN, Column, Numbers, index, packed
 from runs.finding.language import FilterText
 from runs.models import Project, Run, User
 from runs.records.metrics.models import Series
 from runs.records.points import read
 
+Statistic = Literal["last", "min", "max"]
 TIMES = ("created", "ended")
-FIGURES = ("last", "min", "max", "best")
+FIGURES = ("last", "min", "max", "mean", "best")
 NEWEST = 200  # runs whose fields are the known ones
 MAX_DEPTH = 16  # of a field
 MAX_TEXTS = 20  # of a distribution
@@ -49,14 +50,17 @@ def _rows(runs: Sequence[Run], fields: Sequence[Field]) -> Iterator[tuple[str, t
     users: dict[int | None, str] = dict(User.objects.filter(pk__in=people).values_list("pk", "username"))
     series = {field.series for field in fields if field.kind == "summary"}
     figures = {name: read.summaries(keys, name) for name in series}
+    means = {field.series: dict(read.means(field.series, keys)) for field in fields if field.statistic == MEAN}
 
     def cell(run: Run, field: Field) -> Cell:
         match field.kind:
             case "spec" | "config":
                 return _plain(_at(getattr(run, field.kind), field.path))
+            case "summary" if field.statistic == MEAN:
+                return _plain(means[field.series].get(run.pk))
             case "summary":
                 summary = figures[field.series][run.pk].get(field.series)
-                return _plain(summary[field.statistic]) if summary else None
+                return _plain(summary[cast(Statistic, field.statistic)]) if summary else None
             case "project":
                 return projects.get(run.project_id)
             case "user":

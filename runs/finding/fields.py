@@ -39,7 +39,7 @@ class Field:
     kind: str
     path: tuple[str, ...] = ()
     series: str = ""
-    statistic: Literal["last", "min", "max"] = "last"
+    statistic: Literal["last", "min", "max", "mean"] = "last"
 
 
 class TimeSpan(NamedTuple):
@@ -74,11 +74,9 @@ def _figure(name: FilterText) -> Field:
             f"{_shown(name.text)} needs a series and, behind a dot, {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}"
         )
         raise FilterError(f"{words}, such as summary.val/loss.min.", name.position)
-    if statistic == "mean":
-        raise FilterError("The mean of a series is not kept; use last, min, max or best.", name.position)
     if statistic == "best":
         statistic = "max" if is_more_better(series) else "min"
-    return Field(name.text, "summary", series=series, statistic=statistic)  # type: ignore[arg-type]  # one of three
+    return Field(name.text, "summary", series=series, statistic=statistic)  # type: ignore[arg-type]  # one of four
 
 
 def is_more_better(series: str) -> bool:

@@ -51,7 +51,9 @@ MAX_BYTES = 192 * 1024 * 1024  # of all columns
 MAX_TEXT = 2_000  # characters
 OVERLAP = timedelta(minutes=1)  # of two clocks
 FIGURES = ("last", "min", "max")
+MEAN = "mean"  # which costs more, and is a column of its own
 _EPOCH = datetime.fromisoformat("1971-01-01T00:00:00+00:00")
+RunCells = tuple[str, tuple[Cell, ...]]
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -202,7 +204,7 @@ class Index:
     def column(self, field: Field, *, is_checked: bool = False) -> Column:
         """Return the column of a field of the spec, the configuration or a summary, as it is now; ``is_checked``: for
         this request another one was asked for already. Raises Building."""
-        key = (field.kind, field.series, *field.path)
+        key = (field.kind, field.series, field.statistic if field.statistic == MEAN else "", *field.path)
         for _ in range(2):
             with self._lock:
                 num_unread = 0 if is_checked and self._arrived.size else self._check()
@@ -285,11 +287,11 @@ class Index:
         with self._lock:
             num_read, top = self._arrived.size, int(self._arrived.max(initial=0))
         minute, described_at = _newest_minute(), _newest_description()
-        names = FIGURES if field.kind == "summary" else ("",)
+        names = ("",) if field.kind != "summary" else (MEAN,) if field.statistic == MEAN else FIGURES
         held = _Held(field, {name: Column.empty(top + 1) for name in names}, num_read)
         self._share = 0.0
         if field.kind == "summary":
-            for count, part in enumerate(_parts(read.figures(field.series))):
+            for count, part in enumerate(_parts(_figures(field))):
                 self._put_figures(held, part)
                 self._share = min(1.0, count * PART / max(1, num_read))
         else:
@@ -308,13 +310,12 @@ class Index:
     def _bytes(self) -> Iterator[int]:
         return (column.num_bytes for held in self._held.values() for column in held.columns.values())
 
-    def _put_figures(self, held: _Held, part: Sequence[tuple[str, read.RunFigures]]) -> None:
+    def _put_figures(self, held: _Held, part: Sequence[RunCells]) -> None:
         with self._lock:
             numbers = self.numbers_of([run_id for run_id, _ in part])
         known = np.flatnonzero(numbers)
-        for name in FIGURES:
-            cells = [getattr(part[place][1], name) for place in known.tolist()]
-            _put(held.columns[name], numbers[known], cells)
+        for which, column in enumerate(held.columns.values()):
+            _put(column, numbers[known], [part[place][1][which] for place in known.tolist()])
 
     # Keeping columns current.
 
@@ -359,7 +360,7 @@ class Index:
             if held.field.kind != "summary":
                 _put(held.columns[""], *_documents(held.field, number__in=some))
                 continue
-            for part in _parts(read.figures(held.field.series, [one.decode() for one in self._ids[some].tolist()])):
+            for part in _parts(_figures(held.field, [one.decode() for one in self._ids[some].tolist()])):
                 self._put_figures(held, part)
 
 
@@ -380,8 +381,15 @@ def _put(column: Column, numbers: Numbers, cells: Sequence[Cell]) -> None:
         column.put(number, cell)
 
 
-def _parts(found: Iterable[tuple[str, read.RunFigures]]) -> Iterator[list[tuple[str, read.RunFigures]]]:
-    part: list[tuple[str, read.RunFigures]] = []
+def _figures(field: Field, run_ids: Sequence[str] | None = None) -> Iterator[RunCells]:
+    """Yield for each run its figures in the order of the columns."""
+    if field.statistic != MEAN:
+        return read.figures(field.series, run_ids)
+    return ((run, (mean,)) for run, mean in read.means(field.series, run_ids))
+
+
+def _parts(found: Iterable[RunCells]) -> Iterator[list[RunCells]]:
+    part: list[RunCells] = []
     for one in found:
         part.append(one)
         if len(part) == PART:

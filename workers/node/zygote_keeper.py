@@ -44,7 +44,10 @@ ZYGOTE_VARIABLES = (
     "TRAINYARD_SPOOL_FILE_BYTES",
     "TRAINYARD_SPOOL_LIMIT_BYTES",
 )
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # of pyarrow, which pandas and so scikit-learn import
+}  # fmt: skip
 
 
 class ZygoteUnavailable(RuntimeError):

@@ -53,6 +53,7 @@ __all__ = [
     "figures",
     "grid",
     "last_steps",
+    "means",
     "raw",
     "row_figures",
     "series_data",
@@ -66,6 +67,7 @@ __all__ = [
 
 
 RUNS_AT_ONCE = 1_000
+MEANS_AT_ONCE = 100
 
 
 def summaries(run_ids: Sequence[str], name: str | None = None) -> dict[str, dict[str, SeriesSummary]]:
@@ -117,6 +119,25 @@ def figures(name: str, run_ids: Sequence[str] | None = None) -> Iterator[tuple[s
     for first in range(0, len(restarted), RUNS_AT_ONCE):
         for run, seen in summaries(restarted[first : first + RUNS_AT_ONCE], name).items():
             yield run, RunFigures(seen[name]["last"], seen[name]["min"], seen[name]["max"])
+
+
+def means(name: str, run_ids: Sequence[str] | None = None) -> Iterator[tuple[str, float]]:
+    """Yield of each run that has the series the mean over all of its points that are seen, whatever their labels, but
+    those that are NaN. It is read from the coarsest buckets of the pyramid."""
+    named = Series.objects.filter(name=name, **({} if run_ids is None else {"run_id__in": run_ids}))
+    every = list(named.order_by("run_id").values_list("run_id", flat=True).distinct())
+    for first in range(0, len(every), MEANS_AT_ONCE):
+        some = every[first : first + MEANS_AT_ONCE]
+        sums = dict.fromkeys(some, (0.0, 0))
+        for curve in curves(dict.fromkeys(some, (None, None)), [name], points=2)[1]:
+            columns = curve.columns
+            values, counts = columns["mean" if "mean" in columns else "value"], columns.get("count")
+            is_number = ~np.isnan(values)
+            weights = is_number.astype(np.int64) if counts is None else counts * is_number
+            total, count = sums[curve.run_id]
+            total += float((np.where(is_number, values, 0.0) * weights).sum())
+            sums[curve.run_id] = total, count + int(weights.sum())
+        yield from ((run, total / count) for run, (total, count) in sums.items() if count)
 
 
 def series_names(run_ids: Sequence[str]) -> list[str]:

@@ -93,7 +93,7 @@ def test_names_are_the_fields_of_the_runs_that_one_sees(four: dict[str, Run], ca
     assert known[0] == ColumnName("status", "text") and ColumnName("created", "time") in known
     assert ColumnName("train.learning_rate", "text") in known or ColumnName("train.learning_rate", "number") in known
     assert [one.name for one in columns.names(find_runs(cast.owner), "ACCURACY.M")] == [
-        "summary.val/accuracy.min", "summary.val/accuracy.max",
+        "summary.val/accuracy.min", "summary.val/accuracy.max", "summary.val/accuracy.mean",
     ]  # fmt: skip
     assert columns.names(find_runs(cast.outsider), "accuracy") == []
     assert len(columns.names(find_runs(cast.owner), limit=3)) == 3

@@ -173,3 +173,26 @@ def test_few_runs_are_looked_up_and_many_are_looked_at(cast: Cast, make_run: Mak
         assert Run.objects.filter(index.numbered(mask)).count() == len(wanted)
         assert Run.objects.filter(~index.numbered(mask)).count() == 3 - len(wanted)
     assert Run.objects.filter(index.numbered(np.ones(1_500, np.bool_))).count() == 1  # the others have no byte
+
+
+def test_a_mean_is_over_the_points_that_are_seen(
+    cast: Cast, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "REFRESH_S", 0)
+    few, many, odd = (make_run(name=name) for name in ("few", "many", "odd"))
+    write_series(few, "loss", [1.0, 2.0, 6.0])
+    write_series(many, "loss", [float(step % 10) for step in range(5000)])
+    write_series(odd, "loss", [float("nan"), 7.0])
+    make_run(name="none")
+    assert found(cast, "summary.loss.mean = 3") == "few"
+    assert found(cast, "summary.loss.mean > 4.49 and summary.loss.mean < 4.51") == "many"
+    assert found(cast, "summary.loss.mean = 7") == "odd"
+    assert found(cast, "summary.loss.mean = none") == "none"
+    write_series(few, "loss", [11.0], first=4)
+    Telemetry.objects.filter(run_id=few.pk).update(cursor=2)
+    assert found(cast, "summary.loss.mean = 5") == "few"
+    [cells] = columns.values([many], ["summary.loss.mean", "summary.loss.max"]).values()
+    assert cells == {"summary.loss.mean": pytest.approx(4.5), "summary.loss.max": 9.0}
+    order = order_of("-summary.loss.mean")
+    assert isinstance(order, ByFields)
+    assert list(order.ids(find_runs(cast.mate), 0, 2)) == [odd.pk, few.pk]

@@ -27,7 +27,7 @@ def warm() -> None:
     """Import WARM_MODULES and do nothing else: no operator runs, no thread starts, no GPU is touched.
 
     A fork copies only the thread that forks, so a parent that had used its pools would leave ranks that hang. The
-    caller sets OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before, for numpy starts a pool as it is imported. Raises
+    caller sets the variables of ``ONE_THREAD`` before, for numpy and pyarrow start threads as they are imported. Raises
     ImportError where there is no torch; what scripts without it need is imported by then.
     """
     for name in WARM_MODULES:

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+from workers.node.zygote_keeper import ONE_THREAD
+
 PROBE = """
 import json, os, sys
 from pathlib import Path
@@ -24,7 +26,7 @@ print(json.dumps({
 
 
 def test_warming_up_starts_no_thread_and_touches_no_gpu() -> None:
-    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
+    environment = {**ONE_THREAD, "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [sys.executable, "-c", PROBE], env=environment, capture_output=True, text=True, timeout=120, check=True
     )
