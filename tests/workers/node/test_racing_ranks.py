@@ -20,6 +20,7 @@ from trainyard.contract.keys import new_key
 from trainyard.contract.limits import UPLOAD_PART_BYTES
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.environment import EnvironmentSection
+from trainyard.spooling import plain_files
 from trainyard.spooling.held_folder import remove_tree
 from trainyard.spooling.reader import SpoolReader
 from workers.attempt.folder import AttemptFolder
@@ -56,6 +57,24 @@ os.rename(swapped, "gone")
 os.symlink(target, swapped)
 print("swapped", flush=True)
 """
+
+
+@pytest.fixture(autouse=True)
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where fs.protected_hardlinks is off: there anybody may make a hard link to any file."""
+    monkeypatch.setattr(plain_files, "are_hard_links_guarded", lambda: False)
+
+
+@pytest.mark.skipif(not plain_files.are_hard_links_guarded(), reason="fs.protected_hardlinks is off")
+def test_where_links_are_guarded_no_rank_makes_one_to_a_file_of_root(tmp_path: Path) -> None:
+    hand_over(tmp_path, RANK)
+    (tmp_path / "spool").write_bytes(SECRET)
+    (tmp_path / "spool").chmod(0o600)
+    become = f"import os; os.setgroups([]); os.setgid({RANK}); os.setuid({RANK})"
+    command = [sys.executable, "-c", f"{become}; open('own', 'w'); os.link('own', 'second'); os.link('spool', 'third')"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert "PermissionError" in done.stderr and "'spool' -> 'third'" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "second", "spool"]
 
 
 @pytest.fixture
