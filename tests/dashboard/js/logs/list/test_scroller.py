@@ -54,7 +54,8 @@ def ask_with_bars(page_with_bars: Page) -> Ask:
 
 
 def style(page: Page) -> None:
-    page.add_style_tag(path=settings.BASE_DIR / "static" / "css" / "logs.css")
+    styles = (settings.BASE_DIR / "static" / "css" / "logs.css").read_text()
+    page.add_style_tag(content=styles.replace('@import url("log_colours.css");', ""))  # a page without an address
     page.add_style_tag(content="* { box-sizing: border-box; margin: 0 }")
 
 
