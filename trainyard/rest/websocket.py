@@ -30,7 +30,7 @@ class WebSocket:
         """Connect to ``path`` of the server at ``url``. Raises NoWebSocket, and OSError where nobody is there."""
         # Imported when it is needed: that takes longer than most commands have to wait for their other imports.
         from websockets.client import ClientProtocol
-        from websockets.exceptions import InvalidHandshake, InvalidStatus
+        from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
         from websockets.sync.client import ClientConnection
         from websockets.typing import Origin
         from websockets.uri import parse_uri
@@ -54,7 +54,7 @@ class WebSocket:
         self.close_code = 0
         try:
             self._connection.handshake({"Authorization": f"Bearer {token}"}, None, CONNECT_S)
-        except InvalidHandshake as error:
+        except (InvalidHandshake, ConnectionClosed) as error:
             self._connection.close_socket()
             status = error.response.status_code if isinstance(error, InvalidStatus) else 0
             raise NoWebSocket(f"the server does not open the socket: {error}", status) from None
