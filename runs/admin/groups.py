@@ -160,6 +160,7 @@ MACHINERY = TableGroup(
         (models.HeldSlot, "Held slots", "slots of nodes that an attempt has"),
         (models.RunTime, "Times of runs", "where the time of a run that has ended went"),
         (models.RunCode, "Code from Git", "which commit a run was made of"),
+        (models.RunNumber, "Numbers of runs", "the newest one that a run got"),
         (models.GoneRun, "Deleted runs", "ids that no run gets again"),
         (metrics.Telemetry, "Telemetry of runs", "how far the records of each run are stored"),
         (metrics.Producer, "Producers", "processes that sent records, and up to which one all are stored"),

@@ -20,6 +20,7 @@ from runs.models import (
     Placement,
     Run,
     RunCode,
+    RunNumber,
     RunTime,
     Sweep,
     Trial,
@@ -106,6 +107,11 @@ class RunTimeAdmin(OfRuns):
 class GoneRunAdmin(WrittenAdmin):
     list_display = ("id", "at")
     search_fields = ("id",)
+
+
+@admin.register(RunNumber)
+class RunNumberAdmin(WrittenAdmin):
+    list_display = ("id",)
 
 
 @admin.register(Event)

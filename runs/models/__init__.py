@@ -20,7 +20,7 @@ from runs.models.people import (
     Workspace,
 )
 from runs.models.privacy import Consent, ErasedPerson, PersonalExport, RemovedData, StoredData
-from runs.models.runs import GoneRun, Run, RunTime
+from runs.models.runs import GoneRun, Run, RunNumber, RunTime
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.models.security.secrets import Secret, SecretUse, SecretVersion, StorageKey
 from runs.models.sweeps import Sweep, Trial, TrialReport, TrialRun

@@ -68,6 +68,9 @@ class Sender:
             renew=lambda: config.renewed_token(found.url, found.token),
         )
         sender = cls(client, folder, local_id, warn)
+        with contextlib.suppress(OSError):  # as on a disk that is full: then it is tried again
+            folder.mkdir(parents=True, exist_ok=True)
+        sender._is_ours()  # before a child can be: whoever began the run sends it
         sender._thread.start()
         return sender
 

@@ -17,7 +17,7 @@ from runs.records.points import read
 from runs.records.points.charts.series import raw
 
 FILE = Path(__file__).with_suffix(".json")
-TIMES = ("id", "last_record_at", "compacted_cursor")
+TIMES = ("id", "last_record_at", "record_minute", "compacted_cursor")
 NEWER = ("memory", "key_version")  # columns that came later, where they hold nothing
 
 
