@@ -6,21 +6,32 @@ They travel as one small record that holds everything that was stated so far; a 
 from __future__ import annotations
 
 import enum
+import json
 import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from trainyard.contract.base import JsonObject, convert
-from trainyard.contract.records import MAX_CONFIG_BYTES, MAX_NAME_CHARS, Description, MetricRule, encode_record
+from trainyard.contract.base import JsonObject, convert, to_builtins
+from trainyard.contract.records import (
+    MAX_CONFIG_BYTES,
+    MAX_NAME_CHARS,
+    MAX_NOTES,
+    MAX_TAGS,
+    Description,
+    MetricRule,
+    encode_record,
+)
 from trainyard.sdk.buffers import Refuse
 
+MAX_RULES_BYTES = 50_000  # of JSON, as the server keeps them
 MAX_DEPTH = 20
 MAX_TEXT = 100_000  # characters of one value
 GOALS = {"minimize": "min", "maximize": "max", "min": "min", "max": "max"}
+T = TypeVar("T", str, list[str])
 SUMMARIES = ("last", "min", "max", "mean", "best")
 
 
@@ -45,9 +56,13 @@ class Config(MutableMapping[str, Any]):
     def update(self, other: Any = (), /, *, allow_change: bool = False, **more: Any) -> None:
         """Take over a dictionary, a namespace of argparse, a dataclass, or a configuration of OmegaConf. Raises
         ConfigConflict, before anything is taken, and TypeError for what is none of these."""
-        given = plain({**mapping_of(other), **more})
-        _merge(given, self._values, "", allow_change=allow_change, is_trial=True)
-        _merge(given, self._values, "", allow_change=allow_change)
+        merged = self.as_dict()
+        _merge(plain({**mapping_of(other), **more}), merged, "", allow_change=allow_change)
+        self._keep(merged)
+
+    def _keep(self, values: JsonObject) -> None:
+        # Another dictionary each time: the writing thread may be reading the one before.
+        object.__setattr__(self, "_values", values)
         self._changed()
 
     def __getitem__(self, key: str) -> Any:
@@ -62,9 +77,12 @@ class Config(MutableMapping[str, Any]):
         self.update({key: value})
 
     def __delitem__(self, key: str) -> None:
-        above, _, last = key.rpartition(".")
-        del (self[above] if above else self._values)[last]
-        self._changed()
+        values = inner = self.as_dict()
+        *above, last = key.split(".")
+        for part in above:
+            inner = inner[part]
+        del inner[last]
+        self._keep(values)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -103,16 +121,25 @@ class Stated:
         """Return the record; None where there is nothing to state. What no record can hold goes to ``refuse``."""
         made = Description(
             config=self.config.as_dict(),
-            tags=self.tags,
-            notes=self.notes,
-            group=self.group,
-            job_type=self.job_type,
+            tags=_cut("tags", [_text(tag) for tag in self.tags], MAX_TAGS, refuse),
+            notes=_cut("notes", _text(self.notes), MAX_NOTES, refuse),
+            group=_cut("group", _text(self.group), MAX_NAME_CHARS, refuse),
+            job_type=_cut("job_type", _text(self.job_type), MAX_NAME_CHARS, refuse),
             metrics=self.metrics,
         )
+        if (size := len(json.dumps(to_builtins(made.metrics)))) > MAX_RULES_BYTES:
+            refuse("define_metric", f"has {size:,} bytes of rules, and {MAX_RULES_BYTES:,} at most are kept")
+            made.metrics = {}
         if (size := len(encode_record(made))) > MAX_CONFIG_BYTES:
             refuse("config", f"has {size:,} bytes, and {MAX_CONFIG_BYTES:,} at most are kept")
             made.config = {}
         return made if made != Description() else None
+
+
+def _cut(word: str, value: T, most: int, refuse: Refuse) -> T:
+    if len(value) > most:  # the server would take nothing of the record
+        refuse(word, f"has {len(value):,} of {most:,} that are kept; the rest is left out")
+    return value[:most]
 
 
 def metric_rule(name: str, step_metric: str | None, summary: str | None, goal: str | None) -> MetricRule:
@@ -123,7 +150,9 @@ def metric_rule(name: str, step_metric: str | None, summary: str | None, goal: s
         raise ValueError(f"define_metric: summary={summary!r} is none of {', '.join(SUMMARIES)}")
     if goal is not None and goal not in GOALS:
         raise ValueError(f"define_metric: goal={goal!r} is neither minimize nor maximize")
-    return convert({"x": step_metric or "", "summary": summary or "", "goal": GOALS[goal] if goal else ""}, MetricRule)
+    return convert(
+        {"x": _text(step_metric or ""), "summary": summary or "", "goal": GOALS[goal] if goal else ""}, MetricRule
+    )
 
 
 def texts(word: str, values: Iterable[object] | None) -> list[str]:
@@ -184,17 +213,17 @@ def _nested(above: list[str], inner: JsonObject) -> JsonObject:
     return inner
 
 
-def _merge(given: JsonObject, into: JsonObject, path: str, *, allow_change: bool, is_trial: bool = False) -> None:
+def _merge(given: JsonObject, into: JsonObject, path: str, *, allow_change: bool) -> None:
     for key, value in given.items():
         known = into.get(key)
         if isinstance(value, dict) and isinstance(known, dict):
-            _merge(value, known, f"{path}{key}.", allow_change=allow_change, is_trial=is_trial)
+            _merge(value, known, f"{path}{key}.", allow_change=allow_change)
         elif key in into and known != value and not allow_change:
             raise ConfigConflict(
                 f"config.{path}{key} is {known!r:.60} and cannot become {value!r:.60}; "
                 "update(..., allow_change=True) changes it"
             )
-        elif not is_trial:
+        else:
             into[key] = value
 
 

@@ -102,6 +102,10 @@ class Disabled(Run):
     def report(self, record: AnyRecord) -> None:
         """Do nothing."""
 
+    def flush(self, *_: AnyRecord) -> bool:
+        """Do nothing."""
+        return True
+
     def _rouse(self) -> None:
         pass
 

@@ -144,12 +144,13 @@ class Run:
 
     def _hold(self, values: Mapping[str, Any], *, is_over: bool) -> Mapping[str, Any]:
         """Keep the values beside those that are held already; where that ``is_over``, return them all."""
-        try:
-            held = {**self._held, **values}
-        except TypeError:  # not a mapping
-            self._refuse("log", f"takes a dictionary of numbers, not {type(values).__name__}")
-            return {}
-        self._held, held = ({}, held) if is_over else (held, {})
+        with self._lock:  # hooks of a model that is watched run in threads of their own
+            try:
+                held = {**self._held, **values}
+            except TypeError:  # not a mapping
+                self._refuse("log", f"takes a dictionary of numbers, not {type(values).__name__}")
+                return {}
+            self._held, held = ({}, held) if is_over else (held, {})
         return held
 
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
@@ -267,7 +268,8 @@ class Run:
     ) -> None:
         """Say over which metric this one is drawn, which of last, min, max, mean and best stands for it, and whether
         the goal is to minimize or maximize it. Raises ValueError for other words."""
-        self._stated.metrics[name] = metric_rule(name, step_metric, summary, goal)
+        rule = metric_rule(name, step_metric, summary, goal)
+        self._stated.metrics = {**self._stated.metrics, name.encode("utf-8", "replace").decode(): rule}
         self._describe_soon()
 
     def watch(self, model: Any, log: Watched = "gradients", every: int = 100) -> None:

@@ -132,6 +132,32 @@ def test_a_configuration_that_no_record_can_hold_costs_a_warning(spool: Path, ca
     assert f"{MAX_CONFIG_BYTES:,} at most" in caplog.text and run.num_bad_values == 1
 
 
+def test_what_is_too_long_is_cut_and_what_is_no_text_is_replaced_for_the_server_would_take_nothing(
+    spool: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tags = ["broken \ud800", *(f"tag {number}" for number in range(60))]
+    run = trainyard.init(config={"lr": 1}, tags=tags, notes="x" * 30_000, group="g" * 600)
+    for number in range(2000):
+        run.define_metric(f"\ud800 metric {number}", step_metric="epoch")
+    run.log({"x": 1})
+    run.finish()
+    last = descriptions(spool)[-1]  # read by the contract, as the server does
+    assert (last.config, len(last.tags), len(last.notes), len(last.group)) == ({"lr": 1}, 50, 20_000, 500)
+    assert last.tags[0] == "broken ?" and last.metrics == {}
+    assert points(producers(spool)[0]) == {("x", ()): [(0, 1.0)]}
+    assert all(word in caplog.text for word in ("'tags'", "'notes'", "'group'", "'define_metric'"))
+
+
+def test_a_configuration_may_change_while_it_is_written(spool: Path) -> None:
+    run = trainyard.init()
+    for number in range(3000):
+        run.config[f"key.{number}"] = number
+        run.log({"x": 1.0}, step=number)
+    run.finish()
+    assert len(descriptions(spool)[-1].config["key"]) == 3000
+    assert len(points(producers(spool)[0])["x", ()]) == 3000
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -218,6 +244,7 @@ def test_a_disabled_run_takes_everything_and_writes_nothing(tmp_path: Path) -> N
     run.log({"x": 1, "nested": {"y": "text"}})
     run.define_metric("x", goal="max")
     run.note({"state": "saved"})
+    assert run.flush()
     run.finish()
     assert list(tmp_path.iterdir()) == [] and run.config.lr == 1
 
