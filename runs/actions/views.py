@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl, urlencode
+
 from django.db import transaction
 
 from runs.models import Project, SavedView, User
@@ -21,6 +23,8 @@ def save_view(*, actor: User, name: str, query: str, project: str = "") -> Saved
     name = _name(name)
     if len(query) > MAX_QUERY:
         raise Refused("too-long", f"A view has at most {MAX_QUERY:,} characters in its address.")
+    # Names and values alone: a default that is "&", or begins with "#", would lead to the table itself for ever.
+    query = urlencode(parse_qsl(query), safe=",/@!")
     with transaction.atomic():
         if SavedView.objects.filter(**whose).exclude(name=name).count() >= MAX_VIEWS:
             raise Refused("too-many", f"There are {MAX_VIEWS} views already. Delete one that nobody needs.")

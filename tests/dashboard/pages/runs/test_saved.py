@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from runs.actions import make_default_view, save_view
 from runs.models import Membership, Run, SavedView, User
 from tests.cast import Cast
 
@@ -92,3 +93,10 @@ def test_two_views_of_one_person_have_two_names(cast: Cast, as_user: AsUser) -> 
     two = save(client, "two")
     answer = client.post(f"/runs/views/{two.pk}/", {"name": "one"}, headers=FETCH)
     assert (answer.status_code, answer.json()["sentence"]) == (409, "There is a view one already.")
+
+
+@pytest.mark.parametrize("query", ["&", "#", "#filter=x", "&&=", "?"])
+def test_no_default_leads_to_the_table_for_ever(cast: Cast, as_user: AsUser, query: str) -> None:
+    view = save_view(actor=cast.mate, name="loop", query=query, project="default")
+    make_default_view(actor=cast.mate, view=view)
+    assert "#" not in view.query and as_user(cast.viewer).get("/runs/", follow=True).status_code == 200
