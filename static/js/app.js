@@ -39,6 +39,7 @@ register({
   toasts,
 });
 register({
+  beside: () => import("./grid/beside.js"),
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
   completion: () => import("./grid/completion.js"),

@@ -116,6 +116,37 @@ def test_the_best_of_each_group_are_found_and_kept_as_a_view_by_keys_alone(seat:
     expect(page.get_by_role("row").filter(has_text="host").first).to_have_attribute("aria-expanded", "false")
 
 
+def test_charts_of_what_the_table_shows_stand_beside_it_at_a_click(seat: Seat, many: None) -> None:
+    scripts: list[str] = []
+    seat.page.on("request", lambda request: scripts.append(request.url) if "/charts/" in request.url else None)
+    page = seat.go("/runs/?filter=wagon-0&sort=name")
+    expect(grid(page).get_by_role("row").nth(1)).to_contain_text("wagon-000")
+    assert scripts == []
+    pane = page.get_by_role("complementary", name="Charts")
+    page.get_by_role("link", name="Charts", exact=True).click()
+    expect(pane).to_contain_text("of the first 50 runs")
+    lines = pane.get_by_role("article", name="train/loss").get_by_role("row")
+    expect(lines).to_have_count(51)
+    dot = grid(page).get_by_role("row", name="wagon-001").locator(".run-dot").first
+    colour = dot.evaluate("one => getComputedStyle(one).backgroundColor")
+    line = lines.filter(has_text="wagon-001")
+    expect(line.locator(".dot")).to_have_css("background-color", colour)
+    grid(page).get_by_text("wagon-001", exact=True).hover()
+    expect(line).to_have_class(re.compile("is-lit"))
+    assert "charts=1" in page.url
+    page.get_by_role("combobox", name="Filter by words or fields").fill("name ~ wagon-00")
+    expect(pane).to_contain_text("of 10 runs")
+    expect(lines).to_have_count(11)
+    page.reload()
+    expect(lines).to_have_count(11)
+    seat.watch.expect("")  # from here on the console has what axe does
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
+    pane.get_by_role("link", name="Close the charts").click()
+    expect(pane).to_be_hidden()
+    assert "charts" not in page.url
+
+
 def test_25_rows_fit_a_desk_and_what_is_new_waits_while_one_reads(seat: Seat, many: None, office: Yard) -> None:
     page = seat.go("/runs/?filter=wagon")
     rows = grid(page).get_by_role("row").filter(has_text="wagon")

@@ -14,7 +14,8 @@ from runs.finding.language import MAX_LENGTH, FilterError
 from runs.models import Run
 from runs.presenting.listing import find_runs, statuses_named
 
-ASKED = ("view", "filter", "tag", "project", "sort", "trials", "columns", "group", "open", "density", "colour")
+ASKED = ("view", "filter", "tag", "project", "sort", "trials", "columns", "group", "open", "density", "colour",
+         "charts")  # fmt: skip
 LONGEST = {"columns": 6000, "sort": 1000, "group": 1000, "open": 4000}
 OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 NEWEST_FIRST = Sort("created", True)

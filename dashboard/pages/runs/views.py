@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.pages.runs import cells
+from dashboard.pages.runs import beside, cells
 from dashboard.pages.runs.address import (
     Asked,
     FilterProblem,
@@ -29,11 +29,12 @@ from dashboard.pages.runs.colouring import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, draw_groups
 from dashboard.pages.runs.listed import MOST_AT_ONCE, WINDOW, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
-from dashboard.pages.shared.frame import is_script, page, refusal, show
+from dashboard.pages.shared.frame import is_script, page, person, refusal, show
 from dashboard.pages.shared.grid import MAX_COLUMNS, ROW, Chosen, GridRow, Sort, draw_rows, heads_of, write_columns
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
 from runs.finding.language import FilterError
+from runs.models import Run
 from runs.presenting.listing import BadQuery, Trials, trials_among
 from runs.rights.access import Permission, projects_with, visible_runs
 from runs.rights.access.operations import lists
@@ -75,6 +76,7 @@ class Looked:
     number: Number = NONE
     until: str = ""
     problem: FilterProblem | None = None
+    first: Sequence[Run] = ()
     hidden: Trials | None = None
     colouring: Colouring | None = None
 
@@ -86,6 +88,8 @@ def table(request: HttpRequest) -> HttpResponse:
         return _rows(request, asked)
     if request.GET.get("fragment") == "names":
         return _names(request, asked)
+    if request.GET.get("fragment") == "charts":
+        return _charts(request, asked)
     if not request.GET and not is_script(request) and (query := default_query(request)):
         return redirect(f"{reverse('runs')}?{query}")
     chosen, by = columns_of(asked), groups_of(asked)
@@ -101,9 +105,10 @@ def table(request: HttpRequest) -> HttpResponse:
         looked.problem = problem_of(error, asked["filter"])
     except BadQuery as error:
         return refusal(request, 400, str(error))
-    return show(
-        request, "runs/table.html", {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked)}
-    )
+    context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked)}
+    if asked["charts"]:
+        context |= beside.charts(person(request), looked.first)
+    return show(request, "runs/table.html", context)
 
 
 def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked) -> None:
@@ -116,7 +121,7 @@ def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked)
         looked.sorts = sorts_of({**asked, "sort": ""})
         listed = Listed(runs, looked.sorts)
         found = listed.window(0, WINDOW)
-    looked.number, looked.until = listed.number(), listed.until.isoformat()
+    looked.number, looked.until, looked.first = listed.number(), listed.until.isoformat(), found
     shown, may_act_in = looked.shown, looked.may_act_in
     try:
         if by:
@@ -153,7 +158,8 @@ def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
         "no_colour_url": url_of(asked, colour=""),
         "trials_url": url_of(asked, trials="1"),
         "no_trials_url": url_of(asked, trials="") if asked["trials"] == "1" else "",
-        "charts_url": _charts_url(asked),
+        "compare_url": _compare_url(asked),
+        "charts_url": url_of(asked, charts="" if asked["charts"] else "1"),
         "csv_url": reverse("runs-csv") + url_of(asked),
         "parquet_url": reverse("runs-parquet") + url_of(asked),
     }
@@ -179,7 +185,7 @@ def _found(asked: Asked, looked: Looked) -> dict[str, object]:
     }
 
 
-def _charts_url(asked: Asked) -> str:
+def _compare_url(asked: Asked) -> str:
     """Return the address of the comparison of the runs that the table lists."""
     status = {"": "", "archived": ""}.get(asked["view"], f"status = {asked['view']}")
     parts = [
@@ -215,6 +221,18 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
         number = listed.number()
         answer["X-Rows"], answer["X-More"] = str(number.num), "1" if number.is_more else ""
     answer["X-New"], answer["X-Until"] = str(listed.num_new), listed.until.isoformat()
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _charts(request: HttpRequest, asked: Asked) -> HttpResponse:
+    """Return the runs of the charts beside the table as they are now, as JSON."""
+    try:
+        listed = Listed(runs_of(request, asked), sorts_of(asked))
+    except (FilterError, BadQuery) as error:
+        return refusal(request, 400, str(error))
+    runs = listed.window(0, WINDOW)
+    answer = JsonResponse({"runs": beside.runs(person(request), runs), "words": beside.words(runs)})
     answer["Cache-Control"] = "no-store"
     return answer
 

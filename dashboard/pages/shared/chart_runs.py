@@ -82,12 +82,9 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
     kept = {
         one.user_id: one.state for one in Workspace.objects.filter(Q(user=user) | Q(user=None), project_id=project_id)
     }
-    known = chart_runs(runs)
-    for one in known:
-        one["colour"] = (colours or {}).get(one["id"], one["colour"])
     return {
         "charts": {
-            "runs": known,
+            "runs": chart_runs(runs, colours),
             "project_id": project_id,
             "state": kept.get(user.pk, {}),
             "layout": kept.get(None, {}),
@@ -108,9 +105,9 @@ def _series(runs: Sequence[Run]) -> list[ChartSeries]:
     return [{"run": run, "name": name, "labels": labels} for run, name, labels in found]
 
 
-def chart_runs(runs: Sequence[Run]) -> list[ChartRun]:
-    """Return of each run its name, the zero of its relative time (Unix seconds), status, colour, the fields of its spec
-    as short texts, and its attempts with why each began."""
+def chart_runs(runs: Sequence[Run], colours: Mapping[str, int] | None = None) -> list[ChartRun]:
+    """Return of each run its name, the zero of its relative time (Unix seconds), status, colour (that of ``colours``
+    where it has one), the fields of its spec as short texts, and its attempts with why each began."""
     events = _events(runs)
     attempts: defaultdict[str, list[Attempt]] = defaultdict(list)
     for attempt in Attempt.objects.filter(run__in=runs).order_by("number"):
@@ -121,7 +118,7 @@ def chart_runs(runs: Sequence[Run]) -> list[ChartRun]:
             "name": run.name,
             "start": (run.started_at or run.created_at).timestamp(),
             "status": run.status.lower(),
-            "colour": colour_of(run.pk),
+            "colour": (colours or {}).get(run.pk, colour_of(run.pk)),
             "isLive": run.is_live,
             "fields": fields_of(run.spec),
             "attempts": _attempts(attempts[run.pk], events[run.pk]),

@@ -62,7 +62,7 @@ class Charts {
       this.toolbar.showSaving(how, words),
     );
     const onChange = (changed, name) => this.onChange(changed, name);
-    this.workspace = new Workspace(stateFor(page, kept), saving, onChange, read(layout));
+    this.workspace = new Workspace(stateFor(page, kept), saving, onChange, read(layout), page !== "beside");
     this.store = new Store(this.runs.list, {
       onNames: () => this.layout.onNames(),
       onData: (name) => this.onData(name),

@@ -98,14 +98,15 @@ export class Store {
     const before = this.runs;
     this.runs = new Map(runs.map((run) => [run.id, { ...before.get(run.id), ...run }]));
     for (const id of before.keys()) if (!this.runs.has(id)) this.leave(id);
-    for (const id of this.runs.keys()) if (!before.has(id)) this.join(id);
+    const joined = [...this.runs.keys()].filter((id) => !before.has(id));
+    for (const id of joined) this.join(id);
+    if (this.isListed && joined.length) this.list(joined);
   }
 
   /** @param {string} id */
   join(id) {
     this.streams.open(id);
     for (const name of this.wanted) this.ask(id, name);
-    if (this.isListed) this.list([id]);
   }
 
   /** @param {string} id */

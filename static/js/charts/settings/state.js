@@ -57,21 +57,23 @@ export function trimmed(state) {
   );
 }
 
-// What is kept for a project is how the pages of its runs look, under "compare" how Compare does, and what both share
-// once: a scale that suits twelve runs is not taken along to each of them.
+// What is kept for a project is how the pages of its runs look, under the name of each other page how that one does,
+// and what they share once: a scale that suits twelve runs is not taken along to each of them.
 const SHARED = ["collapsed", "pinned", "colours", "layout"];
 
-// What was kept (`raw`) as the state of such a page, "run" or "compare".
+const OTHERS = ["compare", "beside"]; // a table
+
+// What was kept (`raw`) as the state of such a page, "run" or another.
 export function stateFor(page, raw) {
-  return tidy(page === "compare" ? { ...raw?.compare, ...shared(raw) } : raw);
+  return tidy(page === "run" ? raw : { ...raw?.[page], ...shared(raw) });
 }
 
 // What to keep when the page has this state, and `raw` is what was kept.
 export function toKeep(page, raw, state) {
   const [mine, both] = [without(SHARED, trimmed(state)), shared(trimmed(state))];
-  const run = page === "compare" ? without(SHARED, trimmed(tidy(raw))) : mine;
-  const compare = page === "compare" ? mine : (raw?.compare ?? {});
-  return { ...run, ...both, ...(Object.keys(compare).length && { compare }) };
+  const run = page === "run" ? mine : without(SHARED, trimmed(tidy(raw)));
+  const others = OTHERS.map((name) => [name, name === page ? mine : (raw?.[name] ?? {})]);
+  return { ...run, ...both, ...Object.fromEntries(others.filter(([, own]) => Object.keys(own).length)) };
 }
 
 // One chart's options: its own, else the page's. A machine's health has no steps.

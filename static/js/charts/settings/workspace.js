@@ -9,9 +9,10 @@ const SETTLE_MS = 250; // browsers refuse an address that changes all the time
 
 export class Workspace {
   // kept: the state that the server had for this page; onChange(keys of the state that changed, the one chart that it
-  // is about or null); projects: the layout of the project
-  constructor(kept, saving, onChange, projects = null) {
-    const query = readQuery(location.search);
+  // is about or null); projects: the layout of the project; hasAddress: the page's address is that of the charts
+  constructor(kept, saving, onChange, projects = null, hasAddress = true) {
+    this.hasAddress = hasAddress;
+    const query = readQuery(hasAddress ? location.search : "");
     const { colours, layout } = kept; // each person's own
     const lists = query.hasLists ? {} : Object.fromEntries(LISTS.map((name) => [name, kept[name]]));
     this.own = kept;
@@ -87,6 +88,7 @@ export class Workspace {
 
   write() {
     clearTimeout(this.timer);
+    if (!this.hasAddress) return;
     this.timer = setTimeout(() => {
       const search = writeQuery(location.search, this.state, this);
       if (search !== location.search)

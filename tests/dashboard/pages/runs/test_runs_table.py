@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlencode
 
 import pyarrow.parquet as pq
@@ -222,6 +224,39 @@ def test_every_run_has_its_colour_and_one_checkbox_for_whoever_sees_it(
     assert "Archive</button>" not in text and "Archive</button>" in text_of(as_user(cast.mate))
     rows = dict(re.findall(r'series-(\d+)" data-key="(\w+)"', text))
     assert {key: int(colour) for colour, key in rows.items()} == {run.pk: 7, other.pk: colour_of(other.pk) + 1}
+
+
+def charted(text: str) -> list[dict[str, Any]]:
+    document = text.partition('id="chart-runs" type="application/json">')[2].partition("<")[0]
+    found: list[dict[str, Any]] = json.loads(document)
+    return found
+
+
+def test_charts_stand_beside_the_table_once_they_are_asked_for(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    for name in ("hello", "other", "hidden"):
+        make_run(name=name)
+    client = as_user(cast.viewer)
+    closed = text_of(client, "/runs/?filter=name+!%3D+hidden&sort=name")
+    assert 'data-module="charts"' not in closed and "charts/charts" not in closed and "charts.css" not in closed
+    assert 'href="?filter=name+!%3D+hidden&amp;sort=name&amp;charts=1"' in closed
+    text = text_of(client, "/runs/?filter=name+!%3D+hidden&sort=name&charts=1")
+    assert [one["name"] for one in charted(text)] == ["hello", "other"] and ">of 2 runs</span>" in text
+    rows = {key: int(colour) for colour, key in re.findall(r'series-(\d+)" data-key="(\w+)"', text)}
+    assert {one["id"]: one["colour"] + 1 for one in charted(text)} == rows
+    assert '<input type="hidden" name="charts" value="1">' in text  # a search keeps them
+    newer = client.get("/runs/?filter=name+!%3D+hidden&sort=-name&charts=1&fragment=charts").json()
+    assert [one["name"] for one in newer["runs"]] == ["other", "hello"] and newer["words"] == "of 2 runs"
+    assert client.get("/runs/?filter=name+%3D&fragment=charts").status_code == 400
+
+
+def test_the_charts_are_of_the_first_50_in_the_order_of_the_table(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    for number in range(52):
+        make_run(name=f"run-{number:02d}")
+    text = text_of(as_user(cast.viewer), "/runs/?sort=name&charts=1")
+    assert [one["name"] for one in charted(text)] == [f"run-{number:02d}" for number in range(50)]
+    assert ">of the first 50 runs</span>" in text
 
 
 def saved(client: Client, query: str = "") -> list[dict[str, str]]:

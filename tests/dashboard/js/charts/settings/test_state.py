@@ -95,33 +95,32 @@ def test_an_override_is_given_back_by_null(state: Any) -> None:
 
 
 OF_RUNS = {"isLogX": True, "pinned": ["a"], "colours": {"run-1": 3}}
-OF_BOTH = {**OF_RUNS, "compare": {"isLogY": True, "hidden": ["run-2"]}}
+OF_BOTH = {**OF_RUNS, "compare": {"isLogY": True, "hidden": ["run-2"]}, "beside": {"axis": "relative"}}
 
 
-def test_compare_has_a_view_of_its_own_and_shares_pins_and_colours(state: Any) -> None:
+def test_each_kind_of_page_has_a_view_of_its_own_and_shares_pins_and_colours(state: Any) -> None:
     seen = {
         page: state("({stateFor, trimmed}, [page, raw]) => trimmed(stateFor(page, raw))", [page, OF_BOTH])
-        for page in ("run", "compare")
+        for page in ("run", "compare", "beside")
     }
     assert seen["run"] == OF_RUNS
     assert seen["compare"] == {"isLogY": True, "hidden": ["run-2"], "pinned": ["a"], "colours": {"run-1": 3}}
+    assert seen["beside"] == {"axis": "relative", "pinned": ["a"], "colours": {"run-1": 3}}
 
 
-@pytest.mark.parametrize("where", ["run", "compare"])
+@pytest.mark.parametrize("where", ["run", "compare", "beside"])
 def test_what_one_page_keeps_leaves_the_others_view_as_it_is(state: Any, where: str) -> None:
     keep = "({stateFor, toKeep}, [page, raw, patch]) => toKeep(page, raw, {...stateFor(page, raw), ...patch})"
     assert state(keep, [where, OF_BOTH, {}]) == OF_BOTH
     changed = state(keep, [where, OF_BOTH, {"axis": "time", "pinned": []}])
-    shared = {"isLogX": True, "colours": {"run-1": 3}}
-    if where == "run":
-        assert changed == {**shared, "axis": "time", "compare": OF_BOTH["compare"]}
-    else:
-        assert changed == {**shared, "compare": {"axis": "time", "isLogY": True, "hidden": ["run-2"]}}
+    others = {page: OF_BOTH[page] for page in ("compare", "beside")}
+    own = {"axis": "time"} if where == "run" else {where: {**others[where], "axis": "time"}}
+    assert changed == {"isLogX": True, "colours": {"run-1": 3}, **others, **own}
 
 
 @pytest.mark.parametrize("raw", [None, {}, {"compare": 3}, {"compare": ["a"]}, {"pinned": 3}, [], "x"])
-def test_whatever_was_kept_is_a_state_of_both_pages(state: Any, raw: Any) -> None:
-    for page in ("run", "compare"):
+def test_whatever_was_kept_is_a_state_of_each_page(state: Any, raw: Any) -> None:
+    for page in ("run", "compare", "beside"):
         assert state("({stateFor, trimmed}, [page, raw]) => trimmed(stateFor(page, raw))", [page, raw]) == {}
 
 
