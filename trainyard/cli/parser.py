@@ -11,6 +11,7 @@ from trainyard.cli import (
     acting,
     datasets,
     files,
+    importing,
     launching,
     logs,
     metrics,
@@ -88,6 +89,14 @@ def _add_syncing(commands: Any) -> None:
     sync.add_argument("--follow", "-f", action="store_true", help="go on until each of them has ended")
     sync.add_argument("--again", action="store_true", help="send those anew that were deleted on the server")
     _speaks_json(sync)
+    brought = commands.add_parser(
+        "import", help="import runs of other tools", description="Import runs of other tools."
+    )
+    tools = brought.add_subparsers(dest="import_command", required=True, metavar="TOOL")
+    board = _command(tools, "tensorboard", importing.import_tensorboard, "make a run of each folder with event files")
+    board.add_argument("folder", metavar="FOLDER", help="it, and the folders below it, are looked through")
+    board.add_argument("--project", help="whose runs they become (default: default)")
+    _speaks_json(board)
 
 
 def _add_reading(commands: Any) -> None:

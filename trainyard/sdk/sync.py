@@ -108,7 +108,7 @@ class LocalRun:
     def name(self) -> str:
         named = sorted(self.spools.values(), key=lambda spool: _seconds(spool.begin.at) or 0.0)
         texts = [spool.begin.name for spool in named]
-        return _clean_name(next(filter(None, texts), "")) or _clean_name(PurePath(self.script).name) or "local run"
+        return clean_name(next(filter(None, texts), "")) or clean_name(PurePath(self.script).name) or "local run"
 
     @property
     def script(self) -> str:
@@ -194,7 +194,7 @@ def send(
             num_bytes += sum(map(len, frames))
             advance(sum(map(len, frames)))
     # Told anew, since a process may have ended meanwhile; and only now everything that it ends with has arrived.
-    answer = _patiently(lambda: client.send_local_run(run.id, run.document(project)), PATIENCE_S)
+    answer = patiently(lambda: client.send_local_run(run.id, run.document(project)), PATIENCE_S)
     return Sent(run.id, answer["run"], num_frames, num_bytes)
 
 
@@ -215,7 +215,7 @@ def announce(
     if not again and (noted := _noted(run, client.url)) and not _exists(client, noted, waits):
         raise Gone(f"{run.name} was sent before as {noted}, which is not on the server any more, or not for you")
     document = run.document(project, is_live=is_live)
-    answer = _patiently(lambda: client.send_local_run(run.id, document), waits)
+    answer = patiently(lambda: client.send_local_run(run.id, document), waits)
     _note(run, client.url, str(answer["run"]["id"]))
     return answer
 
@@ -236,13 +236,13 @@ def batches(
         if not frames:
             return
         data = b"".join(frames)
-        answer = _patiently(lambda data=data: client.send_frames(run_id, data), waits)  # type: ignore[misc]
+        answer = patiently(lambda data=data: client.send_frames(run_id, data), waits)  # type: ignore[misc]
         if int(answer["watermarks"].get(spool.producer, 0)) < reader.sequence:
             raise Stuck(f"the server stored {spool.producer} up to {answer['watermarks']} and not to {reader.sequence}")
         yield frames
 
 
-def _patiently(ask: Callable[[], T], waits: Sequence[float]) -> T:
+def patiently(ask: Callable[[], T], waits: Sequence[float]) -> T:
     """Ask again while the server is away: the same request again changes nothing."""
     for wait_s in waits:
         try:
@@ -307,7 +307,7 @@ def _note(run: LocalRun, url: str, run_id: str) -> None:
 
 def _exists(client: Client, run_id: str, waits: Sequence[float]) -> bool:
     try:
-        _patiently(lambda: client.run(run_id), waits)
+        patiently(lambda: client.run(run_id), waits)
     except ApiError as error:
         if error.status == 404:
             return False
@@ -315,7 +315,7 @@ def _exists(client: Client, run_id: str, waits: Sequence[float]) -> bool:
     return True
 
 
-def _clean_name(text: str) -> str:
+def clean_name(text: str) -> str:
     return "".join(char for char in without_hidden(text) if char.isprintable() and char not in "<>").strip()[:MAX_NAME]
 
 

@@ -1,0 +1,1 @@
+"""TensorBoard: its event files, read and written without TensorBoard."""

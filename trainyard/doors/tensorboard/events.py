@@ -1,0 +1,280 @@
+"""Events of TensorBoard (tensorflow/core/util/event.proto, summary.proto) as points, media and a configuration."""
+
+from __future__ import annotations
+
+import math
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from trainyard.doors.gathering import Gathering
+from trainyard.formats.media import Audio, Histogram, Image, Text
+from trainyard.sdk.buffers import Labels, Rows
+
+SCALAR = struct.Struct("<f")
+DOUBLE = struct.Struct("<d")
+TIME_KEY, STEP_KEY, NUMBER_KEY = 0x09, 0x10, 0x15  # field numbers with their wire types
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+WHOLE_TYPES = {3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 17: "H", 22: "I", 23: "Q"}  # of a tensor's content, by dtype
+
+Field = tuple[int, Any]
+
+# Raised by bytes that are no event, whatever they are instead.
+WRONG = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError, struct.error)
+
+
+class BadEvent(ValueError):
+    """Bytes that are no event."""
+
+
+class Translator:
+    """Takes the bodies of one file's records in order, since what a tag means is said at its first record alone."""
+
+    def __init__(self, gathering: Gathering, labels: Labels = ()) -> None:
+        self.gathering = gathering
+        self._labels = labels
+        self._plugins: dict[str, str] = {}  # by tag
+        self._known: dict[bytes, Rows] = {}  # by the bytes between step and value, which all points of a tag share
+        self.first_at, self.last_at = math.inf, -math.inf  # Unix seconds
+
+    def take(self, bodies: list[bytes]) -> None:
+        """Add what the records hold to the gathering; it may be emptied between two calls."""
+        self._known.clear()
+        for body in bodies:
+            try:
+                self._read(body)
+            except WRONG as error:
+                self.gathering.refuse("", f"records that are no events ({error})")
+        for body in (*bodies[:1], *bodies[-1:]):
+            if body[:1] == b"\x09" and len(body) > 8 and math.isfinite(at := DOUBLE.unpack_from(body, 1)[0]):
+                self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
+
+    def _read(self, body: bytes) -> None:
+        # Most records are a number of a tag that came before: time, step, then the same bytes but for the value.
+        place, step = 9, 0
+        if body[9] == STEP_KEY:
+            step, place = _varint(body, 10)
+        rows = self._known.get(body[place:-4])
+        if rows is None or body[0] != TIME_KEY:
+            self._read_any(body, place)
+            return
+        at = DOUBLE.unpack_from(body, 1)[0]
+        if not math.isfinite(at):
+            raise BadEvent(f"the time is {at}")
+        rows.steps.append(step if step < 2**63 else step - 2**64)
+        rows.times.append(at)
+        rows.values.append(SCALAR.unpack_from(body, len(body) - 4)[0])
+
+    def _read_any(self, body: bytes, place: int) -> None:
+        found = dict(fields(body))
+        at, step = found.get(1, 0.0), _signed(found.get(2, 0))
+        if type(at) is not float or not math.isfinite(at) or type(step) is not int:
+            raise BadEvent(f"the time is {at!r:.60}, the step {step!r:.60}")
+        if 4 in found or 9 in found:
+            self.gathering.refuse("", "graphs")
+        if 5 not in found:
+            return
+        values = list(fields(found[5]))
+        for number, value in values:
+            if number == 1:
+                self._read_value(value, step, at)
+        if len(values) == 1 and body[0] == TIME_KEY and [number for number, _ in fields(body[place:])] == [5]:
+            self._learn(body, place, values[0][1])
+
+    def _learn(self, body: bytes, place: int, value: bytes) -> None:
+        """Know the next records of a tag by their bytes, where this one is its name and number alone."""
+        inner = list(fields(value))
+        if [number for number, _ in inner] == [1, 2] and body[-5] == NUMBER_KEY:
+            tag = inner[0][1].decode()
+            if self._plugins.get(tag, "scalars") == "scalars":
+                self._known[body[place:-4]] = self.gathering.rows(tag, self._labels)
+
+    def _read_value(self, data: bytes, step: int, at: float) -> None:
+        found = dict(fields(data))
+        tag = found.get(1, b"").decode()
+        plugin, content = _plugin(found.get(9, b""))
+        plugin = self._plugins.setdefault(tag, plugin) if plugin else self._plugins.get(tag, "")
+        if plugin == "hparams":
+            if values := _hyperparameters(content):
+                self.gathering.config(values)
+        elif 2 in found:
+            self._point(tag, step, at, found[2])
+        elif 4 in found:
+            self.gathering.media(tag, step, at, Image(dict(fields(found[4])).get(4, b"")), self._labels)
+        elif 5 in found:
+            self.gathering.media(tag, step, at, _histogram(found[5]), self._labels)
+        elif 6 in found:
+            self.gathering.media(tag, step, at, Audio(dict(fields(found[6])).get(4, b"")), self._labels)
+        elif 8 in found:
+            self._read_tensor(tag, plugin, step, at, Tensor(found[8]))
+        else:
+            self.gathering.refuse("", f"{plugin or 'empty'} values")
+
+    def _point(self, name: str, step: int, at: float, value: float) -> None:
+        if type(value) is not float:
+            raise BadEvent(f"a number of {name!r:.60} is {value!r:.60}")
+        rows = self.gathering.rows(name, self._labels)
+        rows.steps.append(step)
+        rows.times.append(at)
+        rows.values.append(value)
+
+    def _read_tensor(self, name: str, plugin: str, step: int, at: float, tensor: Tensor) -> None:
+        if plugin in ("", "scalars") and len(numbers := tensor.numbers()) == 1:
+            self._point(name, step, at, numbers[0])
+        elif plugin == "text":
+            text = "\n\n".join(one.decode("utf-8", "replace") for one in tensor.texts)
+            self.gathering.media(name, step, at, Text(text, format="markdown"), self._labels)
+        elif plugin == "images":
+            for index, data in enumerate(tensor.texts[2:]):  # width and height come first
+                labels = self._labels if len(tensor.texts) == 3 else (*self._labels, ("index", str(index)))
+                self.gathering.media(name, step, at, Image(data), tuple(sorted(labels)))
+        elif plugin == "histograms":
+            rows = tensor.numbers()
+            edges = [*rows[::3], rows[-2]] if rows else []
+            self.gathering.media(name, step, at, _binned(edges, rows[2::3]), self._labels)
+        elif plugin == "audio":
+            for index, data in enumerate(tensor.texts[:: 2 if len(tensor.texts) > 1 else 1]):
+                labels = self._labels if len(tensor.texts) <= 2 else (*self._labels, ("index", str(index)))
+                self.gathering.media(name, step, at, Audio(data), tuple(sorted(labels)))
+        else:
+            self.gathering.refuse("", f"{plugin or 'tensor'} values")
+
+
+class Tensor:
+    """A ``TensorProto``: numbers or texts."""
+
+    def __init__(self, data: bytes) -> None:
+        self._dtype = 0
+        self._content = b""
+        self._numbers: list[float] = []
+        self.texts: list[bytes] = []
+        for number, value in fields(data):
+            if number == 1:
+                self._dtype = value
+            elif number == 4:
+                self._content = value
+            elif number == 8:
+                self.texts.append(value)
+            elif number in (5, 6):
+                self._numbers += [value] if isinstance(value, float) else array("f" if number == 5 else "d", value)
+            elif number in (7, 10, 11):
+                whole = [value] if isinstance(value, int) else _varints(value)
+                self._numbers += map(float, map(_signed, whole))
+
+    def numbers(self) -> list[float]:
+        """Return the numbers in their order, whatever their shape. Raises BadEvent for types that are none."""
+        if not self._content:
+            return self._numbers
+        code = {1: "f", 2: "d"}.get(self._dtype) or WHOLE_TYPES.get(self._dtype)
+        if self._dtype == 10:
+            code = "B"
+        if code is None:
+            raise BadEvent(f"a tensor of the type {self._dtype}")
+        size = struct.calcsize(f"<{code}")
+        return [float(one) for one in struct.unpack(f"<{len(self._content) // size}{code}", self._content)]
+
+
+def _plugin(metadata: bytes) -> tuple[str, bytes]:
+    """Return the name of the plugin that shows a tag, and the content that it alone understands."""
+    found = dict(fields(dict(fields(metadata)).get(1, b"")))
+    return found.get(1, b"").decode(), found.get(2, b"")
+
+
+def _hyperparameters(content: bytes) -> dict[str, Any]:
+    """Return the hyperparameters of a session's start (tensorboard/plugins/hparams/plugin_data.proto)."""
+    start = dict(fields(content)).get(3, b"")
+    pairs = [dict(fields(value)) for number, value in fields(start) if number == 1]
+    return {pair.get(1, b"").decode(): _json_value(pair.get(2, b"")) for pair in pairs}
+
+
+def _json_value(data: bytes) -> Any:
+    """Return a ``google.protobuf.Value``."""
+    for number, value in fields(data):
+        if number == 2:
+            return int(value) if value.is_integer() and abs(value) < 2**53 else value
+        if number == 3:
+            return value.decode("utf-8", "replace")
+        if number == 4:
+            return bool(value)
+        if number == 6:
+            return [_json_value(one) for key, one in fields(value) if key == 1]
+    return None
+
+
+def _histogram(data: bytes) -> Histogram:
+    """Return a ``HistogramProto``: bins by their upper ends, of which the outer ones may reach to infinity."""
+    found = dict(fields(data))
+    limits = array("d", found.get(6, b""))
+    counts = array("d", found.get(7, b""))
+    low, high = found.get(1, 0.0), found.get(2, 0.0)
+    edges = [min(low, limits[0]) if limits else low, *limits]
+    if limits and limits[0] <= low:  # its first bin ends where the values begin
+        edges[0] = math.nextafter(limits[0], -math.inf)
+    return _binned(edges, list(counts), high)
+
+
+def _binned(edges: list[float], counts: list[float], high: float = math.inf) -> Histogram:
+    """Return the histogram without empty bins at its ends, which have no bounds where TensorBoard has none either."""
+    while len(counts) > 1 and not counts[0]:
+        del counts[0], edges[0]
+    while len(counts) > 1 and not counts[-1]:
+        del counts[-1], edges[-1]
+    if edges and abs(edges[-1]) >= 1.7e308:
+        edges[-1] = max(high, math.nextafter(edges[-2], math.inf))
+    if len(edges) == 2 and edges[0] >= edges[1]:
+        edges = [edges[0], math.nextafter(edges[0], math.inf)]
+    return Histogram(counts=counts, edges=edges)
+
+
+# Protocol Buffers, as far as events need it (protobuf.dev/programming-guides/encoding).
+
+
+def fields(data: bytes) -> Iterator[Field]:
+    """Yield number and value of each field: integers unsigned, floats, and bytes. Raises BadEvent."""
+    place, size = 0, len(data)
+    while place < size:
+        key, place = _varint(data, place)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            value, place = _varint(data, place)
+            yield number, value
+        elif kind == BYTES:
+            length, place = _varint(data, place)
+            if place + length > size:
+                raise BadEvent(f"field {number} reaches beyond its message")
+            yield number, data[place : place + length]
+            place += length
+        elif kind == FIXED64:
+            yield number, DOUBLE.unpack_from(data, place)[0]
+            place += 8
+        elif kind == FIXED32:
+            yield number, SCALAR.unpack_from(data, place)[0]
+            place += 4
+        else:
+            raise BadEvent(f"field {number} has the wire type {kind}")
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Return an integer of 7 bits a byte, the lowest first, and the place behind it."""
+    found = data[place]
+    if found < 0x80:
+        return found, place + 1
+    found &= 0x7F
+    for count in range(1, 10):
+        byte = data[place + count]
+        found |= (byte & 0x7F) << 7 * count
+        if byte < 0x80:
+            return found & (2**64 - 1), place + count + 1
+    raise BadEvent("an integer of more than 64 bits")
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    place = 0
+    while place < len(data):
+        value, place = _varint(data, place)
+        yield value
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
