@@ -19,6 +19,7 @@ from workers.machine.gpus import gpus_of
 from workers.machine.health import GpuReader
 from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
+from workers.supervisor.records.event_files import EventFiles
 from workers.supervisor.records.folder_watch import FolderWatch
 from workers.supervisor.records.log_tail import ROOM_WAIT_S, LogTail
 from workers.supervisor.records.rule_watch import RuleWatch
@@ -63,6 +64,7 @@ class Collector(threading.Thread):
         self._recorded: set[int] = set()
         self._limit = SpoolLimit(folder.spool)
         self._num_refused = 0  # samples for which the spool had no room
+        self._events = EventFiles(order, folder)
         self._watch = FolderWatch(folder.logs)
         self._over = threading.Event()
 
@@ -78,6 +80,8 @@ class Collector(threading.Thread):
                     sample_at = time.monotonic() + SAMPLE_EVERY_S
                     self._sample(has_room=has_room)
                     self._record_descendants()
+                    if has_room:
+                        self._events.follow(self._spool)
             except OSError as error:  # a full disk: the lines stay in their files, and are tried again
                 log.warning("collect.failed", error=str(error))
             except Exception:  # the ranks' lines are worth more than one sample that could not be taken
@@ -95,6 +99,8 @@ class Collector(threading.Thread):
             until = time.monotonic() + ROOM_WAIT_S
             for tail in self._tails:
                 tail.drain(self._spool, self._limit, until=until)
+            if self._limit.has_room(self._spool.num_bytes):
+                self._events.finish(self._spool)
             self._report_refused()
             self._spool.close("exit")
         except OSError as error:
