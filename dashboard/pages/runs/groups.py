@@ -125,9 +125,10 @@ def _line(
         text = _figure(column.name, figure) if figure and figure.count else ""
         if column.name == "name":
             text = f'<b>{escape(label)}</b> <span class="muted">{count}</span>'
+        named = f' data-label="{escape(column.label)}"' if column.name in group.figures else ""  # for a phone's line
         drawn.append(
-            f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}">'
-            f"{text}</td>"
+            f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}"'
+            f"{named}>{text}</td>"
         )
     key = escape(fitting(by, group.key))
     return (

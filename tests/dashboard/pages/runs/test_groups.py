@@ -49,6 +49,7 @@ def test_groups_say_how_many_runs_they_have_and_what_these_reached(cast: Cast, a
     ]
     assert "4 runs in 2 groups" in " ".join(text.split()) and ">a</a>" not in text
     assert lines(text_of(client, sort="-train.batch_size"))[0].startswith("batch_size 16")
+    assert re.findall(r'<td[^>]* data-label="val/loss min"[^>]*><span class="grid-figure"', text)
 
 
 @pytest.mark.usefixtures("planted")
