@@ -76,7 +76,7 @@
     // does not count.
     async sweep() {
       const plots = () => [...document.querySelectorAll("[data-plot]:not([data-plot=importance])")].filter(inView);
-      const rows = () => document.querySelectorAll(".trials-table tbody tr").length;
+      const rows = () => document.querySelectorAll("#found-trials .grid-row").length;
       await until(() => rows() && plots().length && plots().every((one) => one.querySelector("canvas")));
       await painted();
       const drawn = performance.now();

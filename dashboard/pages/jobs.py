@@ -3,42 +3,80 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import yaml
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.safestring import SafeString
+from django.utils.html import escape
 
+from dashboard.frontend.icons import icon
 from dashboard.pages.launch.plan import plan
+from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import badge
+from dashboard.pages.shared.drawn import address, clipped
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
-from dashboard.pages.shared.numbers import age_element
+from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.run_rows import rows, run_url
-from dashboard.pages.shared.stencil import stencil
+from dashboard.pages.shared.sheet import Kind, Sheet
 from runs import actions
 from runs.models import Job, Run
 from runs.models.indexes import first_rows
-from runs.presenting.listing import last_runs
+from runs.presenting.listing import LastRun, last_runs
 from runs.rights.access import Permission, can, get_job, projects_with, visible_jobs, visible_runs
 from runs.rights.access.operations import lists, thing
 from trainyard.spec import SpecError
 
 LONGEST_WHAT = 200
 
-LIMIT = 200
 NUM_RUNS = 10
+FIELDS = ("pk", "project_id", "name", "version", "project__name", "created_at", "spec__task",
+          "created_by__username", "created_by__first_name", "created_by__last_name")  # fmt: skip
 
-# A job's row in the table, and the values that fill in its markup.
-COLUMNS = ("pk", "project_id", "name", "version", "project__name", "created_at", "spec__task",
-           "created_by__username", "created_by__first_name", "created_by__last_name")  # fmt: skip
-VALUES = ("key", "name", "version", "what", "project", "run_url", "ran", "saved", "author", "csrf_token")
+
+class Line(NamedTuple):
+    """A job as its row shows it."""
+
+    key: str
+    name: str
+    version: int
+    trains: str
+    project: str
+    saved_at: datetime
+    author: str
+    last: LastRun | None
+
+
+def _name(line: Line) -> str:
+    name = escape(line.name)
+    return f'<a class="name clip" href="{address("job", line.key)}" tabindex="-1" title="{name}" data-open>{name}</a>'
+
+
+def _last(line: Line) -> str:
+    if line.last is None:
+        return '<span class="muted">never launched</span>'
+    return (
+        f'<a class="quiet-link row-line" tabindex="-1" href="{run_url(line.last.pk)}">'
+        f'{drawn.status(badge(line.last.status))}<span class="muted">{drawn.age(line.last.created_at)}</span></a>'
+    )
+
+
+KINDS: dict[str, Kind[Line]] = {
+    "name": Kind("Name", 240, _name, sort="name", phone=""),
+    "version": Kind("Version", 76, lambda line: f'<span class="muted">v{line.version}</span>', "version", True, "end"),
+    "trains": Kind("Trains", 220, lambda line: clipped(line.trains)),
+    "project": Kind("Project", 140, lambda line: clipped(line.project), sort="project__name"),
+    "last": Kind("Last run", 190, _last, phone="wide"),
+    "saved": Kind("Saved", 100, lambda line: f'<span class="muted">{drawn.age(line.saved_at)}</span>', "created_at"),
+    "by": Kind("By", 120, lambda line: clipped(line.author or "–"), sort="created_by__username"),
+}
 
 
 @page(get=lists(Permission.JOBS_READ))
@@ -47,8 +85,10 @@ def table(request: HttpRequest) -> HttpResponse:
     found = visible_jobs(request.user).newest()
     if words:
         found = found.filter(name__icontains=words)
-    context = {"lines": _lines(request, found), "q": words}
-    return show(request, "jobs/table.html", context, fragments={"table": "jobs/_table.html"})
+    sheet = Sheet(request, "Jobs", "job", KINDS, Sort("name", False), kept={"q": words})
+    keys = found.order_by(*sheet.order, "-version", "pk").values_list("pk", flat=True)
+    context = {"title": "Jobs", "q": words, "news": "run ping"}
+    return sheet.show("jobs/table.html", keys, partial(_rows, request), context)
 
 
 @page(get=thing(Permission.JOBS_READ))
@@ -97,29 +137,24 @@ def _what(task: Mapping[str, Any]) -> str:
     return str(words)[:LONGEST_WHAT]
 
 
-def _lines(request: HttpRequest, found: QuerySet[Job]) -> list[SafeString]:
-    """The first rows of the table."""
-    jobs = _first(found)
+def _rows(request: HttpRequest, keys: Sequence[str]) -> list[tuple[GridRow, Line]]:
+    fields = {row[0]: row for row in Job.objects.filter(pk__in=keys).order_by().values_list(*FIELDS)}
+    jobs = [fields[key] for key in keys if key in fields]
     runs = last_runs(request.user, {pk: (project_id, name) for pk, project_id, name, *_ in jobs})
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    token, now, lines = get_token(request), timezone.now(), []
-    for pk, project_id, name, version, project, saved, task, username, *names in jobs:
-        author, last = " ".join(one for one in names if one) or username, runs.get(pk)
-        row = stencil("jobs/_row.html", VALUES, badge=badge(last.status) if last else None, has_author=bool(author),
-                      may_act=project_id in may_act_in)  # fmt: skip
-        values = {"key": pk, "name": name, "version": version, "what": _what(task or {}), "project": project,
-                  "saved": age_element(saved, now), "author": author or "", "csrf_token": token}  # fmt: skip
-        if last is not None:
-            values |= {"run_url": run_url(last.pk), "ran": age_element(last.created_at, now)}
-        lines.append(row.fill(**values))
-    return lines
+    found = []
+    for pk, project_id, name, version, project, saved_at, task, username, *names in jobs:
+        author = " ".join(one for one in names if one) or username or ""
+        line = Line(pk, name, version, _what(task or {}), project, saved_at, author, runs.get(pk))
+        found.append((GridRow(pk, name, (), actions=_launch(line) if project_id in may_act_in else ""), line))
+    return found
 
 
-def _first(found: QuerySet[Job]) -> list[tuple[Any, ...]]:
-    """The columns of the first jobs, in the order of the list: which they are is read from an index alone."""
-    keys = list(found.values_list("pk", flat=True)[:LIMIT])
-    columns = {row[0]: row for row in Job.objects.filter(pk__in=keys).order_by().values_list(*COLUMNS)}
-    return [columns[key] for key in keys if key in columns]
+def _launch(line: Line) -> str:
+    return (
+        f'<button class="btn btn-small" tabindex="-1" formaction="{address("launch-job", line.key)}"'
+        f' aria-label="Launch {escape(line.name)}">{icon("launch")}Launch</button>'
+    )
 
 
 def _versions(request: HttpRequest, job: Job) -> Any:

@@ -6,12 +6,10 @@ What stands in every row of a table is a tag and no included template: a page dr
 from __future__ import annotations
 
 import json
-from functools import cache
 
 from django import template
 from django.template.loader import render_to_string
 from django.templatetags.static import static
-from django.urls import reverse
 from django.utils.html import escape, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
@@ -21,9 +19,8 @@ from dashboard.pages.shared import drawn, numbers
 from trainyard.contract.answers.runs import Lamp
 
 register = template.Library()
-ANY_KEY = "ANY-KEY"
 
-for tag in (drawn.age, drawn.status, drawn.progress, drawn.sparkline):
+for tag in (drawn.address, drawn.age, drawn.status, drawn.progress, drawn.sparkline):
     register.simple_tag(tag)
 register.filter("number", numbers.number)
 register.filter("count", numbers.count)
@@ -36,18 +33,6 @@ register.filter("setting", numbers.setting)
 @register.simple_tag
 def icon(name: str) -> SafeString:
     return icons.icon(name)
-
-
-@register.simple_tag
-def address(page: str, key: str) -> SafeString:
-    """The URL of the page about one thing, for tables that hold hundreds: the site's routes are asked once a page.
-    ``key`` is an id, or a name of letters, digits, - and _."""
-    return mark_safe(_address_of_any(page).replace(ANY_KEY, escape(key)))
-
-
-@cache
-def _address_of_any(page: str) -> str:
-    return reverse(page, args=(ANY_KEY,))
 
 
 @register.simple_tag

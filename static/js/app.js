@@ -13,7 +13,6 @@ import * as search from "./frame/search.js";
 import { startTheme } from "./frame/theme.js";
 import * as title from "./frame/title.js";
 import * as toasts from "./frame/toasts.js";
-import * as selection from "./grid/selection.js";
 import * as fragment from "./live/fragment.js";
 import * as live from "./live/live.js";
 import * as server from "./live/server.js";
@@ -31,7 +30,6 @@ register({
   palette,
   rail,
   search,
-  selection,
   server,
   session,
   swap,

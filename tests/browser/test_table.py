@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from benchmarks.load.planting import START_S, Writer, plant
 from tests.browser.conftest import Seat, Sit
 from tests.browser.test_pages import AXE, PHONE, barriers
-from tests.whole.runs import Yard
+from tests.whole.runs import Yard, example
 
 HOSTS = ("depot", "harbour", "quarry")
 NUM_RUNS = 60
@@ -174,3 +174,26 @@ def test_the_table_shuts_nobody_out_and_fits_a_phone(sit: Sit, many: None) -> No
     page.set_viewport_size(PHONE)
     expect(grid(page).get_by_role("link", name="wagon-059", exact=True)).to_be_in_viewport(ratio=0.95)
     assert barriers(page) == []
+
+
+def test_the_table_of_jobs_is_used_by_the_same_keys(seat: Seat, office: Yard) -> None:
+    for name in ("tender-a", "tender-b"):
+        office.post("/jobs", {**example("hello-gpt"), "name": name})
+    page = seat.go("/jobs/?q=tender")
+    jobs = page.get_by_role("grid", name="Jobs")
+    expect(jobs.get_by_role("row")).to_have_count(3)
+    jobs.focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(jobs.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
+    expect(page).to_have_url(re.compile(r"q=tender.*sort=-name"))
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(jobs.get_by_role("button", name="Launch tender-b")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="tender-b", level=1)).to_be_visible()

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.html import escape
 
+from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge
+from dashboard.pages.shared.drawn import address
 from dashboard.pages.shared.frame import answer, page, person, show
-from dashboard.pages.shared.numbers import count, number
+from dashboard.pages.shared.grid import GridRow, Sort
+from dashboard.pages.shared.numbers import count, number, size
 from dashboard.pages.shared.run_rows import rows
+from dashboard.pages.shared.sheet import Kind, Sheet
 from runs import actions
 from runs.inputs.datasets import options_of, recipe_of, runs_with
 from runs.models import Dataset, Run
@@ -46,10 +52,45 @@ SOURCES = {
 MAX_COLUMNS = 100
 MAX_CELLS = 20  # of a row that is shown whole
 MAX_CLASSES = 30
-LIMIT = 200
 NUM_RUNS = 10
 USED = "spec__task__data__dataset"
 ADD_COMMAND = "trainyard dataset add trees --source csv --location /data/trees.csv --target kind"
+
+
+class Line(NamedTuple):
+    """A dataset as its row shows it."""
+
+    dataset: Dataset
+    num_runs: int
+
+
+def _name(line: Line) -> str:
+    url, name = address("dataset", str(line.dataset.pk)), escape(line.dataset.name)
+    return f'<a class="name clip" href="{url}" tabindex="-1" title="{name}" data-open>{name}</a>'
+
+
+def _used(line: Line) -> str:
+    return f"{count(line.num_runs)} run{'' if line.num_runs == 1 else 's'}" if line.num_runs else NONE_USED
+
+
+NONE_USED = '<span class="muted">no run</span>'
+NOT_YET = '<span class="muted">not yet</span>'
+KINDS: dict[str, Kind[Line]] = {
+    "name": Kind("Name", 180, _name, sort="name", phone=""),
+    "location": Kind("Where", 200, lambda line: drawn.clipped(line.dataset.location), phone="wide"),
+    "kind": Kind("Kind", 120, lambda line: SOURCES.get(line.dataset.source, line.dataset.source), sort="source"),
+    "size": Kind("Size", 80, lambda line: size(line.dataset.size_bytes), sort="size_bytes", is_number=True),
+    "rows": Kind("Rows", 80, lambda line: count(line.dataset.facts.get("num_rows")), is_number=True),
+    "state": Kind("State", 110, lambda line: drawn.status(badge_of(line.dataset)), sort="state", phone="end"),
+    "problem": Kind("Problem", 140, lambda line: drawn.clipped(line.dataset.problem or "–"), phone=""),
+    "used": Kind("Used by", 90, _used, is_number=True, phone=""),
+    "project": Kind("Project", 120, lambda line: drawn.clipped(line.dataset.project.name), sort="project__name"),
+    "checked": Kind("Checked", 100, lambda line: _checked(line.dataset), sort="checked_at"),
+}
+
+
+def _checked(dataset: Dataset) -> str:
+    return f'<span class="muted">{drawn.age(dataset.checked_at)}</span>' if dataset.checked_at else NOT_YET
 
 
 @page(get=lists(Permission.DATASETS_READ))
@@ -58,20 +99,25 @@ def table(request: HttpRequest) -> HttpResponse:
     found = visible_datasets(request.user)
     if words:
         found = found.filter(name__icontains=words)
-    datasets = list(found[:LIMIT])
-    uses = _uses(request.user, datasets)
-    lines = [
-        {
-            "dataset": dataset,
-            "badge": badge_of(dataset),
-            "source": SOURCES.get(dataset.source, dataset.source),
-            "num_rows": dataset.facts.get("num_rows"),
-            "num_runs": uses.get((dataset.project_id, dataset.name), 0),
-        }
-        for dataset in datasets
+    sheet = Sheet(request, "Data", "dataset", KINDS, Sort("name", False), kept={"q": words})
+    keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
+    context = {
+        "title": "Data",
+        "q": words,
+        "news": "datasets",
+        "may_add": _may_add(request.user),
+        "command": ADD_COMMAND,
+    }
+    return sheet.show("datasets/table.html", keys, partial(_rows, request.user), context)
+
+
+def _rows(user: Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line]]:
+    known = Dataset.objects.select_related("project").in_bulk(keys)
+    datasets = [known[key] for key in keys if key in known]
+    uses = _uses(user, datasets)
+    return [
+        (GridRow(str(one.pk), one.name, ()), Line(one, uses.get((one.project_id, one.name), 0))) for one in datasets
     ]
-    context = {"lines": lines, "q": words, "may_add": _may_add(request.user), "command": ADD_COMMAND}
-    return show(request, "datasets/table.html", context, fragments={"table": "datasets/_table.html"})
 
 
 @page(get=thing(Permission.DATASETS_READ))

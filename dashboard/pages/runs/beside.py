@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dashboard.pages.runs.listed import WINDOW
 from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context
+from dashboard.pages.shared.grid import WINDOW
 from dashboard.pages.shared.run_colours import colours_for
 from runs.models import Run, User
 

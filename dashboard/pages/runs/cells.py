@@ -52,10 +52,6 @@ class Kind(NamedTuple):
     phone: str = "off"
 
 
-def _status(seen: Seen) -> str:
-    return f'<span title="{escape(seen.row.run.reason_sentence)}">{drawn.status(seen.row.badge)}</span>'
-
-
 def _name(seen: Seen) -> str:
     run = seen.row.run
     return (
@@ -100,7 +96,7 @@ def _number(value: Value) -> str:
 
 KINDS: dict[str, Kind] = {
     "name": Kind("Name", 200, _name, phone=""),
-    "status": Kind("Status", 116, _status, phone="end"),
+    "status": Kind("Status", 116, lambda seen: drawn.titled(seen.row.badge, seen.row.run.reason_sentence), phone="end"),
     "progress": Kind("Progress", 150, _progress, phone="wide"),
     "throughput": Kind("Throughput", 100, _throughput, is_number=True),
     "ranks": Kind("Ranks", 56, _ranks, is_number=True),
@@ -204,7 +200,7 @@ def lines(
         seen = Seen(row, values.get(run.pk, {}), sparks.get(run.pk, {}), runs_url)
         buttons = row_actions(run) if run.project_id in may_act_in else ""
         cells = [kind.draw(seen) for kind in view.kinds]
-        made.append(GridRow(run.pk, run.name, cells, row.colour, buttons, edges.get(run.pk, 0)))
+        made.append(GridRow(run.pk, run.name, cells, row.colour, buttons, edges.get(run.pk, 0), run.pk))
     return made
 
 

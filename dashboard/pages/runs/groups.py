@@ -125,7 +125,7 @@ def _line(
         text = _figure(column.name, figure) if figure and figure.count else ""
         if column.name == "name":
             text = f'<b>{escape(label)}</b> <span class="muted">{count}</span>'
-        named = f' data-label="{escape(column.label)}"' if column.name in group.figures else ""  # for a phone's line
+        named = f' data-label="{escape(column.label)}"' if text and column.name != "name" else ""
         drawn.append(
             f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}"'
             f"{named}>{text}</td>"

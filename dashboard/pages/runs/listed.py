@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from dashboard.pages.shared.grid import Sort
+from dashboard.pages.shared.grid import MOST_AT_ONCE, Sort
 from runs.finding.queries import order_of
 from runs.models import Run
 
 MOST_ROWS = 200_000  # that one scrolls through
 MOST_NEW = 200
-WINDOW, MOST_AT_ONCE = 50, 200
 
 
 class Number(NamedTuple):

@@ -27,10 +27,22 @@ from dashboard.pages.runs.address import (
 )
 from dashboard.pages.runs.colouring import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, draw_groups
-from dashboard.pages.runs.listed import MOST_AT_ONCE, WINDOW, Listed, Number, whole
+from dashboard.pages.runs.listed import Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
 from dashboard.pages.shared.frame import is_script, page, person, refusal, show
-from dashboard.pages.shared.grid import MAX_COLUMNS, ROW, Chosen, GridRow, Sort, draw_rows, heads_of, write_columns
+from dashboard.pages.shared.grid import (
+    MAX_COLUMNS,
+    MOST_AT_ONCE,
+    ROW,
+    WINDOW,
+    Chosen,
+    GridRow,
+    Sort,
+    draw_rows,
+    heads_of,
+    place_of,
+    write_columns,
+)
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
 from runs.finding.language import FilterError
@@ -170,6 +182,8 @@ def _found(asked: Asked, looked: Looked) -> dict[str, object]:
     return {
         "heads": heads_of(columns, looked.sorts, lambda sort: url_of(asked, sort=sort)),
         "num_columns": len(columns) + 2,
+        "has_boxes": True,
+        "noun": "run",
         "rows": grouped.markup if grouped else draw_rows(columns, looked.rows, 0),
         "is_grouped": grouped is not None,
         "group_words": grouped.words if grouped else "",
@@ -205,12 +219,12 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
         listed = Listed(runs_of(request, asked), sorts_of(asked), _moment(request.GET.get("until", "")))
     except (FilterError, BadQuery) as error:
         return refusal(request, 400, str(error))
-    first = _place(request, "offset")
+    first = place_of(request.GET.get("offset", ""))
     if ids := request.GET.get("ids", ""):
         seen = visible_runs(request.user).filter(pk__in=ids.split(".")[:MOST_AT_ONCE])
         runs = whole(list(seen.values_list("pk", flat=True)))
     else:
-        runs = listed.window(first, _place(request, "limit") or WINDOW)
+        runs = listed.window(first, place_of(request.GET.get("limit", "")) or WINDOW)
     try:
         colouring = colouring_of(runs_of(request, asked), asked["colour"]) if asked["colour"] else None
     except FilterError:
@@ -266,8 +280,3 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment if moment.tzinfo else None
-
-
-def _place(request: HttpRequest, name: str) -> int:
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cache
 
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
@@ -14,6 +15,7 @@ from dashboard.frontend import icons
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.badges import Badge
 
+ANY_KEY = "ANY-KEY"
 NOTHING = mark_safe('<span class="faint">–</span>')
 
 
@@ -31,6 +33,11 @@ def status(badge: Badge) -> SafeString:
     return mark_safe(
         f'<span class="badge-status is-{badge.colour}{look}">{icons.icon(badge.icon)}{escape(badge.word)}</span>'
     )
+
+
+def titled(badge: Badge, reason: str) -> SafeString:
+    """A status that says on hover why it is so."""
+    return mark_safe(f'<span title="{escape(reason)}">{status(badge)}</span>')
 
 
 def progress(step: int | None, steps: int | None, label: str) -> SafeString:
@@ -54,3 +61,19 @@ def sparkline(path: str, label: str) -> SafeString:
         '<svg class="spark" viewBox="0 0 88 24" preserveAspectRatio="none" role="img"'
         f' aria-label="{escape(label)}"><path d="{path}"/></svg>'
     )
+
+
+def clipped(text: str) -> SafeString:
+    """A text of any length in a cell that may be too narrow for it."""
+    return mark_safe(f'<span class="clip" title="{escape(text)}">{escape(text)}</span>')
+
+
+def address(page: str, key: str) -> SafeString:
+    """The URL of the page about one thing, for tables that hold hundreds: the site's routes are asked once a page.
+    ``key`` is an id, or a name of letters, digits, - and _."""
+    return mark_safe(_address_of_any(page).replace(ANY_KEY, escape(key)))
+
+
+@cache
+def _address_of_any(page: str) -> str:
+    return reverse(page, args=(ANY_KEY,))

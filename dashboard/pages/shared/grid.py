@@ -16,6 +16,8 @@ from django.utils.safestring import SafeString, mark_safe
 MAX_COLUMNS = 60
 LEAST_WIDTH, MOST_WIDTH = 48, 900
 ROW = {"compact": 28, "roomy": 36}  # pixels
+WINDOW, MOST_AT_ONCE = 50, 200  # rows of a window, as static/js/grid/window.js has them
+_UNSELECTED = ' aria-selected="false"'
 _PART = re.compile(
     r"""(?P<sign>-?)(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^",@!]+))(?:@(?P<width>\d{1,4}))?(?P<pin>!?)(?:,|$)"""
 )
@@ -65,9 +67,10 @@ class GridRow(NamedTuple):
     key: str
     name: str
     cells: Sequence[str]
-    colour: int  # as the classes of the series colours count, from 1
+    colour: int = 0  # as the classes of the series colours count, from 1
     actions: str = ""  # markup of the buttons at its end
     edge: int = 0  # the colour of its left edge; 0: none
+    run: str = ""  # the id that its checkbox selects; empty: it has none
 
 
 def read_columns(text: str) -> list[Chosen]:
@@ -111,11 +114,14 @@ def read_sorts(text: str) -> list[Sort]:
     return list(reversed(found.values()))
 
 
-def heads_of(columns: Sequence[Column], sorts: Sequence[Sort], url: Callable[[str], str]) -> list[Head]:
-    """Return the head of each column. ``url`` gives the address with another value of ``sort``."""
+def heads_of(
+    columns: Sequence[Column], sorts: Sequence[Sort], url: Callable[[str], str], *, first: int = 2
+) -> list[Head]:
+    """Return the head of each column, of which ``first`` is the place of the first one. ``url`` gives the address with
+    another value of ``sort``."""
     places = {one.name: place for place, one in enumerate(sorts, start=1)}
     made = []
-    for index, column in enumerate(columns, start=2):
+    for index, column in enumerate(columns, start=first):
         place = places.get(column.name, 0)
         is_descending = place > 0 and sorts[place - 1].is_descending
         state = "none" if not place else "descending" if is_descending else "ascending"
@@ -126,26 +132,37 @@ def heads_of(columns: Sequence[Column], sorts: Sequence[Sort], url: Callable[[st
     return made
 
 
-def draw_rows(columns: Sequence[Column], rows: Sequence[GridRow], first: int) -> SafeString:
+def draw_rows(columns: Sequence[Column], rows: Sequence[GridRow], first: int, *, has_boxes: bool = True) -> SafeString:
     """Return the markup of rows; ``first`` is the place of the first one in the whole list, from 0. No template: a
     window has a thousand cells."""
+    num_before = 1 if has_boxes else 0
     starts = [
         f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}"'
-        + (f' data-label="{escape(column.label)}">' if not column.phone and index > 2 else ">")
-        for index, column in enumerate(columns, start=2)
+        + (f' data-label="{escape(column.label)}">' if not column.phone and column.name != "name" else ">")
+        for index, column in enumerate(columns, start=num_before + 1)
     ]
     lines = []
     for place, row in enumerate(rows, start=first):
-        key, name = escape(row.key), escape(row.name)
         cells = "".join(f"{start}{cell}</td>" for start, cell in zip(starts, row.cells, strict=True))
-        edge = f'<i class="grid-edge series-{row.edge}"></i>' if row.edge else ""
         lines.append(
-            f'<tr role="row" class="grid-row series-{row.colour}" data-key="{key}" data-place="{place}"'
-            f' aria-rowindex="{place + 2}" aria-selected="false">'
-            f'<td role="gridcell" aria-colindex="1" class="check pinned">{edge}'
-            f'<input class="row-check" type="checkbox" name="run" value="{key}" tabindex="-1"'
-            f' aria-label="Select {name}" title="Select it (x)"><i class="run-dot"></i></td>'
-            f'{cells}<td role="gridcell" aria-colindex="{len(columns) + 2}" class="actions-cell">'
+            f'<tr role="row" class="grid-row series-{row.colour}" data-key="{escape(row.key)}" data-place="{place}"'
+            f' aria-rowindex="{place + 2}"{_UNSELECTED if row.run else ""}>'
+            f"{_box(row) if has_boxes else ''}"
+            f'{cells}<td role="gridcell" aria-colindex="{len(columns) + num_before + 1}" class="actions-cell">'
             f'<div class="row-actions">{row.actions}</div></td></tr>'
         )
     return mark_safe("\n".join(lines))
+
+
+def _box(row: GridRow) -> str:
+    edge = f'<i class="grid-edge series-{row.edge}"></i>' if row.edge else ""
+    box = (
+        f'<input class="row-check" type="checkbox" name="run" value="{escape(row.run)}" tabindex="-1"'
+        f' aria-label="Select {escape(row.name)}" title="Select it (x)"><i class="run-dot"></i>'
+    )
+    return f'<td role="gridcell" aria-colindex="1" class="check pinned">{edge}{box if row.run else ""}</td>'
+
+
+def place_of(text: str) -> int:
+    """Return the number that a parameter of the address has; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0

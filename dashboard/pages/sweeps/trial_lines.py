@@ -1,126 +1,155 @@
-"""The rows of the table of trials: each trial beside its run."""
+"""The table of trials: each trial beside its run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.html import escape
+
+from dashboard.pages.shared import drawn, numbers
 from dashboard.pages.shared.badges import Badge, badge, trial_badge
-from dashboard.pages.shared.numbers import number, setting
+from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.run_rows import Row, coloured, rows, run_url
+from dashboard.pages.shared.sheet import Kind, Sheet
+from dashboard.pages.shared.stencil import stencil
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
-from dashboard.pages.sweeps.trial_table import NEWEST, VALUE, Asked, Found, brush_words
+from dashboard.pages.sweeps.trial_table import OLDEST, VALUE, asked_of, brush_words, numbers_of
 from runs.models import Sweep
 from runs.models.indexes import one_of
-from runs.rights.access import Someone, visible_runs
-from runs.sweeps.analysis.trials import MAXIMIZE
-from runs.sweeps.reading import TrialRow
+from runs.rights.access import Permission, can, visible_runs
+from runs.sweeps.reading import TrialRow, sweep_trials
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
-from trainyard.spec.sweeps import Objective
 
 LIVE = ("RUNNING",)
-
-
-class ColumnHead(NamedTuple):
-    """A column of the table that can be sorted. ``state`` is what ``aria-sort`` says."""
-
-    label: str
-    path: str
-    url: str
-    state: str
+KEY = "trial-"  # in front of the number
 
 
 class TrialLine(NamedTuple):
     trial: TrialRow
     row: Row | None  # of its run, once it has one
-    step: int | None
-    badge: Badge
-    url: str
-    values: list[str]  # of the objectives
-    parameters: list[tuple[str, str]]  # the label and the value of each field
-    words: str  # why it ended
-    can_promote: bool
-    can_launch: bool  # again, outside of the sweep
-    can_replay: bool  # what led to it, as one run
 
     @property
-    def has_actions(self) -> bool:
-        return self.can_promote or self.can_launch or self.can_replay
+    def badge(self) -> Badge:
+        is_of_run = self.row is not None and self.trial.state in LIVE and self.row.run.is_live
+        return badge(self.row.run.status) if is_of_run and self.row else trial_badge(self.trial.state)
 
 
-def trial_lines(user: Someone, sweep: Sweep, found: Found, asked: Asked, *, may_act: bool) -> Mapping[str, object]:
-    spec = sweep.parsed
-    paths = list(spec.space)
-    labels = labels_of(paths)
-    shown = _rows_of(user, found.trials)
-    objectives = [one.metric for one in spec.objectives]
-    is_population = spec.sampler.name == "population"
-    axes = labels | {f"{VALUE}:{at}": name for at, name in enumerate(objectives)}
-    return {
-        "lines": [
-            _line(one, shown.get(one.run or ""), labels, len(objectives), may_act=may_act, is_population=is_population)
-            for one in found.trials
-        ],
-        "has_seeds": has_seeds(sweep),
-        "num_found": found.total,
-        "num_all": sweep.trials.count(),
-        "number_head": _head("Trial", "number", asked, first=NEWEST),
-        "value_heads": [_value_head(at, one, asked) for at, one in enumerate(spec.objectives)],
-        "field_heads": [_head(labels[path], path, asked) for path in paths],
-        "states": [(str(one).lower(), asked.url(state=one.lower()), asked.state == one) for one in TrialState],
-        "all_url": asked.url(state=""),
-        "state": asked.state,
-        "brushes": [(brush_words(one, axes), _without(asked, one.axis)) for one in asked.brushes],
-        "fragment_url": asked.url(fragment="trials", after="" if asked.after is None else str(asked.after)),
-        "next_url": asked.url(after=found.next) if found.next else "",
-        "first_url": asked.url() if asked.after is not None else "",
-    }
+class TrialTable:
+    """The trials of a sweep as the address asks for them."""
+
+    def __init__(self, request: HttpRequest, sweep: Sweep) -> None:
+        self._request, self._sweep = request, sweep
+        self._labels = labels_of(list(sweep.parsed.space))
+        self._asked = asked_of(request.GET)
+        kept = self._asked.query
+        self.sheet = Sheet(request, "Trials", "trial", self._kinds(), Sort("name", True), kept=kept, has_boxes=True)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all rows, in their order."""
+        return [f"{KEY}{number}" for number in numbers_of(self._sweep, self._asked, self.sheet.order)]
+
+    def context(self) -> Mapping[str, object]:
+        num_all, sheet = self._sweep.trials.count(), self.sheet
+        axes = self._labels | {f"{VALUE}:{at}": one.metric for at, one in enumerate(self._sweep.parsed.objectives)}
+        by_state = [
+            (str(state).lower(), sheet.url(state=state.lower()), self._asked.state == state) for state in TrialState
+        ]
+        return {
+            **sheet.context(self.keys, self.rows),
+            "num_all": num_all,
+            "states": [("all", sheet.url(state=""), not self._asked.state), *by_state],
+            "brushes": [(brush_words(one, axes), self._without(one.axis)) for one in self._asked.brushes],
+        }
+
+    def rows(self, keys: Sequence[str]) -> list[tuple[GridRow, TrialLine]]:
+        """Return the rows of these keys, of which only the trials are read whole."""
+        wanted = [int(key.removeprefix(KEY)) for key in keys]
+        known = {one.number: one for one in sweep_trials(self._sweep, timezone.now(), numbers=wanted)}
+        trials = [known[number] for number in wanted if number in known]
+        ids = [one.run for one in trials if one.run]
+        runs = list(visible_runs(self._request.user).filter(one_of("pk", ids))) if ids else []
+        seen = {row.run.pk: row for row in coloured(self._request.user, rows(runs))}
+        may_act = can(self._request.user, self._sweep.project, Permission.SWEEPS_LAUNCH)
+        found = []
+        for trial in trials:
+            row = seen.get(trial.run or "")
+            key, name = f"{KEY}{trial.number}", f"trial {trial.number}"
+            actions = self._actions(trial) if may_act else ""
+            colour, run = (row.colour, row.run.pk) if row else (0, "")
+            found.append((GridRow(key, name, (), colour, actions, run=run), TrialLine(trial, row)))
+        return found
+
+    def _kinds(self) -> dict[str, Kind[TrialLine]]:
+        objectives = enumerate(self._sweep.parsed.objectives)
+        return {
+            "name": Kind("Trial", 130, _name, sort=OLDEST, phone=""),
+            "status": Kind("Status", 116, lambda line: drawn.titled(line.badge, line.trial.reason), phone="end"),
+            **{
+                f"{VALUE}:{at}": Kind(one.metric, 116, partial(_value, at=at), f"{VALUE}:{at}", True, "")
+                for at, one in objectives
+            },
+            **{
+                path: Kind(label, 120, partial(_setting, path=path), path, True, "")
+                for path, label in self._labels.items()
+            },
+            "progress": Kind("Progress", 150, _progress, phone="wide"),
+            "train/loss": Kind("train/loss", 104, _spark),
+            "took": Kind("Took", 84, _took, is_number=True),
+        }
+
+    def _actions(self, trial: TrialRow) -> str:
+        is_population = self._sweep.parsed.sampler.name == "population"
+        buttons = stencil(
+            "sweeps/_row_actions.html", ("sweep_id", "number"), has_seeds=has_seeds(self._sweep),
+            can_promote=trial.state == TrialState.PRUNED and bool(trial.run),
+            can_launch=trial.state in TRIAL_FINAL and trial.state != TrialState.FAILED,
+            can_replay=is_population and trial.parent is not None,
+        )  # fmt: skip
+        return buttons.fill(sweep_id=self._sweep.pk, number=trial.number)
+
+    def _without(self, axis: str) -> str:
+        rest = self._asked._replace(brushes=[one for one in self._asked.brushes if one.axis != axis])
+        return self.sheet.url(**rest.query)
 
 
-def _rows_of(user: Someone, trials: Sequence[TrialRow]) -> dict[str, Row]:
-    ids = [one.run for one in trials if one.run]
-    runs = list(visible_runs(user).filter(one_of("pk", ids))) if ids else []
-    return {row.run.pk: row for row in coloured(user, rows(runs))}
-
-
-def _line(
-    trial: TrialRow, row: Row | None, labels: Mapping[str, str], num_values: int, *, may_act: bool, is_population: bool
-) -> TrialLine:
-    values = [number(one) for one in trial.values[:num_values]]
-    return TrialLine(
-        trial=trial,
-        row=row,
-        step=row.step if row and row.step is not None else trial.steps,
-        badge=badge(row.run.status) if row and trial.state in LIVE and row.run.is_live else trial_badge(trial.state),
-        url=run_url(row.run.pk) if row else "",
-        values=values + ["–"] * (num_values - len(values)),
-        parameters=[(label, _shown(trial.parameters, path)) for path, label in labels.items()],
-        words=trial.reason,
-        can_promote=may_act and trial.state == TrialState.PRUNED and bool(trial.run),
-        can_launch=may_act and trial.state in TRIAL_FINAL and trial.state != TrialState.FAILED,
-        can_replay=may_act and is_population and trial.parent is not None,
+def _name(line: TrialLine) -> str:
+    trial = line.trial
+    words = f"Trial {trial.number}"
+    link = (
+        f'<a class="name" tabindex="-1" href="{run_url(line.row.run.pk)}" data-open>{words}</a>'
+        if line.row
+        else f'<span class="name">{words}</span>'
     )
+    return f'{link} <span class="tag">by hand</span>' if trial.by_hand else link
 
 
-def _shown(parameters: Mapping[str, object], path: str) -> str:
-    return setting(parameters[path]) if path in parameters else "–"
+def _value(line: TrialLine, at: int) -> str:
+    values = line.trial.values
+    return f"<b>{numbers.number(values[at])}</b>" if at < len(values) else drawn.NOTHING
 
 
-def _head(label: str, path: str, asked: Asked, *, first: str = "") -> ColumnHead:
-    """A click sorts by the column, a second one the other way round."""
-    now = asked.sort
-    state = "ascending" if now == path else "descending" if now == f"-{path}" else "none"
-    first = first or path
-    wanted = first if state == "none" else f"-{path}" if state == "ascending" else path
-    return ColumnHead(label, path, asked.url(sort=wanted), state)
+def _setting(line: TrialLine, path: str) -> str:
+    parameters = line.trial.parameters
+    return drawn.clipped(numbers.setting(parameters[path])) if path in parameters else drawn.NOTHING
 
 
-def _value_head(at: int, objective: Objective, asked: Asked) -> ColumnHead:
-    """The first click puts the best trial first."""
-    path = f"{VALUE}:{at}"
-    return _head(objective.metric, path, asked, first=f"-{path}" if objective.direction == MAXIMIZE else path)
+def _progress(line: TrialLine) -> str:
+    row = line.row
+    if row is None:
+        return drawn.NOTHING
+    step = line.trial.steps if row.step is None else row.step
+    return f'<div class="is-{line.badge.colour}">{drawn.progress(step, row.steps, row.run.name)}</div>'
 
 
-def _without(asked: Asked, axis: str) -> str:
-    return asked._replace(brushes=[one for one in asked.brushes if one.axis != axis]).url()
+def _spark(line: TrialLine) -> str:
+    return drawn.sparkline(line.row.spark, "train/loss") if line.row else ""
+
+
+def _took(line: TrialLine) -> str:
+    return f'<span class="muted">{escape(numbers.duration(line.row.duration_s))}</span>' if line.row else ""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from django.db.models import F
 from django.http import QueryDict
 
 from runs.models import Sweep, Trial
 from runs.sweeps.analysis.trials import is_number, text_of
-from runs.sweeps.reading import TrialPoint, TrialRow, sweep_trials, trial_points
+from runs.sweeps.reading import TrialPoint, trial_points
 from trainyard.contract.statuses import TrialState
 
-LIMIT = 20
 MAX_BRUSHES = 40
 NEWEST, OLDEST = "-number", "number"
 VALUE = "value"  # the axis of an objective is this, a colon and its place
@@ -38,20 +35,11 @@ class Brush(NamedTuple):
 class Asked(NamedTuple):
     brushes: list[Brush]
     state: str
-    sort: str
-    after: int | None  # the number of the last trial on the page before
 
-    def url(self, **changes: str) -> str:
-        """The address that shows the same with these changes; an empty text leaves out."""
-        query = [("brush", text) for one in self.brushes for text in _texts(one)]
-        values = {"state": self.state, "sort": "" if self.sort == NEWEST else self.sort, **changes}
-        return f"?{urlencode([*query, *((name, value) for name, value in values.items() if value)])}"
-
-
-class Found(NamedTuple):
-    trials: list[TrialRow]
-    total: int
-    next: str  # the cursor of the next page; empty on the last one
+    @property
+    def query(self) -> dict[str, str | list[str]]:
+        """What the address says of it."""
+        return {"brush": [text for one in self.brushes for text in _texts(one)], "state": self.state}
 
 
 def asked_of(query: QueryDict) -> Asked:
@@ -62,60 +50,44 @@ def asked_of(query: QueryDict) -> Asked:
         if axis:
             before = found.get(axis, Brush(axis))
             found[axis] = Brush(axis, (*before.ranges, *ranges), (*before.texts, *texts))
-    after = query.get("after", "")
     state = query.get("state", "").upper()
-    sort = query.get("sort", "")
-    return Asked(
-        brushes=list(found.values()),
-        state=state if state in set(TrialState) else "",
-        sort=sort[:200] or NEWEST,
-        after=int(after) if after.isdecimal() and len(after) < 10 else None,
-    )
+    return Asked(list(found.values()), state if state in set(TrialState) else "")
 
 
-def find(sweep: Sweep, asked: Asked, now: datetime) -> Found:
-    """Return the page of trials that was asked for. Only these are read whole."""
-    numbers = _numbers(sweep, asked)
-    first = numbers.index(asked.after) + 1 if asked.after in numbers else 0
-    shown = numbers[first : first + LIMIT]
-    by_number = {one.number: one for one in sweep_trials(sweep, now, numbers=shown)}
-    has_more = first + LIMIT < len(numbers)
-    trials = [by_number[number] for number in shown if number in by_number]
-    return Found(trials, len(numbers), str(shown[-1]) if has_more else "")
-
-
-def _numbers(sweep: Sweep, asked: Asked) -> list[int]:
-    """The numbers of the trials that are asked for, in their order: by the database, unless what they have in their
-    parameters decides."""
-    order = _columns(asked.sort, sweep)
+def numbers_of(sweep: Sweep, asked: Asked, sorts: Sequence[str]) -> list[int]:
+    """Return the numbers of the trials that are asked for, in their order: by the database, unless what they have in
+    their parameters decides."""
+    order = _columns(sorts, sweep)
     if asked.brushes or order is None:
         points = trial_points(sweep, state=asked.state)
-        found = (one for one in points if all(brush.admits(axis_value(one, brush.axis)) for brush in asked.brushes))
-        return [one.number for one in ordered(found, asked.sort)]
+        found = [one for one in points if all(brush.admits(axis_value(one, brush.axis)) for brush in asked.brushes)]
+        for sort in (NEWEST, *reversed(sorts)):
+            found = ordered(found, sort)
+        return [one.number for one in found]
     rows = Trial.objects.filter(sweep=sweep, **({"state": asked.state} if asked.state else {}))
     return list(rows.order_by(*order).values_list("number", flat=True))
 
 
-def _columns(sort: str, sweep: Sweep) -> list[Any] | None:
-    """The order as columns; None where it is one of parameters, or of several objectives."""
-    if sort in (NEWEST, OLDEST):
-        return [sort]
-    if sort.removeprefix("-") != f"{VALUE}:0" or sweep.parsed.is_multiple:
+def _columns(sorts: Sequence[str], sweep: Sweep) -> list[Any] | None:
+    """Return the order as columns; None where it is one of parameters, or of several objectives."""
+    if sorts in ([NEWEST], [OLDEST]):
+        return [*sorts]
+    if len(sorts) > 1 or sorts[0].removeprefix("-") != f"{VALUE}:0" or sweep.parsed.is_multiple:
         return None
-    value = F("value").desc(nulls_last=True) if sort.startswith("-") else F("value").asc(nulls_last=True)
+    value = F("value").desc(nulls_last=True) if sorts[0].startswith("-") else F("value").asc(nulls_last=True)
     return [value, NEWEST]
 
 
-def ordered(rows: Iterable[TrialPoint], sort: str) -> list[TrialPoint]:
-    """Sort by number, by an objective, or by a field of the space. Trials without a value there come last."""
+def ordered(rows: Sequence[TrialPoint], sort: str) -> list[TrialPoint]:
+    """Sort by number, by an objective, or by a field of the space. Trials without a value there come last, and what is
+    equal stays in its order."""
     is_falling, axis = sort.startswith("-"), sort.removeprefix("-")
-    found = sorted(rows, key=lambda one: one.number, reverse=sort != OLDEST)
     if axis == OLDEST:
-        return found
-    known = [(_order(value), one) for one in found if (value := axis_value(one, axis)) is not None]
+        return sorted(rows, key=lambda one: one.number, reverse=is_falling)
+    known = [(_order(value), one) for one in rows if (value := axis_value(one, axis)) is not None]
     known.sort(key=lambda pair: pair[0], reverse=is_falling)
     there = {one.number for _, one in known}
-    return [*(one for _, one in known), *(one for one in found if one.number not in there)]
+    return [*(one for _, one in known), *(one for one in rows if one.number not in there)]
 
 
 def axis_value(trial: TrialPoint, axis: str) -> object:

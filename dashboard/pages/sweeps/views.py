@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import datetime
 from threading import Lock
 from typing import NamedTuple
@@ -14,15 +14,19 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
+from django.utils.html import escape
 
+from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge, sweep_badge
+from dashboard.pages.shared.drawn import titled
 from dashboard.pages.shared.frame import page, refusal, show
+from dashboard.pages.shared.grid import GridRow, Sort
+from dashboard.pages.shared.numbers import number
+from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
 from dashboard.pages.sweeps.offers import offers_of
-from dashboard.pages.sweeps.trial_lines import trial_lines
-from dashboard.pages.sweeps.trial_table import asked_of, find
-from runs.api import paging
+from dashboard.pages.sweeps.trial_lines import TrialTable
 from runs.api.sweeping.figures import importance_of
 from runs.models import Placement, Run, Sweep
 from runs.rights.access import NotFound, Permission, can, get_sweep, projects_with
@@ -35,8 +39,6 @@ from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_o
 from trainyard.contract.statuses import TRIAL_FINAL, SweepStatus, TrialState
 
 MOST = 16  # sweeps; one of ten thousand trials has a third of a megabyte
-LIMIT = 50
-NEWEST_FIRST = "-created_at"
 
 
 class SweepLine(NamedTuple):
@@ -53,38 +55,80 @@ class SweepLine(NamedTuple):
         return self.sweep.status == SweepStatus.SUCCEEDED and 0 < self.num_ended < self.sweep.trials_total
 
 
-FRAGMENTS = {"head": "sweeps/_head.html", "trials": "sweeps/_trials.html", "lineage": "sweeps/_lineage.html"}
+FRAGMENTS = {"head": "sweeps/_head.html", "lineage": "sweeps/_lineage.html"}
 
 
 @page(get=lists(Permission.SWEEPS_READ))
 def table(request: HttpRequest) -> HttpResponse:
-    words, cursor = request.GET.get("q", "").strip()[:200], request.GET.get("cursor", "")[:200]
-    try:
-        found = paging.page(
-            sweeps_of(request.user, words=words), summaries_of, sort=NEWEST_FIRST, cursor=cursor, limit=LIMIT
-        )
-    except paging.BadCursor as error:
-        return refusal(request, 400, str(error))
-    context = {
-        "lines": [line_of(one) for one in found.items],
-        "q": words,
-        "cursor": cursor,
-        "next": found.next,
-        "may_act": projects_with(request.user, Permission.SWEEPS_LAUNCH).exists(),
-    }
-    return show(request, "sweeps/table.html", context, fragments={"table": "sweeps/_table.html"})
+    words = request.GET.get("q", "").strip()[:200]
+    sheet = Sheet(request, "Sweeps", "sweep", KINDS, Sort("created", True), kept={"q": words})
+    found = sweeps_of(request.user, words=words)
+    may_act = projects_with(request.user, Permission.SWEEPS_LAUNCH).exists()
+    context = {"title": "Sweeps", "q": words, "news": "sweep ping", "may_act": may_act}
+    keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
+    return sheet.show("sweeps/table.html", keys, _rows, context)
+
+
+def _rows(keys: Sequence[str]) -> list[tuple[GridRow, SweepLine]]:
+    known = Sweep.objects.select_related("project", "created_by").in_bulk(keys)
+    found = summaries_of([known[key] for key in keys if key in known])
+    return [(GridRow(one.id, one.name, ()), line_of(one)) for one in found]
+
+
+def _name(line: SweepLine) -> str:
+    url, name = drawn.address("sweep", line.sweep.id), escape(line.sweep.name)
+    return f'<a class="name clip" href="{url}" tabindex="-1" title="{name}" data-open>{name}</a>'
+
+
+def _progress(line: SweepLine) -> str:
+    shown = drawn.progress(line.num_ended, line.sweep.trials_total, line.sweep.name)
+    return f'<div class="is-{line.badge.colour}">{shown}</div>'
+
+
+def _best(line: SweepLine) -> str:
+    best = line.sweep.best
+    if best is None:
+        return drawn.NOTHING
+    return f'<b>{number(best.value)}</b> <span class="muted xs">trial {best.number}</span>'
+
+
+def _objectives(line: SweepLine) -> str:
+    return drawn.clipped(", ".join(f"{metric} {direction}" for metric, direction in line.sweep.objectives))
+
+
+def _search(line: SweepLine) -> str:
+    return drawn.clipped(", ".join(name for name in (line.sweep.sampler, line.sweep.pruner) if name != "none"))
+
+
+KINDS: dict[str, Kind[SweepLine]] = {
+    "name": Kind("Name", 180, _name, sort="name", phone=""),
+    "status": Kind("Status", 116, lambda line: titled(line.badge, line.sweep.reason), sort="status", phone="end"),
+    "trials": Kind("Trials", 160, _progress, phone="wide"),
+    "best": Kind("Best", 130, _best, is_number=True, phone=""),
+    "objective": Kind("Objective", 160, _objectives),
+    "search": Kind("Search", 110, _search),
+    "project": Kind("Project", 110, lambda line: drawn.clipped(line.sweep.project), sort="project__name"),
+    "user": Kind("Who", 90, lambda line: drawn.clipped(line.sweep.created_by or "–"), sort="created_by__username"),
+    "created": Kind(
+        "When", 92, lambda line: f'<span class="muted">{drawn.age(line.sweep.created_at)}</span>', "created_at",
+        phone="",
+    ),
+}  # fmt: skip
 
 
 @page(get=thing(Permission.SWEEPS_READ))
 def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     chosen = get_sweep(request, sweep_id)
+    table = TrialTable(request, chosen)
+    if answer := table.sheet.rows_answer(table.keys, table.rows):
+        return answer
     fragment = request.GET.get("fragment", "")
     wanted = {fragment} if fragment in FRAGMENTS else {*FRAGMENTS}
     context: dict[str, object] = {"sweep": chosen}
     if "head" in wanted:
         context |= _head(request, chosen)
-    if "trials" in wanted:
-        context |= _trials(request, chosen)
+    if fragment not in FRAGMENTS:
+        context |= table.context()
     if "lineage" in wanted and chosen.parsed.sampler.name == "population":
         labels = labels_of(list(chosen.parsed.space))
         context["lineage"] = drawing(lineage(chosen), labels, last_step_of(chosen))
@@ -160,13 +204,6 @@ def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
         "best_parameters": best,
         "spec": chosen.parsed,
     }
-
-
-def _trials(request: HttpRequest, chosen: Sweep) -> Mapping[str, object]:
-    asked = asked_of(request.GET)
-    found = find(chosen, asked, timezone.now())
-    may_act = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
-    return trial_lines(request.user, chosen, found, asked, may_act=may_act)
 
 
 def _json(document: object) -> JsonResponse:

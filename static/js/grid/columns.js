@@ -17,6 +17,7 @@ export function startColumns(table, place) {
 
   async function draw() {
     const { names } = await known(table);
+    const alone = new Set(names.filter(({ kind }) => kind === "column").map(({ name }) => name));
     const chosen = columnsOf(table).map((one) => one.name);
     const others = names.map((one) => one.name).filter((name) => !chosen.includes(name));
     const words = search.value.toLowerCase().split(/\s+/);
@@ -24,12 +25,14 @@ export function startColumns(table, place) {
     const wanted = found.slice(0, MOST_SHOWN).join("\n");
     if (wanted === drawn) return; // the line that has the focus stays
     drawn = wanted;
-    list.replaceChildren(...found.slice(0, MOST_SHOWN).map((name) => lineOf(name, chosen.includes(name))));
+    list.replaceChildren(
+      ...found.slice(0, MOST_SHOWN).map((name) => lineOf(name, chosen.includes(name), !alone.has(name))),
+    );
     need(panel, "[data-found]").textContent =
       found.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${found.length} fields` : `${found.length} fields`;
   }
-  /** @param {string} name @param {boolean} isChosen */
-  function lineOf(name, isChosen) {
+  /** @param {string} name @param {boolean} isChosen @param {boolean} isField whether runs are grouped by it */
+  function lineOf(name, isChosen, isField) {
     const made = /** @type {HTMLElement} */ (/** @type {Element} */ (line.content.firstElementChild).cloneNode(true));
     const box = /** @type {HTMLInputElement} */ (need(made, "input"));
     Object.assign(box, { value: name, checked: isChosen, disabled: name === "name" });
@@ -37,7 +40,7 @@ export function startColumns(table, place) {
     const button = need(made, "button");
     button.dataset.group = name;
     button.setAttribute("aria-label", `Group by ${name}`);
-    button.hidden = name.startsWith("spark:");
+    button.hidden = !isField;
     return made;
   }
   /** @param {Event} event */

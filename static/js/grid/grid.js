@@ -9,7 +9,7 @@ import { startColumns } from "./columns.js";
 import { startHeads } from "./heads.js";
 import { startKeys } from "./keys.js";
 import { startSelection } from "./selection.js";
-import { startWindow } from "./window.js";
+import { runOf, startWindow } from "./window.js";
 
 const MIN_MS = 2000; // between two looks at what is new: rows that come in move those below them
 
@@ -33,7 +33,8 @@ export function mount(element) {
   }
   // Without a row there is no table to keep: the page is asked whether there is one now.
   let refresh = () => show(place, location.href);
-  const stops = [stopLinks, ...["run", "ping", "again"].map((type) => on(type, soon))];
+  const news = (element.dataset.on ?? "run ping").split(" ");
+  const stops = [stopLinks, ...[...news, "again"].map((type) => on(type, soon))];
   if (table) {
     const begun = startTable(element, table, place);
     const isGrouped = () => table.dataset.grouped !== undefined;
@@ -59,9 +60,9 @@ function startTable(element, table, place) {
   const said = need(element, "[data-said]");
   const scroller = /** @type {HTMLElement} */ (table.parentElement);
   const rows = startWindow(table, { onRows, onCount });
-  const selection = startSelection(element, rows.seen);
+  const selection = seek(element, ".selection-bar") && startSelection(element, rows.seen);
   const keys = startKeys(table, rows, {
-    select: (row) => selection.set([row.dataset.key ?? ""], true),
+    select: (row) => selection?.set([runOf(row)].filter(Boolean), true),
     menu: (head) => heads.open(head),
     fold: (row) => fold(row),
   });
@@ -83,14 +84,14 @@ function startTable(element, table, place) {
   }
   /** @param {import("./window.js").Counted} counted */
   function onCount({ num, isMore, numNew }) {
-    const runs = (/** @type {number} */ count) => `${count.toLocaleString("en-US")} run${count === 1 ? "" : "s"}`;
+    const noun = (/** @type {number} */ count) => `${table.dataset.noun}${count === 1 ? "" : "s"}`;
     if (!fresh.hidden || numNew) {
       fresh.hidden = !numNew;
-      const words = numNew ? `${numNew} new ${runs(numNew).split(" ")[1]}` : "";
+      const words = numNew ? `${numNew} new ${noun(numNew)}` : "";
       if (fresh.textContent !== words) said.textContent = fresh.textContent = words;
     }
     const number = seek(place, "[data-number]");
-    if (number) number.textContent = `${isMore ? "More than " : ""}${runs(num)}`;
+    if (number) number.textContent = `${isMore ? "More than " : ""}${num.toLocaleString("en-US")} ${noun(num)}`;
   }
   // Somebody is in the table, or further down in it: nothing may move.
   function isReading() {
@@ -137,7 +138,7 @@ function startTable(element, table, place) {
     refresh: rows.refresh,
     end() {
       rows.end();
-      selection.end();
+      selection?.end();
       heads.end();
       endColumns();
       place.removeEventListener("shown", onShown);

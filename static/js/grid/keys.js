@@ -15,7 +15,8 @@ const STEPS = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLe
 
 /** @param {HTMLTableElement} table @param {Window} rows @param {Acts} acts */
 export function startKeys(table, rows, acts) {
-  const at = { row: 0, column: 1 };
+  const first = seek(table, "th.check") ? 1 : 0; // the column of the names
+  const at = { row: 0, column: first };
   /** @type {HTMLElement | null} */
   let cell = null;
 
@@ -126,7 +127,7 @@ export function startKeys(table, rows, acts) {
   return {
     mark,
     reset() {
-      Object.assign(at, { row: 0, column: 1 });
+      Object.assign(at, { row: 0, column: first });
       mark();
     },
   };

@@ -1,16 +1,13 @@
 // Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the
 // table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, which
 // nothing touches without a question. One button leaves of it what is in view.
+import { runOf } from "./window.js";
+
 const KEPT = "trainyard.selection";
 const MOST = 500;
 const MOST_COMPARED = 1000; // as many as the comparison takes
 
-/** @param {HTMLElement} form */
-export function mount(form) {
-  return startSelection(form, null).end;
-}
-
-/** @param {HTMLElement} form @param {Set<string> | null} loaded of a table that scrolls, all rows that it has loaded */
+/** @param {HTMLElement} form @param {Set<string>} loaded the runs of all rows that were loaded */
 export function startSelection(form, loaded) {
   const bar = /** @type {HTMLElement} */ (form.querySelector(".selection-bar"));
   const link = /** @type {HTMLAnchorElement} */ (bar.querySelector("[data-compare]"));
@@ -58,14 +55,14 @@ export function startSelection(form, loaded) {
     }
     const head = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-check-all]"));
     if (head) {
-      const most = loaded?.size ?? all.length;
+      const most = loaded.size;
       head.checked = inView > 0 && inView === most;
       head.indeterminate = inView > 0 && inView < most;
     }
   }
   /** @param {string} run */
   function isInView(run) {
-    return loaded ? loaded.has(run) : boxes().some((box) => box.value === run);
+    return loaded.has(run);
   }
   /** @param {string[]} runs */
   function keep(runs) {
@@ -83,8 +80,7 @@ export function startSelection(form, loaded) {
     const box = /** @type {HTMLInputElement} */ (event.target);
     if (box.closest?.("[data-clear]")) return keep([]);
     if (box.closest?.("[data-only]")) return keep(selected.filter(isInView));
-    if (box.matches?.("[data-check-all]"))
-      return set(loaded ? [...loaded] : boxes().map(({ value }) => value), box.checked);
+    if (box.matches?.("[data-check-all]")) return set([...loaded], box.checked);
     if (!box.matches?.(".row-check")) return;
     const all = boxes();
     const [from, to] = [
@@ -112,15 +108,13 @@ export function startSelection(form, loaded) {
   /** @param {any} event */
   function onActed({ detail: button }) {
     if (bar.contains(button)) return keep([]);
-    const run = button?.closest("tr")?.dataset.key;
+    const run = runOf(button?.closest("tr"));
     if (run && /\/do\/(delete|archive)\/$/.test(button.formAction)) keep(selected.filter((one) => one !== run));
   }
   /** @param {PageTransitionEvent} event */
   function again(event) {
     if (event.persisted) keep(read()); // the selection may have changed on another page of the table since
   }
-  const watcher = new MutationObserver(show); // rows come and go
-  if (!loaded) watcher.observe(form.querySelector("[data-fragment]") ?? form, { childList: true, subtree: true });
   form.addEventListener("click", onClick);
   form.addEventListener("acted", onActed);
   document.addEventListener("keydown", onKey);
@@ -130,7 +124,6 @@ export function startSelection(form, loaded) {
     show,
     set,
     end() {
-      watcher.disconnect();
       document.removeEventListener("keydown", onKey);
       removeEventListener("pageshow", again);
     },

@@ -17,7 +17,7 @@ export function startWindow(table, { onRows, onCount }) {
   /** @type {Map<number, HTMLElement[]>} */
   const chunks = new Map();
   /** @type {Set<string>} */
-  const seen = new Set(); // the keys of all rows that were loaded
+  const seen = new Set(); // the runs of all rows that were loaded
   let height = 28; // of a row
   let head = 0;
   let number = 0; // of the list that is shown; answers about another one come too late
@@ -39,7 +39,7 @@ export function startWindow(table, { onRows, onCount }) {
   /** @param {number} chunk @param {HTMLElement[]} rows */
   function keep(chunk, rows) {
     chunks.set(chunk, rows);
-    for (const row of rows) seen.add(row.dataset.key ?? "");
+    for (const row of rows) if (runOf(row)) seen.add(runOf(row));
     if (chunks.size <= MOST_KEPT) return;
     const far = [...chunks.keys()].reduce((one, two) => (Math.abs(one - chunk) > Math.abs(two - chunk) ? one : two));
     chunks.delete(far);
@@ -215,6 +215,11 @@ export function startWindow(table, { onRows, onCount }) {
     },
   };
 }
+
+// The run that the checkbox of a row selects.
+/** @param {Element | null | undefined} row */
+export const runOf = (row) =>
+  /** @type {HTMLInputElement | null} */ (row?.querySelector(".row-check") ?? null)?.value ?? "";
 
 // Makes the rows of the body these, in this order; rows that stay are not touched.
 /** @param {HTMLElement} body @param {HTMLElement[]} nodes */

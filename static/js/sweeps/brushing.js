@@ -1,5 +1,6 @@
 // What is brushed goes into the address of the table of trials, so that it can be sent to a colleague.
-import { refetchAll } from "../live/fragment.js";
+import { show as showPage } from "../frame/search.js";
+import { need } from "../shared/dom.js";
 
 const WAIT_MS = 150; // while one drags
 let timer = 0;
@@ -12,20 +13,15 @@ export function apply(root, brushes) {
 
 /** @param {HTMLElement} root @param {Sweeps.Brush[]} brushes */
 function show(root, brushes) {
-  const table = /** @type {HTMLElement | null} */ (root.querySelector("[data-trials]"));
-  if (!table) return;
   const query = withBrushes(new URLSearchParams(location.search), brushes);
-  history.replaceState(history.state, "", `${location.pathname}?${query}`);
-  query.set("fragment", "trials");
-  table.dataset.fragment = `?${query}`;
-  refetchAll();
+  return showPage(need(root, ".grid-page"), `${location.pathname}?${query}`);
 }
 
 // The query with these brushes in place of those it had, from the first page on.
 /** @param {URLSearchParams} before @param {Sweeps.Brush[]} brushes */
 export function withBrushes(before, brushes) {
   const query = new URLSearchParams(before);
-  for (const name of ["brush", "after", "fragment"]) query.delete(name);
+  for (const name of ["brush"]) query.delete(name);
   for (const { axis, ranges, texts } of brushes) {
     for (const [low, high] of ranges) query.append("brush", `${axis}|${plain(low)}..${plain(high)}`);
     for (const text of texts) query.append("brush", `${axis}=${text}`);

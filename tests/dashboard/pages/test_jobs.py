@@ -35,12 +35,13 @@ def test_a_row_says_who_saved_the_job_and_lets_launch_it_who_may(as_user: AsUser
     job = saved(cast)
     Job.objects.update(name="<b>")
     drawn = as_user(cast.mate).get("/jobs/").content.decode()
-    assert "</time> by Mate &lt;Jones&gt;" in drawn and ">&lt;b&gt;</a>" in drawn and "never" in drawn
-    button = drawn.partition(f'action="/jobs/{job.pk}/launch/"')[2].partition("</form>")[0]
-    assert re.search(r'name="csrfmiddlewaretoken" value="\w{64}"', button) and 'aria-label="Launch &lt;b&gt;"' in button
+    assert ">Mate &lt;Jones&gt;</span>" in drawn and ">&lt;b&gt;</a>" in drawn and "never" in drawn
+    form = drawn.partition('data-module="grid"')[2].partition("</form>")[0]
+    assert re.search(r'name="csrfmiddlewaretoken" value="\w{64}"', form)
+    assert f'formaction="/jobs/{job.pk}/launch/" aria-label="Launch &lt;b&gt;"' in form
     Job.objects.update(created_by=None)
     drawn = as_user(cast.viewer).get("/jobs/").content.decode()
-    assert f"/jobs/{job.pk}/" in drawn and f"/jobs/{job.pk}/launch/" not in drawn and "</time> by " not in drawn
+    assert f"/jobs/{job.pk}/" in drawn and f"/jobs/{job.pk}/launch/" not in drawn and "Mate" not in drawn
 
 
 def test_the_page_has_all_versions_and_the_runs_of_each(as_user: AsUser, cast: Cast) -> None:
@@ -92,3 +93,24 @@ def test_a_job_that_does_not_fit_into_memory_leads_to_the_form_that_asks(as_user
     assert "does not fit into memory" in answer["sentence"] and answer["to"] == f"/launch/?from=job%3A{job.pk}"
     assert not Run.objects.exists()
     assert 'class="btn btn-danger is-final"' in client.get(answer["to"]).content.decode()
+
+
+def test_the_list_is_sorted_by_its_address_and_goes_on_where_one_scrolls(as_user: AsUser, cast: Cast) -> None:
+    for number in range(60):
+        saved(cast, f"job-{number:02}")
+    client = as_user(cast.mate)
+    text = client.get("/jobs/?sort=-name&columns=version,trains@300").content.decode()
+    assert re.findall(r'title="(job-\d+)"', text) == [f"job-{number:02}" for number in range(59, 9, -1)]
+    assert re.findall(r'<th [^>]*data-of="(\w+)"', text) == ["name", "version", "trains"] and 'data-rows="60"' in text
+    below = client.get("/jobs/?sort=-name&fragment=rows&offset=50&limit=50&count=1")
+    assert re.findall(r'title="(job-\d+)"', below.content.decode())[-1] == "job-00" and below["X-Rows"] == "60"
+    key = Job.objects.get(name="job-07").pk
+    seen = client.get(f"/jobs/?fragment=rows&ids={key}.nothing").content.decode()
+    assert seen.count("<tr") == 1 and "job-07" in seen
+    assert {"name": "saved", "kind": "column"} in client.get("/jobs/?fragment=names").json()["names"]
+    assert client.get("/jobs/?sort=nonsense,trains&columns=,&density=x&fragment=rows&offset=-1").status_code == 200
+
+
+def test_rows_of_others_come_to_nobody_by_their_ids(as_user: AsUser, cast: Cast) -> None:
+    job = saved(cast)
+    assert as_user(cast.outsider).get(f"/jobs/?fragment=rows&ids={job.pk}").content == b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from threading import Event
@@ -102,7 +103,7 @@ def test_a_brush_a_state_and_an_order_choose_the_rows(as_user: AsUser, cast: Cas
     sweep, client = with_trials(cast), as_user(cast.mate)
 
     def shown(query: str) -> list[int]:
-        page = client.get(f"/sweeps/{sweep.pk}/?fragment=trials&{query}").content.decode()
+        page = client.get(f"/sweeps/{sweep.pk}/?fragment=rows&{query}").content.decode()
         return [int(part.split('"')[0]) for part in page.split('data-key="trial-')[1:]]
 
     assert shown("") == [3, 2, 1, 0] and shown("sort=value:0") == [0, 1, 2, 3] and shown("state=pruned") == [2]
@@ -112,15 +113,24 @@ def test_a_brush_a_state_and_an_order_choose_the_rows(as_user: AsUser, cast: Cas
     assert shown("brush=nonsense") == [3, 2, 1, 0] and shown("brush=value:0|0..0.1") == []
 
 
-def test_a_long_table_goes_on_behind_its_cursor(as_user: AsUser, cast: Cast) -> None:
+def test_a_long_table_goes_on_where_one_scrolls(as_user: AsUser, cast: Cast) -> None:
     sweep, client = make_sweep(cast), as_user(cast.mate)
     Trial.objects.bulk_create(
         Trial(sweep=sweep, number=one, state="COMPLETE", value=one, parameters={}) for one in range(120)
     )
     first = client.get(f"/sweeps/{sweep.pk}/").content.decode()
-    assert 'data-key="trial-100"' in first and 'data-key="trial-99"' not in first and "after=100" in first
-    second = client.get(f"/sweeps/{sweep.pk}/?after=100").content.decode()
-    assert 'data-key="trial-99"' in second and 'data-key="trial-100"' not in second and "after=80" in second
+    assert 'data-key="trial-70"' in first and 'data-key="trial-69"' not in first and 'data-rows="120"' in first
+    second = client.get(f"/sweeps/{sweep.pk}/?fragment=rows&offset=50&limit=50").content.decode()
+    assert 'data-key="trial-69" data-place="50"' in second and 'data-key="trial-70"' not in second
+    seen = client.get(f"/sweeps/{sweep.pk}/?fragment=rows&ids=trial-3.trial-777.else").content.decode()
+    assert seen.count("<tr") == 1 and 'data-key="trial-3"' in seen
+
+
+def test_the_list_of_sweeps_is_sorted_by_its_address(as_user: AsUser, cast: Cast) -> None:
+    for name in ("b", "a", "c"):
+        make_sweep(cast, name=name)
+    text = as_user(cast.mate).get("/sweeps/?sort=name").content.decode()
+    assert re.findall(r'title="(\w)" data-open', text) == ["a", "b", "c"]
 
 
 def test_the_charts_get_columns_with_the_best_and_what_pruning_saved(as_user: AsUser, cast: Cast) -> None:

@@ -9,13 +9,13 @@ import pytest
 from tests.dashboard.js.conftest import Ask
 
 
-def test_brushes_take_the_place_of_those_before_and_lead_to_the_first_page(ask_page: Ask) -> None:
+def test_brushes_take_the_place_of_those_before(ask_page: Ask) -> None:
     brushes = [
         {"axis": "train.learning_rate", "ranges": [[0.0001, 0.012345678912]], "texts": []},
         {"axis": "train.optimizer", "ranges": [], "texts": ["adamw", "sgd"]},
     ]
     function = "({withBrushes}, [before, brushes]) => withBrushes(new URLSearchParams(before), brushes).getAll('brush')"
-    before = "brush=old|0..1&after=7&sort=value:0"
+    before = "brush=old|0..1&sort=value:0"
     assert ask_page("sweeps/brushing.js", function, [before, brushes]) == [
         "train.learning_rate|0.0001..0.0123456789", "train.optimizer=adamw", "train.optimizer=sgd",
     ]  # fmt: skip
