@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trainyard.contract.base import JsonObject, convert, to_builtins
 from trainyard.contract.records import (
@@ -25,7 +26,10 @@ from trainyard.contract.records import (
     MetricRule,
     encode_record,
 )
-from trainyard.sdk.buffers import Refuse
+from trainyard.sdk.buffers import Refuse, flat
+
+if TYPE_CHECKING:
+    from trainyard.sdk.run import Run
 
 MAX_RULES_BYTES = 50_000  # of JSON, as the server keeps them
 MAX_DEPTH = 20
@@ -106,6 +110,36 @@ class Config(MutableMapping[str, Any]):
         """Return a copy as plain dictionaries."""
         copy: JsonObject = plain(self._values)
         return copy
+
+
+class Summary(Mapping[str, Any]):
+    """Values that stand for the run: what was stated here, else the last one of each series of this process.
+
+    ``summary["best"] = 0.9`` is also logged, at the newest step, as ``summary/best``: the pages, filters and REST have
+    it as they have every series, and no point of a series ``best`` is replaced.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._given: dict[str, Any] = {}
+
+    def update(self, other: Mapping[str, Any] = MappingProxyType({}), /, **more: Any) -> None:
+        """State several values."""
+        given = flat({**other, **more})
+        self._given.update(given)
+        self._run.log({f"summary/{name}": value for name, value in given.items()}, self._run.newest()[1])
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.update({name: value})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._given[name] if name in self._given else self._run.newest()[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._run.newest()[0], **self._given})
+
+    def __len__(self) -> int:
+        return len({**self._run.newest()[0], **self._given})
 
 
 class Stated:

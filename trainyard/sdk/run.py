@@ -36,7 +36,7 @@ from trainyard.sdk.buffers import (
     records_of,
     whole_step,
 )
-from trainyard.sdk.description import Config, Stated, metric_rule, texts
+from trainyard.sdk.description import Config, Stated, Summary, metric_rule, texts
 from trainyard.sdk.media_queue import Album, Logged, MediaQueue, spread
 from trainyard.sdk.outbox import Outbox
 from trainyard.sdk.warning import WarnOnce
@@ -77,6 +77,7 @@ class Run:
         self._note: Path | None = None
         self._texts: dict[str, str] = {}  # the last of each name
         self._stated = Stated(self._describe_soon)
+        self._summary = Summary(self)
         self._warn = WarnOnce()
         self._start_empty()
         self._rouse()
@@ -243,6 +244,16 @@ class Run:
         sent."""
         return self._stated.config
 
+    @property
+    def summary(self) -> Summary:
+        """Its summary (see ``trainyard.sdk.description.Summary``)."""
+        return self._summary
+
+    def newest(self) -> tuple[dict[str, float], int]:
+        """Return the last value that this process logged of each series without labels, and the newest step."""
+        self.flush()
+        return dict(self._lasts), self._newest_step
+
     def describe(
         self,
         *,
@@ -341,6 +352,8 @@ class Run:
         self._rows = Rows()
         self._late: deque[Late] = deque()
         self._held = {}
+        self._lasts: dict[str, float] = {}
+        self._newest_step = 0
         self._must_describe = False
         self._num_pending = 0
         self._is_asleep = True
@@ -399,6 +412,10 @@ class Run:
             must_describe, self._must_describe = self._must_describe, False
         if must_describe and local.rank_of() <= 0 and (stated := self._stated.record(self._refuse)) is not None:
             self._outbox.put(stated, 0)
+        for (names, labels), rows in groups.items():
+            self._newest_step = max(self._newest_step, *rows.steps)
+            if not labels:
+                self._lasts.update(zip(names, rows.values[-len(names) :], strict=True))
         for record, num_points in records_of(groups, self._refuse):
             self._outbox.put(record, num_points)
         return (with_media and self._take_media()) or bool(groups) or must_describe

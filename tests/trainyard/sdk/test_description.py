@@ -252,3 +252,18 @@ def test_a_disabled_run_takes_everything_and_writes_nothing(tmp_path: Path) -> N
 def test_a_mode_that_there_is_not_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="mode='on' is none of online, offline, disabled"):
         trainyard.init(folder=tmp_path, mode="on")  # type: ignore[arg-type]
+
+
+def test_the_summary_is_what_was_stated_and_else_the_last_of_each_series(spool: Path) -> None:
+    run = trainyard.init()
+    for step, loss in enumerate([3.0, 1.0, 2.0]):
+        run.log({"loss": loss}, step=10 * step)
+    assert (run.summary["loss"], dict(run.summary)) == (2.0, {"loss": 2.0})
+    run.summary.update({"loss": 1.0, "at": {"step": 10}})
+    assert dict(run.summary) == {"loss": 1.0, "at/step": 10}
+    with pytest.raises(KeyError, match="accuracy"):
+        run.summary["accuracy"]
+    run.finish()
+    found = points(producers(spool)[0])
+    assert found["loss", ()] == [(0, 3.0), (10, 1.0), (20, 2.0)]
+    assert (found["summary/loss", ()], found["summary/at/step", ()]) == ([(20, 1.0)], [(20, 10.0)])
