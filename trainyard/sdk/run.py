@@ -250,9 +250,11 @@ class Run:
         return self._summary
 
     def newest(self) -> tuple[dict[str, float], int]:
-        """Return the last value that this process logged of each series without labels, and the newest step."""
+        """Return the last value that this process logged of each series without labels, and the newest step. What its
+        summary states is no such series."""
         self.flush()
-        return dict(self._lasts), self._newest_step
+        lasts = {name: last for name, last in self._lasts.items() if not name.startswith("summary/")}
+        return lasts, self._newest_step
 
     def describe(
         self,
