@@ -1,5 +1,5 @@
 // A field that finds runs by name, tag or id, and hands over the one that is chosen.
-import { all, around, need } from "../shared/dom.js";
+import { all, around, make, need } from "../shared/dom.js";
 
 const WAIT_MS = 120;
 
@@ -97,28 +97,15 @@ async function find(url, words) {
 
 /** @param {Offer} offer @param {number} index */
 function lineOf({ id, name, words }, index) {
-  const line = document.createElement("li");
-  line.id = `add-run-${index}`;
+  const label = make("span", { className: "clip", textContent: name });
+  const kind = make("span", { className: "muted xs nowrap push", textContent: words });
+  const line = make("li", { id: `add-run-${index}`, role: "option" }, label, kind);
   line.dataset.id = id;
-  line.setAttribute("role", "option");
-  for (const [className, text] of [
-    ["clip", name],
-    ["muted xs nowrap push", words],
-  ]) {
-    const part = document.createElement("span");
-    part.className = className;
-    part.textContent = text;
-    line.append(part);
-  }
   return line;
 }
 
 /** @param {string} words */
 function nothing(words) {
-  const line = document.createElement("li");
-  line.className = "muted small";
-  line.setAttribute("role", "option");
-  line.setAttribute("aria-disabled", "true");
-  line.textContent = `No other run fits “${words}”.`;
-  return line;
+  const textContent = `No other run fits “${words}”.`;
+  return make("li", { className: "muted small", role: "option", ariaDisabled: "true", textContent });
 }

@@ -1,5 +1,5 @@
 // The list of the runs as the server draws it, in step with the charts.
-import { all, need, seek } from "../shared/dom.js";
+import { all, make, need, seek } from "../shared/dom.js";
 import { groupColours } from "../shared/grouping.js";
 
 /** @typedef {{id: string, fields: Record<string, string>, isLive?: boolean}} ListedRun */
@@ -43,15 +43,10 @@ export function withGone(html, list, runs) {
 function gone(row) {
   row.classList.add("is-gone");
   const facts = need(row, ".compare-facts");
-  const words = document.createElement("span");
-  words.textContent = "Deleted. What was drawn stays until you take it out.";
-  facts.replaceChildren(words);
+  facts.replaceChildren(make("span", {}, "Deleted. What was drawn stays until you take it out."));
   const name = row.querySelector("a.name");
-  if (!name) return row;
-  const still = document.createElement("span"); // there is nothing to open any more
-  still.className = "name clip";
-  still.textContent = name.textContent;
-  name.replaceWith(still);
+  // There is nothing to open any more.
+  name?.replaceWith(make("span", { className: "name clip", textContent: name.textContent }));
   return row;
 }
 

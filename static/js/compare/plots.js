@@ -1,6 +1,6 @@
 // Plots over the runs that are compared, drawn by the scripts of sweeps: fetched once the fold is opened. What is
 // brushed, by hand or by the fields below the drawing, is shown in the charts and in the list alone.
-import { all, need, seek } from "../shared/dom.js";
+import { all, make, need, seek } from "../shared/dom.js";
 import { number } from "../shared/format.js";
 import { Board, load } from "../sweeps/board.js";
 import { shown } from "../sweeps/look.js";
@@ -229,29 +229,18 @@ function nothingWords({ fields, objectives, total }) {
 
 /** @param {Pick<Sweeps.Field, "path" | "label" | "choices">} field */
 function rangeOf({ path, label, choices }) {
-  const row = document.createElement("div");
+  const row = make("div", {}, make("span", { className: "clip", textContent: label, title: label }));
   row.dataset.range = path;
-  const name = document.createElement("span");
-  name.className = "clip";
-  name.textContent = name.title = label;
-  if (choices.length) {
-    const select = document.createElement("select");
-    select.className = "form-select";
-    select.setAttribute("aria-label", `${label} is`);
-    select.append(new Option("any", ""), ...choices.map((one) => new Option(one, one)));
-    row.append(name, select);
-    return row;
-  }
-  row.append(name, ...["from", "to"].map((word) => boundOf(label, word)));
+  const offered = [new Option("any", ""), ...choices.map((one) => new Option(one, one))];
+  if (choices.length) row.append(make("select", { className: "form-select", ariaLabel: `${label} is` }, ...offered));
+  else row.append(...["from", "to"].map((word) => boundOf(label, word)));
   return row;
 }
 
 /** @param {string} label @param {string} word */
 function boundOf(label, word) {
-  const input = document.createElement("input");
-  Object.assign(input, { type: "number", step: "any", className: "form-control", placeholder: word });
-  input.setAttribute("aria-label", `${label} ${word}`);
-  return input;
+  const looks = { className: "form-control", placeholder: word, ariaLabel: `${label} ${word}` };
+  return make("input", { type: "number", step: "any", ...looks });
 }
 
 /** @param {HTMLElement} row @returns {Sweeps.Brush[]} */
@@ -274,23 +263,11 @@ function intervalsOf(row) {
 
 /** @param {HTMLElement} host @param {string[]} heads @param {(string | number)[][]} rows */
 function table(host, heads, rows) {
-  const made = document.createElement("table");
-  made.className = "grid-table";
+  const made = make("table", { className: "grid-table" });
   const head = made.createTHead().insertRow();
-  for (const text of heads) {
-    const cell = document.createElement("th");
-    cell.scope = "col";
-    cell.textContent = text;
-    head.append(cell);
-  }
+  head.append(...heads.map((textContent) => make("th", { scope: "col", textContent })));
   const body = made.createTBody();
-  for (const texts of rows) {
-    const row = body.insertRow();
-    for (const text of texts) {
-      const cell = row.insertCell();
-      cell.dir = "auto";
-      cell.textContent = String(text);
-    }
-  }
+  for (const texts of rows)
+    body.insertRow().append(...texts.map((text) => make("td", { dir: "auto", textContent: String(text) })));
   host.replaceChildren(made);
 }

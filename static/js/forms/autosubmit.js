@@ -2,7 +2,5 @@
 /** @param {HTMLFormElement} form */
 export function mount(form) {
   for (const button of form.querySelectorAll("[data-for-no-script]")) button.setAttribute("hidden", "");
-  const onChange = () => form.requestSubmit();
-  form.addEventListener("change", onChange);
-  return () => form.removeEventListener("change", onChange);
+  form.addEventListener("change", () => form.requestSubmit());
 }

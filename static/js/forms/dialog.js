@@ -1,20 +1,18 @@
 // A form whose answer opens as a dialog (`data-fragment` names the part of its page); without scripts it is a page.
 import { refetchAll } from "../live/fragment.js";
+import { make } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { send } from "./swap.js";
 
 /** @param {HTMLFormElement} form */
 export function mount(form) {
-  /** @param {SubmitEvent} event */
-  async function onSubmit(event) {
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
     event.submitter?.setAttribute("aria-busy", "true");
     const html = await send(form.action, new FormData(form, event.submitter), form.dataset.fragment ?? "");
     event.submitter?.removeAttribute("aria-busy");
     if (html === null) return;
-    const dialog = document.createElement("dialog");
-    dialog.className = "is-wide";
-    dialog.innerHTML = html;
+    const dialog = make("dialog", { className: "is-wide", innerHTML: html });
     dialog.setAttribute("aria-labelledby", dialog.querySelector("h2")?.id ?? "");
     dialog.addEventListener("click", ({ target }) => {
       if (target instanceof Element && target.closest("[data-close]")) dialog.close();
@@ -31,7 +29,5 @@ export function mount(form) {
     document.body.append(dialog);
     mountAll(dialog);
     dialog.showModal();
-  }
-  form.addEventListener("submit", onSubmit);
-  return () => form.removeEventListener("submit", onSubmit);
+  });
 }

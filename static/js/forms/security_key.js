@@ -10,8 +10,7 @@ export function mount(form) {
     problem.textContent = words;
     problem.hidden = false;
   };
-  /** @param {SubmitEvent} event */
-  async function onSubmit(event) {
+  form.addEventListener("submit", async (event) => {
     if (field.value) return;
     event.preventDefault();
     event.stopPropagation();
@@ -28,9 +27,7 @@ export function mount(form) {
       return;
     }
     form.requestSubmit();
-  }
-  form.addEventListener("submit", onSubmit);
-  return () => form.removeEventListener("submit", onSubmit);
+  });
 }
 
 // Runs the browser's dialog; resolves to what the server checks.

@@ -6,8 +6,7 @@ import { mountAll, sweep } from "../shared/modules.js";
 
 /** @param {HTMLElement} element */
 export function mount(element) {
-  /** @param {SubmitEvent} event */
-  async function onSubmit(event) {
+  element.addEventListener("submit", async (event) => {
     const form = /** @type {HTMLFormElement} */ (event.target);
     if (form.dataset.act !== undefined) return;
     event.preventDefault();
@@ -20,9 +19,7 @@ export function mount(element) {
     mountAll(element);
     /** @type {HTMLElement | null} */ (element.querySelector("[aria-invalid], [data-focus]"))?.focus();
     refetchAll();
-  }
-  element.addEventListener("submit", onSubmit);
-  return () => element.removeEventListener("submit", onSubmit);
+  });
 }
 
 // Posts and resolves to the named part of the answer's page, with problems beside its fields; null when it was refused.

@@ -1,4 +1,6 @@
 // Places a popover beside the button that opens it, and moves through it with the arrow keys.
+import { all, seek } from "../shared/dom.js";
+
 /** @type {Record<string, number>} */
 const STEPS = { ArrowDown: 1, ArrowUp: -1 };
 
@@ -18,22 +20,17 @@ export function mount(menu) {
   function onToggle(event) {
     if (event.newState !== "open") return;
     place();
-    /** @type {HTMLElement | null} */
-    const field = menu.querySelector("input.form-control");
-    (field ?? items()[0])?.focus(/** @type {FocusOptions} */ ({ focusVisible: false }));
+    (seek(menu, "input.form-control") ?? items()[0])?.focus(/** @type {FocusOptions} */ ({ focusVisible: false }));
   }
-  /** @returns {HTMLElement[]} */
-  function items() {
-    const found = menu.querySelectorAll("a[href], button:not(:disabled, [hidden]), input[type=checkbox]");
-    return /** @type {HTMLElement[]} */ ([...found]);
-  }
+  const items = () => all(menu, "a[href], button:not(:disabled, [hidden]), input[type=checkbox]");
   /** @param {KeyboardEvent} event */
   function onKey(event) {
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
-    const all = items();
-    all[(all.indexOf(/** @type {HTMLElement} */ (document.activeElement)) + step + all.length) % all.length]?.focus();
+    const lines = items();
+    const at = lines.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    lines[(at + step + lines.length) % lines.length]?.focus();
   }
   /** @param {MouseEvent} event */
   function onClick(event) {

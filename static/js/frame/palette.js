@@ -1,8 +1,10 @@
 // Ctrl-K: jump to a page or a run by name.
+import { all, make, need } from "../shared/dom.js";
+
 /** @param {HTMLDialogElement} dialog */
 export function mount(dialog) {
   const input = /** @type {HTMLInputElement} */ (dialog.querySelector("input"));
-  const list = /** @type {HTMLElement} */ (dialog.querySelector("ul"));
+  const list = need(dialog, "ul");
   let timer = 0;
   let asked = 0;
 
@@ -24,38 +26,22 @@ export function mount(dialog) {
   function draw(items) {
     list.replaceChildren(
       ...items.map((item, index) => {
-        const line = document.createElement("li");
-        line.id = `palette-${index}`;
-        line.setAttribute("role", "option");
+        const words = make("span", { className: "clip", textContent: item.label });
+        const kind = make("span", { className: "push", textContent: item.kind });
+        const line = make("li", { id: `palette-${index}`, role: "option" }, words, kind);
         line.dataset.url = item.url;
-        const words = document.createElement("span");
-        words.className = "clip";
-        words.textContent = item.label;
-        const kind = document.createElement("span");
-        kind.className = "push";
-        kind.textContent = item.kind;
-        line.append(words, kind);
         return line;
       }),
     );
-    if (!items.length) {
-      const nothing = document.createElement("li");
-      nothing.className = "nothing";
-      nothing.textContent = "Nothing of that name.";
-      list.append(nothing);
-    }
+    if (!items.length) list.append(make("li", { className: "nothing", textContent: "Nothing of that name." }));
     select(0);
-  }
-  /** @returns {HTMLElement[]} */
-  function options() {
-    return /** @type {HTMLElement[]} */ ([...list.querySelectorAll("[role=option]")]);
   }
   /** @param {number} index */
   function select(index) {
-    const all = options();
-    all.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
-    all[index]?.scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", all[index]?.id ?? "");
+    const lines = all(list, "[role=option]");
+    lines.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
+    lines[index]?.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", lines[index]?.id ?? "");
   }
   /** @param {HTMLElement | null | undefined} line */
   function go(line) {
@@ -63,11 +49,11 @@ export function mount(dialog) {
   }
   /** @param {KeyboardEvent} event */
   function onKey(event) {
-    const all = options();
-    const at = all.findIndex((line) => line.getAttribute("aria-selected") === "true");
-    if (event.key === "ArrowDown") select((at + 1) % all.length);
-    else if (event.key === "ArrowUp") select((at - 1 + all.length) % all.length);
-    else if (event.key === "Enter") go(all[at]);
+    const lines = all(list, "[role=option]");
+    const at = lines.findIndex((line) => line.getAttribute("aria-selected") === "true");
+    if (event.key === "ArrowDown") select((at + 1) % lines.length);
+    else if (event.key === "ArrowUp") select((at - 1 + lines.length) % lines.length);
+    else if (event.key === "Enter") go(lines[at]);
     else return;
     event.preventDefault();
   }

@@ -1,4 +1,5 @@
 // Short sentences about what was just done, with Undo where it can be taken back.
+import { make } from "../shared/dom.js";
 
 const SHOWN_MS = 7000;
 /** @type {HTMLElement | null} */
@@ -47,7 +48,7 @@ export function toast(sentence, { undo = "", isProblem = false } = {}) {
 // By a form that acts (forms.js), which imports this module.
 /** @param {string} url */
 function postTo(url) {
-  const form = Object.assign(document.createElement("form"), { action: url, method: "post" });
+  const form = make("form", { action: url, method: "post" });
   form.dataset.act = "";
   document.body.append(form);
   form.requestSubmit();

@@ -1,6 +1,7 @@
 // Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the
 // table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, which
 // nothing touches without a question. One button leaves of it what is in view.
+import { make } from "../shared/dom.js";
 import { runOf } from "./window.js";
 
 const KEPT = "trainyard.selection";
@@ -132,7 +133,7 @@ export function startSelection(form, loaded) {
 
 /** @param {string} run */
 function hidden(run) {
-  return Object.assign(document.createElement("input"), { type: "hidden", name: "run", value: run });
+  return make("input", { type: "hidden", name: "run", value: run });
 }
 
 /** @returns {string[]} */

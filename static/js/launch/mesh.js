@@ -1,8 +1,10 @@
 // The drawing of the mesh: says in words where the rank stands that one points at or that has the focus; arrow keys
 // move on.
+import { all, need } from "../shared/dom.js";
+
 /** @param {HTMLElement} drawing */
 export function mount(drawing) {
-  const line = /** @type {HTMLElement} */ (drawing.querySelector("[data-words]"));
+  const line = need(drawing, "[data-words]");
   const hint = line.textContent;
   /** @type {Record<string, number>} */
   const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -Infinity, End: Infinity };
@@ -27,16 +29,12 @@ export function mount(drawing) {
   function onFocus(event) {
     const rank = rankAt(event.target);
     if (!rank) return;
-    for (const other of ranks()) if (other.tabIndex === 0) other.tabIndex = -1;
+    for (const other of all(drawing, ".mesh-rank")) if (other.tabIndex === 0) other.tabIndex = -1;
     rank.tabIndex = 0;
     show(rank);
   }
   function onLeave() {
     show(drawing.contains(document.activeElement) ? rankAt(document.activeElement) : null);
-  }
-  /** @returns {HTMLElement[]} */
-  function ranks() {
-    return [...drawing.querySelectorAll(".mesh-rank")].filter((rank) => rank instanceof HTMLElement);
   }
   /** @param {KeyboardEvent} event */
   function onKey(event) {
@@ -44,16 +42,12 @@ export function mount(drawing) {
     const rank = rankAt(event.target);
     if (!step || !rank) return;
     event.preventDefault();
-    const all = ranks();
-    all[Math.min(all.length - 1, Math.max(0, all.indexOf(rank) + step))].focus();
+    const ranks = all(drawing, ".mesh-rank");
+    ranks[Math.min(ranks.length - 1, Math.max(0, ranks.indexOf(rank) + step))].focus();
   }
 
   const changes = new MutationObserver(() => show(shown)); // the drawing is patched while one looks at it
-  changes.observe(/** @type {HTMLElement} */ (drawing.querySelector(".mesh")), {
-    subtree: true,
-    childList: true,
-    characterData: true,
-  });
+  changes.observe(need(drawing, ".mesh"), { subtree: true, childList: true, characterData: true });
   drawing.addEventListener("pointerover", onPoint);
   drawing.addEventListener("pointerleave", onLeave);
   drawing.addEventListener("focusin", onFocus);

@@ -1,4 +1,5 @@
 // The banner about the server itself. It is drawn with the page, and the pings of the page's stream keep it true.
+import { make } from "../shared/dom.js";
 import { on } from "./live.js";
 
 /** @param {HTMLElement} banner */
@@ -13,8 +14,6 @@ export function show(banner, sentences) {
   const shown = [...banner.children].map((line) => line.textContent);
   if (shown.join("\n") === sentences.join("\n")) return;
   banner.replaceChildren(
-    ...sentences.map((sentence) =>
-      Object.assign(document.createElement("p"), { className: "note is-amber", textContent: sentence }),
-    ),
+    ...sentences.map((sentence) => make("p", { className: "note is-amber", textContent: sentence })),
   );
 }

@@ -1,8 +1,8 @@
 // A WebSocket that heals. Messages are hints with a cursor: a hole, or a silence, means "connect again from my cursor".
 import { judge } from "./judge.js";
-import { watchPresence } from "./presence.js";
 import { ended, follow, isOver } from "./session.js";
 
+const HIDDEN_MS = 30_000;
 const SILENCE_MS = 16_000; // the server pings every 5 s
 /** @type {Record<number, string>} */
 const REFUSALS = { 4403: "forbidden", 4404: "gone" }; // coming again would help nothing
@@ -163,4 +163,28 @@ export class Stream {
     this.state = state;
     this.onState(state, seconds);
   }
+}
+
+// Whether somebody may be looking: a page in the background for a while is as good as away, one that is left is gone.
+// Calls onAway and onBack, in turns as it happens; returns what ends that.
+/** @param {Record<"onAway" | "onBack" | "onLeave" | "onReturn", () => void>} on */
+function watchPresence({ onAway, onBack, onLeave, onReturn }) {
+  let hiding = 0;
+  function onVisibility() {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(onAway, HIDDEN_MS);
+    else onBack();
+  }
+  /** @type {[EventTarget, string, (event: any) => void][]} */
+  const events = [
+    [document, "visibilitychange", onVisibility],
+    [window, "pagehide", onLeave],
+    [window, "pageshow", (event) => event.persisted && onReturn()],
+  ];
+  for (const [target, name, listener] of events) target.addEventListener(name, listener);
+  if (document.hidden) onVisibility(); // opened in the background
+  return () => {
+    clearTimeout(hiding);
+    for (const [target, name, listener] of events) target.removeEventListener(name, listener);
+  };
 }

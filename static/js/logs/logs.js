@@ -1,18 +1,14 @@
 // The Logs tab: the lines of all ranks merged by time, as many as there are; searched, filtered, followed.
-
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { read } from "./address.js";
-import { addressOf, commands } from "./controls/commands.js";
+import { addressOf, anywhere, commands, goTo, inList, unfold } from "./controls/commands.js";
 import { Facets } from "./controls/facets.js";
-import { fit } from "./controls/fit.js";
-import { goTo, unfold } from "./controls/going.js";
-import { anywhere, inList } from "./controls/keys.js";
 import { LogMap } from "./controls/map.js";
-import { Overview } from "./controls/overview.js";
-import { Panel } from "./controls/panel.js";
+import { Overview, Panel } from "./controls/panel.js";
 import { View } from "./view.js";
 
+const LEAST_HEIGHT = 420; // px; on a page with more above, the page scrolls
 const TYPING_MS = 50;
 
 export function mount(element) {
@@ -147,5 +143,23 @@ export function mount(element) {
     stops.forEach((stop) => stop());
     unfit();
     for (const part of [view, map, overview]) part.close();
+  };
+}
+
+// Gives an element the height that is left below it in the window, whatever stands above.
+function fit(element) {
+  const page = document.getElementById("main");
+  function place() {
+    const above = element.getBoundingClientRect().top + scrollY;
+    const room = innerHeight - above - parseFloat(getComputedStyle(page).paddingBottom);
+    element.style.height = `${Math.max(Math.min(LEAST_HEIGHT, innerHeight - 80), room)}px`;
+  }
+  const sizes = new ResizeObserver(place);
+  for (const sibling of element.parentElement.children) if (sibling !== element) sizes.observe(sibling);
+  addEventListener("resize", place);
+  place();
+  return () => {
+    sizes.disconnect();
+    removeEventListener("resize", place);
   };
 }

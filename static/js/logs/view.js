@@ -6,8 +6,9 @@ import { Hits } from "./data/hits.js";
 import { Tail } from "./data/tail.js";
 import { rowOf } from "./list/line.js";
 import { Scroller } from "./list/scroller.js";
-import { Selection } from "./list/selection.js";
 
+const MOST_COPIED = 20_000; // lines at once
+const PAGE = 2000;
 export const MARGIN = 20; // lines fetched beyond those in view while the log grows
 
 export class View {
@@ -162,5 +163,59 @@ export class View {
   close() {
     for (const part of [this.tail, this.scroller]) part.close();
     for (const part of [this.blocks, this.hits]) part.clear();
+  }
+}
+
+// The line that one is at, and the lines up to it that one has chosen. Kept by id: lines that come late move the
+// others.
+class Selection {
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.clear();
+  }
+  clear() {
+    this.active = this.anchor = null; // {index, id}
+    this.onChange();
+  }
+  get index() {
+    return this.active?.index ?? -1;
+  }
+  get range() {
+    if (!this.active) return [0, -1];
+    return [this.active.index, this.anchor.index].sort((one, other) => one - other);
+  }
+  has(index) {
+    const [from, to] = this.range;
+    return index >= from && index <= to;
+  }
+  choose(index, id, extends_ = false) {
+    this.active = { index, id };
+    if (!extends_ || !this.anchor) this.anchor = this.active;
+    this.onChange();
+  }
+  // Lines have moved: the same ones stay chosen.
+  follow(source) {
+    for (const end of new Set([this.active, this.anchor])) {
+      const index = end?.id ? source.indexOf(end.id) : -1;
+      if (index >= 0) end.index = index;
+    }
+  }
+  // The lines that are chosen: those that are here, else fetched; null where they did not come.
+  async lines(source, api) {
+    const [from, last] = this.range;
+    const to = Math.min(last, from + MOST_COPIED - 1);
+    const found = [];
+    for (let index = from; index <= to; index += 1) {
+      const line = source.get(index);
+      if (line) {
+        found.push(line);
+        continue;
+      }
+      const page = await api.get("/window", { start: index, limit: Math.min(PAGE, to - index + 1) });
+      if (!page?.items.length) return null;
+      found.push(...page.items);
+      index += page.items.length - 1;
+    }
+    return found;
   }
 }

@@ -1,13 +1,11 @@
 // The Media tab: sections by prefix, a card per name and labels, one filter and one step for all.
-
 import { keyOf } from "../charts/data/names.js";
 import { on } from "../live/live.js";
-import { readAddress, writeAddress } from "./address.js";
+import { count } from "../shared/format.js";
 import { Gone, Media } from "./api.js";
 import { Card } from "./cards/card.js";
-import { Fullscreen } from "./cards/fullscreen.js";
-import { Linked } from "./linked.js";
 import { byPlace, Sections } from "./sections.js";
+import { union } from "./steps.js";
 
 const MIN_MS = 1000; // between two lists
 const RETRY_MS = 3000;
@@ -138,4 +136,120 @@ export function mount(element) {
     stops.forEach((stop) => stop());
     for (const card of cards.values()) card.hide();
   };
+}
+
+// What is looked at, in the page's address: `?filter=words&step=120&older=1`; a step means that all cards are at it.
+function readAddress() {
+  const query = new URLSearchParams(location.search);
+  const step = Number(query.get("step"));
+  return {
+    filter: query.get("filter") ?? "",
+    isLinked: query.has("step"),
+    step: query.get("step") && Number.isSafeInteger(step) ? step : null,
+    isOlder: query.get("older") === "1",
+  };
+}
+
+function writeAddress({ filter, isLinked, step, isOlder }) {
+  const query = new URLSearchParams();
+  if (filter) query.set("filter", filter);
+  if (isLinked) query.set("step", step ?? "");
+  if (isOlder) query.set("older", "1");
+  const text = query.toString();
+  history.replaceState(history.state, "", location.pathname + (text ? `?${text}` : ""));
+}
+
+// The slider of all cards. While it is on, each card shows what stands at its step; at its end, the newest.
+class Linked {
+  constructor(form, onChange) {
+    this.button = form.querySelector("[data-link]");
+    this.slider = form.elements.step;
+    this.words = form.querySelector("[data-all-at]");
+    this.steps = [];
+    this.isOn = false;
+    this.step = null; // null: the newest
+    this.onChange = onChange;
+    this.button.addEventListener("click", () => this.turn(!this.isOn));
+    this.slider.addEventListener("input", () =>
+      this.go(Number(this.slider.value) >= this.steps.length - 1 ? null : this.steps[this.slider.value]),
+    );
+  }
+
+  turn(isOn, step = null) {
+    this.isOn = isOn;
+    this.slider.hidden = !isOn;
+    this.button.setAttribute("aria-pressed", String(isOn));
+    this.go(isOn ? step : null);
+  }
+
+  // `who` is there already.
+  go(step, who = null) {
+    this.step = step;
+    this.paint();
+    this.onChange(who);
+  }
+
+  // lists: the steps of each card.
+  setLists(lists) {
+    this.steps = union(lists);
+    this.paint();
+  }
+
+  paint() {
+    const at = this.step === null ? this.steps.length - 1 : this.steps.findLastIndex((one) => one <= this.step);
+    this.slider.max = Math.max(0, this.steps.length - 1);
+    this.slider.value = Math.max(0, at);
+    const words = this.step === null ? "newest" : `step ${count(this.step)}`;
+    this.words.textContent = this.isOn ? words : "";
+    this.slider.setAttribute("aria-valuetext", words);
+  }
+}
+
+// One card in a dialog that fills the window: Left and Right go to the neighbouring step, Escape closes.
+class Fullscreen {
+  constructor(dialog) {
+    this.dialog = dialog;
+    this.card = null;
+    this.place = document.createComment("");
+    dialog.addEventListener("close", () => this.onClose());
+    dialog.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  toggle(card) {
+    if (this.card) return this.dialog.close();
+    this.card = card;
+    card.element.before(this.place);
+    this.dialog.append(card.element);
+    this.dialog.setAttribute("aria-label", card.label);
+    this.label("Close the full screen");
+    card.title(card.item.name);
+    this.dialog.showModal();
+    this.button().focus();
+  }
+
+  onClose() {
+    if (!this.card) return;
+    this.label("Full screen");
+    this.card.title();
+    this.place.replaceWith(this.card.element);
+    this.button().focus();
+    this.card = null;
+  }
+
+  onKey(event) {
+    if (event.target.matches("input, canvas") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const tool = { ArrowLeft: "previous", ArrowRight: "next" }[event.key];
+    if (!tool || !this.card) return;
+    event.preventDefault();
+    this.card.onTool(tool);
+  }
+
+  button() {
+    return this.card.element.querySelector("[data-tool=open]");
+  }
+
+  label(words) {
+    this.button().setAttribute("aria-label", words);
+    this.button().title = words;
+  }
 }

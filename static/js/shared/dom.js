@@ -7,6 +7,17 @@ export function need(root, selector) {
   return found;
 }
 
+/**
+ * A new element with these properties and children.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag @param {Record<string, unknown>} [properties] @param {(Node | string)[]} children
+ */
+export function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
 /** The element, null where there is none. @param {ParentNode} root @param {string} selector */
 export function seek(root, selector) {
   return /** @type {HTMLElement | null} */ (root.querySelector(selector));

@@ -2,7 +2,7 @@
 // answers.
 /** @typedef {string | number | null | undefined} Figure */
 /** @type {[number, string][]} */
-const SCALES = [
+export const SCALES = [
   [1e12, "T"],
   [1e9, "G"],
   [1e6, "M"],

@@ -1,12 +1,11 @@
 // Hands a file to the browser's downloads.
+import { make } from "./dom.js";
+
 const KEPT_MS = 10_000; // until the browser has surely read it
 
 /** @param {string} href @param {string} name */
 export function save(href, name) {
-  const link = document.createElement("a");
-  link.href = href;
-  link.download = name;
-  link.click();
+  make("a", { href, download: name }).click();
 }
 
 /** @param {Blob} blob @param {string} name */

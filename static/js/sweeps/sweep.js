@@ -1,6 +1,7 @@
 // The page of a sweep: fetches the columns of its trials, draws them, and keeps them current at most once a second.
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
+import { all, around, make, need, seek } from "../shared/dom.js";
 import { count, duration, percent } from "../shared/format.js";
 import { Board, load } from "./board.js";
 import { apply } from "./brushing.js";
@@ -40,15 +41,11 @@ class SweepPage {
     this.numComplete = -1;
     this.figuresTimer = 0;
     this.isBrushed = false;
-    /** @type {NodeListOf<HTMLElement>} */
-    const plots = root.querySelectorAll("[data-plot]");
-    for (const one of plots) this.boards[one.dataset.plot ?? ""] = new Board(one);
+    for (const one of all(root, "[data-plot]")) this.boards[one.dataset.plot ?? ""] = new Board(one);
     this.boards.parallel?.whenMade((chart) => this.listenToBrushes(chart));
     for (const name of ["best", "pareto", "slots"]) this.boards[name]?.whenMade((chart) => this.listenToClicks(chart));
-    this.onClick = this.onClick.bind(this);
-    this.onChange = this.onChange.bind(this);
-    root.addEventListener("click", this.onClick);
-    root.addEventListener("change", this.onChange);
+    root.addEventListener("click", (event) => this.onClick(event));
+    root.addEventListener("change", (event) => this.onChange(event));
     const mine = (/** @type {any} */ message) => message.sweep === root.dataset.sweep && this.want();
     this.stops = [on("sweep", mine), on("again", () => this.want())];
     load();
@@ -60,8 +57,6 @@ class SweepPage {
     clearTimeout(this.figuresTimer);
     this.stops.forEach((stop) => stop());
     [...Object.values(this.boards), ...this.slices].forEach((board) => board.end());
-    this.root.removeEventListener("click", this.onClick);
-    this.root.removeEventListener("change", this.onChange);
   }
 
   want() {
@@ -100,12 +95,10 @@ class SweepPage {
 
   /** @param {Sweeps.Columns} columns */
   drawSlices(columns) {
-    const host = /** @type {HTMLElement} */ (this.root.querySelector("[data-slices]"));
+    const host = need(this.root, "[data-slices]");
     const fields = columns.fields.slice(0, MOST_SLICES);
     while (this.slices.length < fields.length) {
-      const element = document.createElement("div");
-      element.className = "sweep-plot is-slice";
-      element.setAttribute("role", "img");
+      const element = make("div", { className: "sweep-plot is-slice", role: "img" });
       host.append(element);
       const board = new Board(element);
       board.whenMade((chart) => this.listenToClicks(chart));
@@ -150,8 +143,7 @@ class SweepPage {
       list.replaceChildren(...columns.fields.map(({ label, path }) => new Option(label, path)));
       list.selectedIndex = Math.min(at, columns.fields.length - 1);
     }
-    const card = /** @type {HTMLElement | null} */ (this.root.querySelector("[data-surface-card]"));
-    if (card) card.hidden = columns.fields.length < 2;
+    this.show("[data-surface-card]", columns.fields.length >= 2);
   }
 
   /** @param {Sweeps.Importance} found */
@@ -162,9 +154,7 @@ class SweepPage {
       .filter((path) => this.columns?.fields.some((one) => one.path === path));
     if (names.length < 2 || lists.some((list) => list.dataset.isChosen)) return false;
     const before = lists.map((list) => list.value).join();
-    lists.forEach((list, at) => {
-      list.value = names[at];
-    });
+    for (const [at, list] of lists.entries()) list.value = names[at];
     const isOther = lists.map((list) => list.value).join() !== before;
     if (isOther) this.fetchSurface();
     return isOther;
@@ -183,9 +173,8 @@ class SweepPage {
     this.boards.surface?.show(() => surface(columns, found, across, up));
   }
 
-  /** @returns {HTMLSelectElement[]} */
   axisLists() {
-    return [...this.root.querySelectorAll("[data-axis]")].filter((one) => one instanceof HTMLSelectElement);
+    return /** @type {HTMLSelectElement[]} */ (all(this.root, "[data-axis]"));
   }
 
   /** @param {any} chart */
@@ -213,18 +202,15 @@ class SweepPage {
 
   /** @param {MouseEvent} event */
   onClick(event) {
-    const target = /** @type {Element} */ (event.target);
-    const over = /** @type {HTMLElement | null} */ (target.closest("[data-over]"));
+    const over = around(event, "[data-over]");
     if (over) this.switchOver(over);
-    if (target.closest("[data-clear-brushes]")) this.clearBrushes();
+    if (around(event, "[data-clear-brushes]")) this.clearBrushes();
   }
 
   /** @param {HTMLElement} button */
   switchOver(button) {
     this.over = button.dataset.over === "compute" ? "compute" : "trials";
-    for (const one of this.root.querySelectorAll("[data-over]")) {
-      one.setAttribute("aria-pressed", String(one === button));
-    }
+    for (const one of all(this.root, "[data-over]")) one.setAttribute("aria-pressed", String(one === button));
     this.boards.best?.again();
   }
 
@@ -245,7 +231,7 @@ class SweepPage {
 
   /** @param {string} name @param {string} words */
   write(name, words) {
-    const element = /** @type {HTMLElement | null} */ (this.root.querySelector(`[data-words="${name}"]`));
+    const element = seek(this.root, `[data-words="${name}"]`);
     if (!element) return;
     element.textContent = words;
     element.hidden = !words;
@@ -253,7 +239,7 @@ class SweepPage {
 
   /** @param {string} selector @param {boolean} isShown */
   show(selector, isShown) {
-    const element = /** @type {HTMLElement | null} */ (this.root.querySelector(selector));
+    const element = seek(this.root, selector);
     if (element) element.hidden = !isShown;
   }
 

@@ -1,9 +1,8 @@
 // The Terminal tab: xterm.js, a session, and the tools around them.
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
+import { colour, faded } from "../shared/colours.js";
 import { Session } from "./session.js";
-import { divertStyles } from "./styles.js";
-import { theme } from "./theme.js";
 
 const KEPT_MS = 30_000; // a session is gone on with after a reload
 /** @type {Record<string, string>} */
@@ -167,4 +166,78 @@ class View {
     const found = JSON.parse(sessionStorage.getItem(this.path) ?? "null");
     return found && Date.now() - found.at < KEPT_MS ? found : null;
   }
+}
+
+// The terminal's colours from the page's own, for the theme of the moment.
+/** @type {Record<string, string>} */
+const TOKENS = {
+  black: "terminal-black",
+  red: "red",
+  green: "green",
+  yellow: "amber",
+  blue: "blue",
+  magenta: "violet",
+  cyan: "terminal-cyan",
+  white: "terminal-white",
+};
+
+export function theme() {
+  const text = colour("text");
+  /** @type {Record<string, string>} */
+  const found = {
+    background: colour("surface"),
+    foreground: text,
+    cursor: text,
+    cursorAccent: colour("surface"),
+    selectionBackground: faded(colour("accent"), 0.35),
+    scrollbarSliderBackground: faded(text, 0.2),
+    scrollbarSliderHoverBackground: faded(text, 0.35),
+    scrollbarSliderActiveBackground: faded(text, 0.5),
+  };
+  for (const [name, token] of Object.entries(TOKENS)) {
+    found[name] = colour(token);
+    found[`bright${name[0].toUpperCase()}${name.slice(1)}`] = colour(token);
+  }
+  found.brightBlack = colour("faint");
+  return found;
+}
+
+// While a terminal is there, styles that it makes go through the object model: the page's policy admits no inline ones.
+// xterm.js makes <style> elements, and spans with a style attribute for colours beyond the palette.
+
+// In the place of a <style> stands an element that shows nothing; its text becomes a sheet of the document.
+/** @param {Set<CSSStyleSheet>} sheets */
+function styleElement(sheets) {
+  const sheet = new CSSStyleSheet();
+  sheets.add(sheet);
+  document.adoptedStyleSheets.push(sheet);
+  const element = document.createElement("template");
+  Object.defineProperty(element, "textContent", { set: (text) => sheet.replaceSync(text) });
+  return element;
+}
+
+/** @this {HTMLElement} @param {string} name @param {string} value */
+function setAttribute(name, value) {
+  if (name === "style") this.style.cssText = value;
+  else Element.prototype.setAttribute.call(this, name, value);
+}
+
+// Returns what ends it.
+export function divertStyles() {
+  /** @type {Set<CSSStyleSheet>} */
+  const sheets = new Set();
+  const createElement = document.createElement.bind(document);
+
+  /** @param {string} name @param {ElementCreationOptions} [options] */
+  const diverting = (name, options) => {
+    if (name === "style") return styleElement(sheets);
+    const element = createElement(name, options);
+    if (name === "span") element.setAttribute = setAttribute;
+    return element;
+  };
+  Object.assign(document, { createElement: diverting });
+  return () => {
+    Reflect.deleteProperty(document, "createElement");
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !sheets.has(sheet));
+  };
 }

@@ -27,7 +27,7 @@ def test_the_keys_of_a_chart_are_listed() -> None:
 
 
 def test_the_keys_of_a_log_are_listed() -> None:
-    text = script("logs/controls/keys.js")
+    text = script("logs/controls/commands.js")
     keys = set(re.findall(r'[{,]\s+"?(\w+| )"?: \[', text)) | set(re.findall(r'event\.key === "(\w+)"', text))
     assert {"n", "PageUp", " ", "c"} < keys and {SIGNS.get(key, key) for key in keys} <= listed("logs")
 

@@ -1,5 +1,7 @@
 // A flag at the top of each restart's line, and of each value that broke a rule: by pointer and by keyboard it says
 // what ended the attempt before, or what was wrong with the value.
+import { make } from "../../shared/dom.js";
+
 const MOST = 16; // in view; with more the lines stand alone
 
 export class Flags {
@@ -19,7 +21,7 @@ export class Flags {
       this.flags.delete(key);
     }
     for (const [key, mark] of shown) {
-      const flag = this.flags.get(key) ?? made();
+      const flag = this.flags.get(key) ?? make("button", { type: "button", className: "chart-flag" }, make("span"));
       this.flags.set(key, flag);
       if (flag.parentElement !== over) over.append(flag);
       const sentence = this.sentenceOf(mark);
@@ -38,12 +40,4 @@ export class Flags {
 
 function keyOf({ run, attempt, sentence = "" }) {
   return `${run} ${attempt} ${sentence}`;
-}
-
-function made() {
-  const flag = document.createElement("button");
-  flag.type = "button";
-  flag.className = "chart-flag";
-  flag.append(document.createElement("span"));
-  return flag;
 }

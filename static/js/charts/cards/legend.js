@@ -1,6 +1,8 @@
 // The lines of a chart as a table: colour, name, value, smallest and largest. Heads sort it; a row that is pointed at
 // lights its line.
+
 import { seriesToken } from "../../shared/colours.js";
+import { make } from "../../shared/dom.js";
 
 const COLUMNS = [
   ["name", "Line"],
@@ -19,22 +21,17 @@ export class Legend {
   }
 
   build(on) {
-    const table = document.createElement("table");
+    const table = make("table");
     const head = table.createTHead().insertRow();
     this.heads = COLUMNS.map(([by, words]) => {
-      const cell = document.createElement("th");
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = words;
+      const button = make("button", { type: "button", textContent: words });
+      const cell = make("th", { scope: "col" }, button);
       button.addEventListener("click", () => on.sort(by));
-      cell.scope = "col";
-      cell.append(button);
       head.append(cell);
       return /** @type {[string, HTMLTableCellElement]} */ ([by, cell]);
     });
     this.body = table.createTBody();
-    this.more = document.createElement("p");
-    this.more.hidden = true;
+    this.more = make("p", { hidden: true });
     this.host.append(table, this.more);
     const lineAt = (event) => this.rows.get(event.target.closest("tr")?.dataset.key)?.line ?? null;
     this.body.addEventListener("pointerover", (event) => on.light(lineAt(event)));
@@ -69,11 +66,10 @@ export class Legend {
   }
 
   add({ key }) {
-    const element = document.createElement("tr");
+    const head = make("th", { scope: "row" }, make("i"), make("span"), make("small"));
+    const cells = [head, make("td"), make("td"), make("td")];
+    const element = make("tr", {}, ...cells);
     element.dataset.key = key;
-    const cells = COLUMNS.map(([by]) => element.appendChild(document.createElement(by === "name" ? "th" : "td")));
-    cells[0].scope = "row";
-    cells[0].append(...["i", "span", "small"].map((name) => document.createElement(name)));
     this.rows.set(key, { element, cells });
     return this.rows.get(key);
   }

@@ -1,4 +1,5 @@
 // The lines of a chart as a table: a row for each place that is drawn in view, a page at a time, the newest first.
+import { make } from "../../shared/dom.js";
 import { nextPlace, valuesAt, where } from "./reading.js";
 
 const ROWS = 25;
@@ -8,23 +9,17 @@ export class Values {
   constructor(host) {
     this.host = host;
     this.page = 0;
-    this.table = document.createElement("table");
+    this.table = make("table");
     this.caption = this.table.createCaption();
     this.head = this.table.createTHead().insertRow();
     this.body = this.table.createTBody();
-    const foot = document.createElement("p");
-    this.buttons = [
-      ["Newer", -1],
-      ["Older", 1],
-    ].map(([words, step]) => {
-      const button = Object.assign(document.createElement("button"), { type: "button", textContent: words });
-      button.className = "btn btn-quiet btn-small";
-      button.addEventListener("click", () => this.go(this.page + Number(step)));
-      foot.append(button);
+    this.buttons = ["Newer", "Older"].map((textContent, at) => {
+      const button = make("button", { type: "button", className: "btn btn-quiet btn-small", textContent });
+      button.addEventListener("click", () => this.go(this.page + (at ? 1 : -1)));
       return button;
     });
-    this.place = foot.appendChild(document.createElement("span"));
-    host.append(this.table, foot);
+    this.place = make("span");
+    host.append(this.table, make("p", {}, ...this.buttons, this.place));
   }
 
   get isShown() {
@@ -51,7 +46,7 @@ export class Values {
     const more = rows.length - lines.length;
     this.caption.textContent = more ? `${card.title}: the first ${lines.length} of ${rows.length} lines` : card.title;
     const heads = [axis.replace(/^value /, ""), ...lines.map(({ label }) => (rows.length > 1 ? label : card.title))];
-    this.head.replaceChildren(...heads.map((words) => cell("th", words, "col")));
+    this.head.replaceChildren(...heads.map((textContent) => make("th", { scope: "col", textContent })));
     const shown = places.slice(this.page * ROWS, (this.page + 1) * ROWS);
     this.body.replaceChildren(...shown.map((at) => row(built, at, lines, axis, format)));
     this.place.textContent = places.length
@@ -65,18 +60,10 @@ export class Values {
 // A line that has no point at this very place is left out there.
 function row(built, at, lines, axis, format) {
   const values = valuesAt(built, at);
-  const element = document.createElement("tr");
-  element.append(cell("th", where(built.x[at], axis).replace(/^step /, ""), "row"));
-  for (const { key } of lines) {
+  const head = make("th", { scope: "row", textContent: where(built.x[at], axis).replace(/^step /, "") });
+  const cells = lines.map(({ key }) => {
     const found = values.get(key);
-    element.append(cell("td", found?.x === built.x[at] ? format(found.value) : ""));
-  }
-  return element;
-}
-
-function cell(kind, words, scope = "") {
-  const element = document.createElement(kind);
-  element.textContent = words;
-  if (scope) element.setAttribute("scope", scope);
-  return element;
+    return make("td", { textContent: found?.x === built.x[at] ? format(found.value) : "" });
+  });
+  return make("tr", {}, head, ...cells);
 }

@@ -2,6 +2,8 @@
 // num_nan}. Where they are points and not buckets, min, max and last are null; num_nan, of buckets, where none of them
 // has a NaN. What a column shows is never written to again. seams: the places before which points began to lie more or
 // less densely than before (buckets end, points begin).
+import { lowerBound, upperBound } from "../scales/views.js";
+
 const COLUMNS = /** @type {const} */ (["step", "time", "value"]);
 const BANDS = /** @type {const} */ (["min", "max", "last"]);
 const ALL = /** @type {const} */ ([...COLUMNS, ...BANDS, "num_nan"]);
@@ -158,28 +160,4 @@ function floats(column) {
 export function isRising(column) {
   for (let at = 1; at < column.length; at += 1) if (!(column[at] > column[at - 1])) return false;
   return true;
-}
-
-// The first place whose value is at least x, in a column that does not fall.
-/** @param {Column} column @param {number} x */
-export function lowerBound(column, x) {
-  let [low, high] = [0, column.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (column[middle] < x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-// The first place whose value is more than x.
-/** @param {Column} column @param {number} x */
-export function upperBound(column, x) {
-  let [low, high] = [0, column.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (column[middle] <= x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

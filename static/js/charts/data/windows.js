@@ -3,7 +3,6 @@
 import { Loader } from "./loader.js";
 import { axisOf, lineKey } from "./names.js";
 import { partOf, spliced } from "./parts.js";
-import { covers, isSame, stretchOf, windowOf } from "./stretches.js";
 
 const SETTLE_MS = 220;
 const AXES = ["step", "relative", "time"];
@@ -144,4 +143,35 @@ export class Windows {
 
 function placeOf(key, attempt, isTail) {
   return `${key} ${attempt} ${Boolean(isTail)}`;
+}
+
+// What is loaded: as much again on either side together, so that there is something to pan to.
+/** @param {Axis} axis @param {Span | null} range @returns {AxisWindow | null} */
+function windowOf(axis, range) {
+  if (!range) return null;
+  const half = (range[1] - range[0]) / 2;
+  const [from, to] = [range[0] - half, range[1] + half];
+  return axis === "step" ? { axis, from: Math.floor(from), to: Math.ceil(to) } : { axis, from, to };
+}
+
+// The window as the points of a run have it: in steps, or in Unix seconds.
+/**
+ * @param {AxisWindow & {origins: Record<string, number>}} window @param {string} run
+ * @returns {{axis: "step" | "time", from: number, to: number}}
+ */
+function stretchOf({ axis, from, to, origins }, run) {
+  if (axis === "step") return { axis, from, to };
+  const shift = axis === "relative" ? (origins[run] ?? 0) : 0;
+  return { axis: "time", from: from + shift, to: to + shift };
+}
+
+/** @param {AxisWindow | null | undefined} one @param {AxisWindow | null | undefined} other */
+function isSame(one, other) {
+  if (!one || !other) return false;
+  return one.axis === other.axis && one.from === other.from && one.to === other.to;
+}
+
+/** @param {{from: number, to: number}} window @param {Span} range */
+function covers({ from, to }, range) {
+  return from <= range[0] && to >= range[1];
 }

@@ -1,5 +1,6 @@
 // The frame of a plot: its canvas, where its two scales lie on it, and the axes with their grid. What the mouse does is
 // listened to on `over`, which lies over what is between the axes.
+import { make } from "../../shared/dom.js";
 import { axesOf } from "../scales/axes.js";
 import { Scale } from "../scales/scale.js";
 
@@ -10,11 +11,9 @@ const FONT = "11px Inter Variable, sans-serif";
 export class Frame {
   /** @param {HTMLElement} host */
   constructor(host) {
-    this.element = document.createElement("div");
-    this.element.className = "chart-frame";
-    this.canvas = this.element.appendChild(document.createElement("canvas"));
-    this.over = this.element.appendChild(document.createElement("div"));
-    this.over.className = "chart-over";
+    this.canvas = make("canvas");
+    this.over = make("div", { className: "chart-over" });
+    this.element = make("div", { className: "chart-frame" }, this.canvas, this.over);
     this.ctx = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
     this.x = new Scale(false);
     this.y = new Scale(false);

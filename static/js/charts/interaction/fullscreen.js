@@ -1,5 +1,6 @@
 // One chart over the whole page, in a dialog of its own; the arrow keys lead to its neighbours, Escape back to where
 // one was.
+import { make } from "../../shared/dom.js";
 import { Card } from "../cards/card.js";
 
 export class Fullscreen {
@@ -33,8 +34,7 @@ export class Fullscreen {
 
   raise() {
     this.cameFrom = /** @type {HTMLElement | null} */ (document.activeElement);
-    this.dialog = document.createElement("dialog");
-    this.dialog.className = "chart-full";
+    this.dialog = make("dialog", { className: "chart-full" });
     this.dialog.addEventListener("keydown", (event) => this.onKey(event));
     this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
     this.dialog.addEventListener("close", () => this.fall());

@@ -1,13 +1,15 @@
 // What moves over a plot without it being drawn again: the crosshair with a dot on each line, and the stretch that is
 // being chosen.
+
 import { seriesToken } from "../../shared/colours.js";
+import { make } from "../../shared/dom.js";
 
 const MOST_DOTS = 12; // with more lines only the one that is lit has one
 
 export class Overlay {
   constructor() {
-    this.line = piece("chart-crosshair");
-    this.band = piece("chart-selection");
+    this.line = make("i", { className: "chart-crosshair", hidden: true });
+    this.band = make("i", { className: "chart-selection", hidden: true });
     this.dots = [];
   }
 
@@ -21,7 +23,7 @@ export class Overlay {
     if (left !== null) this.line.style.transform = `translateX(${left}px)`;
     const shown = left === null ? [] : dots.length > MOST_DOTS ? dots.filter(({ isLit }) => isLit) : dots;
     while (this.dots.length < shown.length) {
-      this.dots.push(piece(""));
+      this.dots.push(make("i", { hidden: true }));
       this.line.parentElement?.append(this.dots.at(-1));
     }
     this.dots.forEach((dot, at) => {
@@ -38,11 +40,4 @@ export class Overlay {
     this.band.style.left = `${Math.min(from, to)}px`;
     this.band.style.width = `${Math.abs(to - from)}px`;
   }
-}
-
-function piece(name) {
-  const element = document.createElement("i");
-  element.className = name;
-  element.hidden = true;
-  return element;
 }

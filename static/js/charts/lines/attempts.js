@@ -1,7 +1,8 @@
 // Pure: the parts of one line put together along an axis. Where a later attempt trained a step again the newest wins,
 // and what is hidden by it is a line of its own, the ghost.
 
-import { concat, isRising, joined, lowerBound, slice, taken, upperBound } from "../data/parts.js";
+import { concat, isRising, joined, slice, taken } from "../data/parts.js";
+import { lowerBound, upperBound } from "../scales/views.js";
 import { broken, gapsIn } from "./gaps.js";
 
 /** @typedef {Part & {x: Column}} AlongAxis */

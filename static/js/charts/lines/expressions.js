@@ -1,7 +1,8 @@
 // Pure: a small language over the series of a run: numbers, names, + - * / ( ) and functions (docs/pages.md). It reads
 // what is held of the series: where that is buckets, their means.
 import { keyOf } from "../data/names.js";
-import { concat, lowerBound, pick, upperBound } from "../data/parts.js";
+import { concat, pick } from "../data/parts.js";
+import { lowerBound, upperBound } from "../scales/views.js";
 import { rising } from "./attempts.js";
 
 /**

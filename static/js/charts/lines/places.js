@@ -1,5 +1,5 @@
 // Pure: the places of x that many lines have together, before, in and behind what is seen of them.
-import { lowerBound, upperBound } from "../data/parts.js";
+import { lowerBound, upperBound } from "../scales/views.js";
 
 export const PER_CELL = 4; // places: for the first, the lowest, the highest and the last value
 const PER_PIXEL = 2;

@@ -1,14 +1,6 @@
 // Pure: what stands at the ticks of an axis.
-import { BYTES, count, duration, tick as short, size } from "../../shared/format.js";
+import { BYTES, count, duration, SCALES, tick as short, size } from "../../shared/format.js";
 
-/** @type {[number, string][]} */
-const SCALES = [
-  [1e12, "T"],
-  [1e9, "G"],
-  [1e6, "M"],
-  [1e3, "k"],
-  [1, ""],
-];
 const DAY = 86400;
 
 // With as many digits as neighbouring ticks need to differ.

@@ -62,6 +62,18 @@ export function lowerBound(x, value) {
   return low;
 }
 
+// The place of the first that is above the value.
+/** @param {ArrayLike<number>} x @param {number} value */
+export function upperBound(x, value) {
+  let [low, high] = [0, x.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (x[middle] <= value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** @param {ArrayLike<number>} x @param {number} value */
 export function nearestPlace(x, value) {
   const at = lowerBound(x, value);

@@ -1,12 +1,12 @@
-// What keys and buttons do, in the words of keys.js.
-
+// What keys and buttons do in the log, by the names of commands.
 import { toast } from "../../frame/toasts.js";
 import { copyText } from "../../shared/copy.js";
 import { count } from "../../shared/format.js";
 import { filters, write } from "../address.js";
 import { plain } from "../list/ansi.js";
-import { goTo, showInPlace, unfold } from "./going.js";
+import { MARGIN } from "../view.js";
 
+const WHOLE = 50; // long lines that are kept whole
 const SIDEWAYS = 60; // px
 const CLOCKS = ["wall", "relative", "off"];
 
@@ -126,4 +126,81 @@ function backToHits(view) {
   showInPlace(view, false);
   const index = view.hits.indexOf(id);
   if (index >= 0) view.choose(index, { where: "middle" });
+}
+
+// What a key does in the log: the name of a command, or nothing.
+const MOVES = {
+  ArrowUp: ["step", -1],
+  ArrowDown: ["step", 1],
+  PageUp: ["page", -1],
+  PageDown: ["page", 1],
+  Home: ["first"],
+  End: ["last"],
+};
+const LETTERS = {
+  n: ["hit", 1],
+  N: ["hit", -1],
+  e: ["error", 1],
+  E: ["error", -1],
+  f: ["follow"],
+  w: ["wrap"],
+  y: ["link"],
+  t: ["clock"],
+};
+
+// While the list of lines has the focus.
+export function inList(event) {
+  if (event.altKey) return null;
+  if (event.ctrlKey || event.metaKey) return event.key === "c" ? ["copy"] : event.key === "a" ? ["all"] : null;
+  if (MOVES[event.key]) return [...MOVES[event.key], event.shiftKey];
+  if (event.key === "ArrowLeft" || event.key === "ArrowRight") return ["sideways", event.key === "ArrowLeft" ? -1 : 1];
+  return { Enter: ["open"], " ": ["page", event.shiftKey ? -1 : 1], Escape: ["back"] }[event.key] ?? null;
+}
+
+// Anywhere on the page, while nobody types.
+export function anywhere(event) {
+  if (event.altKey || event.ctrlKey || event.metaKey) return null;
+  return LETTERS[event.key] ?? null;
+}
+// The whole log, or only the lines that the search found.
+export function showInPlace(view, isInPlace, index = 0) {
+  view.going += 1;
+  view.isInPlace = isInPlace;
+  const wanted = isInPlace || !view.state.q ? view.blocks : view.hits;
+  if (view.source !== wanted) {
+    view.selection.clear();
+    view.isFollowing = view.blocks.isFollowing = false;
+    view.scroller.show(wanted, isInPlace ? Math.max(0, index - view.scroller.inView / 2) : 0);
+  }
+  view.onChange("state");
+}
+
+// Goes to the line that the question is about ({line: id}, {error: "next", from}); resolves to whether there is one.
+// A newer request of the reader is not undone.
+export async function goTo(view, question) {
+  let mine = (view.going += 1);
+  const place = await view.api.get("/locate", question, { missing: null });
+  if (mine !== view.going) return true;
+  if (!place) return false;
+  view.follow(false, false);
+  showInPlace(view, true, place.index);
+  mine = view.going;
+  if (!view.blocks.get(place.index) || !view.blocks.isKnown) {
+    const limit = view.scroller.inView + 2 * MARGIN;
+    await view.tail.fetch({ start: Math.max(0, place.index - Math.floor(limit / 2)), limit });
+  }
+  if (mine !== view.going) return true;
+  view.choose(place.index, { where: "middle" });
+  return true;
+}
+
+export async function unfold(view, index) {
+  const line = view.source.get(index);
+  const whole =
+    line?.length && !view.whole.has(line.id) ? await view.api.get("/line", { id: line.id }, { missing: null }) : null;
+  if (!whole) return false;
+  if (view.whole.size >= WHOLE) view.whole.delete(view.whole.keys().next().value);
+  view.whole.set(line.id, { ...whole, length: undefined });
+  view.scroller.redraw();
+  return true;
 }

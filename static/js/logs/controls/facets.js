@@ -1,5 +1,6 @@
 // Toggles with counts: of each kind none is pressed (all lines) or those whose lines are wanted.
 import { seriesToken } from "../../shared/colours.js";
+import { make } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
 
 const SINGLE = ["stream", "attempt", "label"]; // one of them, or all
@@ -64,17 +65,12 @@ export class Facets {
 }
 
 function made(kind, value, label = value) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "log-facet";
+  const name = make("span", { textContent: kind === "rank" && value < 0 ? "node" : label });
+  const number = make("span", { className: "log-count" });
+  const button = make("button", { type: "button", className: "log-facet" }, name, " ", number);
   if (kind === "rank" && value >= 0) button.classList.add(seriesToken(Number(value)));
   if (kind === "level") button.classList.add(`is-${value}`);
   Object.assign(button.dataset, { kind, value });
-  const name = document.createElement("span");
-  name.textContent = kind === "rank" && value < 0 ? "node" : label;
-  const number = document.createElement("span");
-  number.className = "log-count";
-  button.append(name, " ", number);
   if (kind === "rank") button.title = value < 0 ? "what the node itself says" : `rank ${value}`;
   return button;
 }

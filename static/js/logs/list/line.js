@@ -1,29 +1,30 @@
 // One line of the log as a row of the list: time, rank, level, text. All text goes in as text.
 
 import { seriesToken } from "../../shared/colours.js";
+import { make } from "../../shared/dom.js";
 import { pieces } from "./ansi.js";
 import { look } from "./paint.js";
 
 const LEVELS = { error: "E", warning: "W", info: "I", debug: "D" };
 
-function rowId(index) {
-  return `log-line-${index}`;
-}
-
 // {line or undefined: it is on its way, index, spans: [[from, to]] to mark, clock: "relative" | "wall" | "off", start:
 // Unix s}
 export function rowOf({ line, index, spans, clock, start }) {
-  const row = element("div", "log-line", "row");
-  row.id = rowId(index);
+  const row = make("div", { id: `log-line-${index}`, className: "log-line", role: "row" });
   row.setAttribute("aria-rowindex", index + 1);
   if (!line) {
     row.classList.add("is-coming");
-    row.append(element("span", "log-text", "gridcell"));
+    row.append(cell("text", ""));
     return row;
   }
   if (LEVELS[line.level]) row.classList.add(`is-${line.level}`);
   if (line.stream === "stderr") row.classList.add("is-stderr");
-  row.append(timeOf(line, clock, start), rankOf(line), levelOf(line), textOf(line, spans));
+  row.append(
+    timeOf(line, clock, start),
+    rankOf(line),
+    cell("level", LEVELS[line.level] ?? "", line.level),
+    textOf(line, spans),
+  );
   return row;
 }
 
@@ -42,7 +43,7 @@ export function clockText(time, clock, start) {
 // Pieces of text, cut where a mark begins or ends: a hit of the search is marked, else the terminal's colours count.
 export function words(text, spans = []) {
   return pieces(text).flatMap((piece) =>
-    parted(piece, spans).map(([part, isHit]) => (isHit ? marked(part) : styled(part, piece.style))),
+    parted(piece, spans).map(([part, isHit]) => (isHit ? make("mark", {}, part) : styled(part, piece.style))),
   );
 }
 
@@ -60,67 +61,41 @@ function parted({ text, from }, spans) {
   return found;
 }
 
-function marked(text) {
-  const mark = document.createElement("mark");
-  mark.textContent = text;
-  return mark;
-}
-
 function styled(text, style) {
   /** @type {{classes: string[], color?: string, background?: string}} */
   const { classes, color, background } = look(style);
   if (!classes.length && !color) return document.createTextNode(text);
-  const span = element("span", classes.join(" "));
+  const span = make("span", { className: classes.join(" ") }, text);
   if (color) span.style.color = color;
   if (background) span.style.background = background;
-  span.textContent = text;
   return span;
 }
 
 function timeOf({ time }, clock, start) {
-  const cell = element("span", "log-time", "gridcell");
-  if (clock !== "off") cell.textContent = clockText(time, clock, start);
-  cell.title = `${new Date(time * 1000).toISOString()}: copy a link to this line`;
-  return cell;
+  const title = `${new Date(time * 1000).toISOString()}: copy a link to this line`;
+  return cell("time", clock === "off" ? "" : clockText(time, clock, start), title);
 }
 
 function rankOf({ rank, stream, attempt }) {
-  const cell = element("span", `log-rank ${rank >= 0 ? seriesToken(rank) : ""}`, "gridcell");
-  cell.textContent = rank >= 0 ? rank : "·";
-  cell.title = `${rank >= 0 ? `rank ${rank}` : "the node"}, ${stream}, attempt ${attempt}`;
-  return cell;
-}
-
-function levelOf({ level }) {
-  const cell = element("span", "log-level", "gridcell");
-  cell.textContent = LEVELS[level] ?? "";
-  if (level) cell.title = level;
-  return cell;
+  const title = `${rank >= 0 ? `rank ${rank}` : "the node"}, ${stream}, attempt ${attempt}`;
+  const found = cell("rank", rank >= 0 ? String(rank) : "·", title);
+  if (rank >= 0) found.classList.add(seriesToken(rank));
+  return found;
 }
 
 function textOf(line, spans) {
-  const cell = element("span", "log-text", "gridcell");
-  for (const label of line.labels ?? []) {
-    const tag = element("span", "log-tag");
-    tag.textContent = label;
-    tag.title = `The line fits the rule ${label}`;
-    cell.append(tag);
-  }
-  cell.append(...words(line.text, spans));
+  const found = cell("text", "");
+  for (const label of line.labels ?? [])
+    found.append(make("span", { className: "log-tag", title: `The line fits the rule ${label}` }, label));
+  found.append(...words(line.text, spans));
   if (line.length) {
-    // it was cut
-    const more = element("button", "log-more");
-    more.type = "button";
-    more.tabIndex = -1; // Enter on the line does the same
-    more.textContent = `show all ${line.length.toLocaleString("en-US")} characters`;
-    cell.append(more);
+    // It was cut. Enter on the line does the same as the button.
+    const textContent = `show all ${line.length.toLocaleString("en-US")} characters`;
+    found.append(make("button", { className: "log-more", type: "button", tabIndex: -1, textContent }));
   }
-  return cell;
+  return found;
 }
 
-function element(name, classes, role) {
-  const made = document.createElement(name);
-  if (classes) made.className = classes.trim();
-  if (role) made.setAttribute("role", role);
-  return made;
+function cell(kind, textContent, title = "") {
+  return make("span", { className: `log-${kind}`, role: "gridcell", textContent, title: title ?? "" });
 }

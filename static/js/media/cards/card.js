@@ -1,9 +1,12 @@
 // One name with its labels: the view of what stands at the chosen step, and what is loaded for it.
+import { age, count } from "../../shared/format.js";
 import { Gone } from "../api.js";
+import { HistogramView } from "../histograms/histogram.js";
 import { arranged, standingAt } from "../steps.js";
-import { viewOf } from "../views/views.js";
-import { Caption } from "./caption.js";
-import { Foot } from "./foot.js";
+import { AudioView } from "../views/audio.js";
+import { ImageView } from "../views/image.js";
+import { TableView } from "../views/table.js";
+import { TextView } from "../views/text.js";
 
 const RETRY_MS = 3000;
 const SLOW_MS = 200;
@@ -162,4 +165,79 @@ export class Card {
     if (tool === "open") this.context.onOpen(this);
     if (tool === "download" && entry && this.view) this.view.download(this.item.name, entry, this.whole);
   }
+}
+
+// The line under an item: what the crosshair reads, else the item's own words and what we say of it.
+class Caption {
+  constructor(element, body) {
+    this.body = body;
+    this.theirs = element.children[0];
+    this.ours = element.children[1];
+    this.words = {};
+  }
+
+  // words: {theirs: a caption that was logged, ours}
+  set(words) {
+    this.words = words;
+    this.read("");
+  }
+
+  // For screen readers.
+  read(text) {
+    this.ours.setAttribute("aria-live", text && this.body.contains(document.activeElement) ? "polite" : "off");
+    this.ours.textContent = text || this.words.ours || "";
+    this.theirs.textContent = this.theirs.title = (!text && this.words.theirs) || "";
+  }
+}
+
+// The foot of a card: the slider over what was logged, its neighbours' buttons, and when that was.
+class Foot {
+  // onGo(index)
+  constructor(card, label, onGo) {
+    this.entries = [];
+    this.index = -1;
+    this.slider = card.querySelector(".media-foot input");
+    this.words = card.querySelector(".media-at");
+    this.buttons = new Map(
+      ["previous", "next", "newest"].map((tool) => [tool, card.querySelector(`[data-tool=${tool}]`)]),
+    );
+    this.slider.setAttribute("aria-label", `Step of ${label}`);
+    this.slider.addEventListener("input", () => onGo(Number(this.slider.value)));
+  }
+
+  setEntries(entries) {
+    this.entries = entries;
+    this.slider.max = Math.max(0, entries.length - 1);
+    this.slider.disabled = entries.length < 2;
+  }
+
+  show(index) {
+    const isAtEnd = index >= this.entries.length - 1;
+    const entry = this.entries[index];
+    const words = entry
+      ? this.wordsOf(entry)
+      : this.entries.length
+        ? `nothing by then; the first is at step ${count(this.entries[0].step)}`
+        : "nothing yet";
+    this.slider.value = Math.max(0, index);
+    this.slider.setAttribute("aria-valuetext", words);
+    this.words.textContent = entry ? `${words}, ${age(entry.time * 1000, Date.now())}` : words;
+    this.words.title = entry ? new Date(entry.time * 1000).toLocaleString() : "";
+    this.buttons.get("previous").disabled = index <= 0;
+    this.buttons.get("next").disabled = this.buttons.get("newest").disabled = isAtEnd;
+  }
+
+  wordsOf({ step, rank, superseded }) {
+    const who = new Set(this.entries.map((one) => one.rank)).size > 1 ? `, rank ${rank}` : "";
+    return `step ${count(step)}${who}${superseded ? ", an older attempt" : ""}`;
+  }
+}
+
+// The view of each kind of media. A view has show(entry, whole) -> words for the caption, download(name, entry, whole),
+// close(), and where it needs them prefetch(entry), grow() and reading(). One that `isFile` shows media.file(entry.id),
+// and the whole item is not read for it.
+const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView, audio: AudioView };
+
+export function viewOf(kind, host, context) {
+  return new (VIEWS[kind] ?? TextView)(host, context);
 }

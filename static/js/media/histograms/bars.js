@@ -1,9 +1,9 @@
 // One histogram as bars.
+import { upperBound } from "../../charts/scales/views.js";
 import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { tick } from "../../shared/format.js";
 import { Plot } from "./plot.js";
 import { words } from "./reading.js";
-import { lastUpTo } from "./scale.js";
 
 const AMOUNTS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
 
@@ -18,7 +18,7 @@ export class Bars {
       tickY: tick,
       paint: () => this.paint(),
       mark: () => this.mark(),
-      onPoint: (x) => this.data && this.read(this.within(lastUpTo(this.data.edges, x))),
+      onPoint: (x) => this.data && this.read(this.within(upperBound(this.data.edges, x) - 1)),
       onLeave: () => this.data && this.read(null),
       onKey: (key) => this.onKey(key),
     });

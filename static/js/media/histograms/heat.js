@@ -1,11 +1,13 @@
 // Histograms over steps as a heat map: a column per step, a row per bin, the colour is the bin's share of its step.
-import { colour } from "../../shared/colours.js";
-import { count, tick } from "../../shared/format.js";
+import { nearestPlace, upperBound } from "../../charts/scales/views.js";
+import { colour, faded, seriesColour } from "../../shared/colours.js";
+import { count, number, tick } from "../../shared/format.js";
 import { line, Plot } from "./plot.js";
 import { words } from "./reading.js";
-import { lastUpTo, nearest, shares, stretches } from "./scale.js";
-import { drawLegend, shadeOf, shades } from "./shades.js";
+import { shares, stretches } from "./scale.js";
 
+const LAST = 64; // of the shades
+const WIDTH = 96; // of the legend
 const AMOUNTS = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -29,7 +31,7 @@ export class Heat {
       tickY: tick,
       paint: () => this.paint(),
       mark: () => this.mark(),
-      onPoint: (x, y) => this.read(nearest(this.data?.steps ?? [], x), this.binOf(y)),
+      onPoint: (x, y) => this.read(nearestPlace(this.data?.steps ?? [], x), this.binOf(y)),
       onLeave: () => this.read(null),
       onPick: () => this.at && onPick(this.data.steps[this.at[0]]),
       onKey: (key) => this.onKey(key),
@@ -56,7 +58,7 @@ export class Heat {
 
   binOf(value) {
     const edges = this.data?.edges ?? [];
-    return Math.max(0, Math.min(edges.length - 2, lastUpTo(edges, value)));
+    return Math.max(0, Math.min(edges.length - 2, upperBound(edges, value) - 1));
   }
 
   read(column, bin) {
@@ -131,4 +133,33 @@ export class Heat {
   close() {
     this.plot.close();
   }
+}
+
+// Colours of a heat map. The scale goes by the square root of the share, so that thin tails are seen.
+export function shades() {
+  return Array.from({ length: LAST + 1 }, (_, at) => faded(seriesColour(0), 0.06 + (0.94 * at) / LAST));
+}
+
+export function shadeOf(share, most) {
+  return Math.round(Math.sqrt(share / most) * LAST);
+}
+
+// What the colours mean, above the plot.
+export function drawLegend(plot, all, most) {
+  const { pen } = plot;
+  const right = plot.left(plot.x[1]);
+  const words = number(most * 100, "%");
+  const room = Math.min(WIDTH, plot.width / 3);
+  const from = right - room - pen.measureText(words).width - 6;
+  all.forEach((shade, at) => {
+    // Whole pixels: where two overlapped, they would be darker.
+    const [left, end] = [at, at + 1].map((place) => Math.round(from + (place * room) / all.length));
+    pen.fillStyle = shade;
+    pen.fillRect(left, 6, end - left, 8);
+  });
+  pen.fillStyle = colour("faint");
+  pen.textBaseline = "middle";
+  pen.textAlign = "right";
+  pen.fillText(words, right, 10.5);
+  pen.fillText("share of the values  0 %", from - 6, 10.5);
 }

@@ -1,6 +1,7 @@
 // A canvas with two axes: sizes itself, draws its ticks, follows the theme, and says where pointer and keys are.
+import { linearTicks } from "../../charts/scales/ticks.js";
 import { colour, faded } from "../../shared/colours.js";
-import { ticks } from "./scale.js";
+import { make } from "../../shared/dom.js";
 
 const MARGIN = { left: 56, right: 12, top: 22, bottom: 24 };
 const FONT = "11px Inter Variable, sans-serif";
@@ -14,11 +15,7 @@ export class Plot {
     this.x = [0, 1];
     /** @type {Span} */
     this.y = [0, 1];
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "media-plot";
-    this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "img");
-    this.canvas.setAttribute("aria-label", options.label);
+    this.canvas = make("canvas", { className: "media-plot", tabIndex: 0, role: "img", ariaLabel: options.label });
     this.canvas.setAttribute("aria-busy", "true"); // until there is something to read
     this.still = document.createElement("canvas"); // all but the crosshair
     host.append(this.canvas);
@@ -94,14 +91,14 @@ export class Plot {
     pen.lineWidth = 1;
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const value of ticks(...this.x, Math.max(2, Math.floor(this.width / 64)))) {
+    for (const value of linearTicks(...this.x, Math.max(2, Math.floor(this.width / 64)))) {
       const text = this.options.tickX(value);
       const half = pen.measureText(text).width / 2;
       pen.fillText(text, Math.min(this.left(value), right + MARGIN.right - half - 2), bottom + 6);
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const value of ticks(...this.y, Math.max(2, Math.floor(this.height / 44)))) {
+    for (const value of linearTicks(...this.y, Math.max(2, Math.floor(this.height / 44)))) {
       const y = Math.round(this.top(value)) + 0.5;
       pen.fillText(this.options.tickY(value), MARGIN.left - 6, y);
       line(pen, MARGIN.left, y, right, y);

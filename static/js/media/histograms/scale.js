@@ -1,16 +1,4 @@
-// Where numbers lie on a drawing: ticks, the stretch of each step, the bin of a value, shares of counts.
-
-// Round numbers from low to high, at most `most` of them.
-export function ticks(low, high, most) {
-  if (!(high > low) || most < 1) return [low];
-  const least = (high - low) / most;
-  const power = 10 ** Math.floor(Math.log10(least));
-  const unit = [1, 2, 2.5, 5, 10].find((one) => one * power >= least * 0.999) * power;
-  const found = [];
-  for (let at = Math.ceil(low / unit); at * unit <= high + unit * 1e-9 && found.length <= most; at += 1)
-    found.push(at * unit || 0); // no -0
-  return found;
-}
+// Where numbers lie on a drawing: the stretch of each step, shares of counts.
 
 // The stretch [from, to] that each of the ascending steps covers: half way to its neighbours, and on one side not much
 // more than on the other, so that steps without anything stay empty.
@@ -21,24 +9,6 @@ export function stretches(steps) {
     const [before, after] = [gaps[at - 1] ?? gaps[at] ?? 1, gaps[at] ?? gaps[at - 1] ?? 1];
     return [step - Math.min(before, most) / 2, step + Math.min(after, most) / 2];
   });
-}
-
-// The index of the last of the ascending numbers that is at most the value; -1 where none is.
-export function lastUpTo(numbers, value) {
-  let low = 0;
-  let high = numbers.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (numbers[middle] <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
-// The index of the number nearest to the value among ascending ones.
-export function nearest(numbers, value) {
-  const at = Math.max(0, lastUpTo(numbers, value));
-  return at + 1 < numbers.length && numbers[at + 1] - value < value - numbers[at] ? at + 1 : at;
 }
 
 // Each count as a share of its row's sum, and the largest share of all.

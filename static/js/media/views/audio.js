@@ -1,4 +1,5 @@
 // A sound with the browser's own player. It is fetched whole, since not every browser seeks in what comes in parts.
+import { make } from "../../shared/dom.js";
 import { count, size } from "../../shared/format.js";
 import { save } from "../../shared/save.js";
 import { fileName } from "./save.js";
@@ -9,11 +10,8 @@ export class AudioView {
   constructor(host, { label, media }) {
     this.label = label;
     this.media = media;
-    this.element = document.createElement("div");
-    this.element.className = "media-audio";
-    this.player = document.createElement("audio");
-    this.player.controls = true;
-    this.element.append(this.player);
+    this.player = make("audio", { controls: true });
+    this.element = make("div", { className: "media-audio" }, this.player);
     host.append(this.element);
   }
 

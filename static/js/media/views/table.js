@@ -1,5 +1,5 @@
 // A table whose columns sort it; only so many rows are drawn, and it says how many there are.
-import { all, around } from "../../shared/dom.js";
+import { all, around, make } from "../../shared/dom.js";
 import { count, number } from "../../shared/format.js";
 import { csv, sorted } from "./rows.js";
 import { fileName, saveText } from "./save.js";
@@ -11,11 +11,7 @@ export class TableView {
   constructor(host, { label, kept }) {
     this.label = label;
     this.kept = kept;
-    this.element = document.createElement("div");
-    this.element.className = "media-rows";
-    this.element.tabIndex = 0;
-    this.element.setAttribute("role", "region");
-    this.element.setAttribute("aria-label", `Rows of ${label}`);
+    this.element = make("div", { className: "media-rows", tabIndex: 0, role: "region", ariaLabel: `Rows of ${label}` });
     this.element.addEventListener("click", (event) => this.onHead(around(event, "button")));
     host.append(this.element);
   }
@@ -49,13 +45,12 @@ export class TableView {
         rows.slice(0, DRAWN).every((row) => typeof row[at] !== "string") &&
         rows.some((row) => typeof row[at] === "number"),
     );
-    const table = document.createElement("table");
-    table.className = "grid-table";
-    table.setAttribute("aria-label", this.label);
+    const table = make("table", { className: "grid-table", ariaLabel: this.label });
+    const heads = columns.map((column, at) => head(column, isNumeric[at], at === place ? order : null));
     table
       .createTHead()
       .insertRow()
-      .append(...columns.map((column, at) => head(column, isNumeric[at], at === place ? order : null)));
+      .append(...heads);
     const body = table.createTBody();
     for (const row of shown) body.insertRow().append(...columns.map((_, at) => cell(row[at], isNumeric[at])));
     this.element.replaceChildren(table);
@@ -81,24 +76,16 @@ export class TableView {
 }
 
 function head(text, isNumeric, order) {
-  const element = document.createElement("th");
-  const button = document.createElement("button");
-  element.scope = "col";
-  element.className = isNumeric ? "num" : "";
-  if (order) element.setAttribute("aria-sort", order.isDescending ? "descending" : "ascending");
-  button.type = "button";
-  button.dir = "auto";
-  button.textContent = text || "–";
-  element.append(button);
+  const button = make("button", { type: "button", dir: "auto", textContent: text || "–" });
+  const element = make("th", { scope: "col", className: isNumeric ? "num" : "" }, button);
+  if (order) element.ariaSort = order.isDescending ? "descending" : "ascending";
   return element;
 }
 
 function cell(value, isNumeric) {
-  const element = document.createElement("td");
   const isNothing = value === null || value === undefined;
-  element.className = isNumeric ? "num" : "";
-  element.dir = "auto";
-  element.textContent = isNothing ? "–" : typeof value === "number" ? number(value) : String(value);
+  const textContent = isNothing ? "–" : typeof value === "number" ? number(value) : String(value);
+  const element = make("td", { className: isNumeric ? "num" : "", dir: "auto", textContent });
   if (typeof value === "number") element.title = String(value);
   if (isNothing) element.classList.add("faint");
   return element;

@@ -1,4 +1,5 @@
 // A text, as it was logged; Markdown where it says that it is such.
+import { make } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
 import { fileName, saveText } from "./save.js";
 
@@ -6,12 +7,8 @@ const SHOWN = 50_000; // characters; a browser lays out no more at once
 
 export class TextView {
   constructor(host, { label }) {
-    this.element = document.createElement("div");
-    this.element.className = "media-text";
-    this.element.tabIndex = 0;
-    this.element.dir = "auto";
-    this.element.setAttribute("role", "region");
-    this.element.setAttribute("aria-label", `Text of ${label}`);
+    const looks = { className: "media-text", tabIndex: 0, dir: "auto" };
+    this.element = make("div", { ...looks, role: "region", ariaLabel: `Text of ${label}` });
     host.append(this.element);
   }
 

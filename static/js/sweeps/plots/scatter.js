@@ -6,15 +6,12 @@ import { axis, base, evenly, fieldAxis, nameOf, shown, usualRange } from "../loo
 /** @param {Sweeps.Columns} columns @param {Sweeps.Field} field @returns {Sweeps.Option} */
 export function slice(columns, field) {
   const { metric, values } = columns.objectives[0];
-  const complete = values.flatMap((value, at) =>
-    columns.state[at] === "complete" && value !== null && field.values[at] !== null
-      ? [[field.values[at], value, columns.number[at]]]
-      : [],
-  );
-  const pruned = values.flatMap((value, at) =>
-    columns.state[at] === "pruned" && value !== null && field.values[at] !== null
-      ? [[field.values[at], value, columns.number[at]]]
-      : [],
+  const [complete, pruned] = ["complete", "pruned"].map((state) =>
+    values.flatMap((value, at) =>
+      columns.state[at] === state && value !== null && field.values[at] !== null
+        ? [[field.values[at], value, columns.number[at]]]
+        : [],
+    ),
   );
   const [low, high] = usualRange(complete.map((one) => Number(one[1])));
   const room = (high - low) * 0.7;

@@ -35,7 +35,8 @@ def test_brushes_take_the_place_of_those_before(ask_page: Ask) -> None:
 def test_varying_a_number_suggests_a_range_around_it(
     ask: Ask, value: float, is_whole: bool, expected: dict[str, Any]
 ) -> None:
-    found = ask("launch/vary.js", "({around}, [value, isWhole]) => around('p', value, isWhole)", [value, is_whole])
+    call = "({suggestedAround}, [value, isWhole]) => suggestedAround('p', value, isWhole)"
+    found = ask("launch/vary.js", call, [value, is_whole])
     assert {name: found[name] for name in expected} == expected
 
 
@@ -43,7 +44,7 @@ def test_the_values_of_a_condition_are_written_as_they_are_read_again(ask: Ask) 
     read = "({valuesIn}, texts) => texts.map(valuesIn)"
     texts = ["adamw, sgd", "16, 32", '"1", true', ""]
     values = [["adamw", "sgd"], [16, 32], ["1", True], []]
-    assert ask("launch/conditions.js", read, texts) == values
+    assert ask("launch/vary.js", read, texts) == values
     written = "({written}, values) => values.map(written)"
     conditions = [["adamw", "sgd"], 16, ["1", True], "a, b"]
-    assert ask("launch/conditions.js", written, conditions) == ["adamw, sgd", "16", '"1", true', '"a, b"']
+    assert ask("launch/vary.js", written, conditions) == ["adamw, sgd", "16", '"1", true', '"a, b"']

@@ -76,6 +76,12 @@ def test_the_nearest_place_is_the_nearest(x: list[int], values: list[float], ask
         assert abs(x[place] - value) == min(abs(one - value) for one in x)
 
 
+@pytest.mark.parametrize(("value", "bounds"), [(-1, [0, 0]), (0, [0, 1]), (4, [1, 1]), (20, [2, 3]), (25, [3, 3])])
+def test_the_bounds_of_a_value_are_found(value: float, bounds: list[int], ask: Ask) -> None:
+    both = "(views, value) => [views.lowerBound([0, 10, 20], value), views.upperBound([0, 10, 20], value)]"
+    assert ask("charts/scales/views.js", both, value) == bounds
+
+
 READ = """(reading, [name, built, ...rest]) => {
     const none = (value) => (value === "none" ? undefined : value === "gap" ? null : value);
     const ys = built.ys.map((y) => y.map(none));

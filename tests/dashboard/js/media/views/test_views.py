@@ -174,7 +174,7 @@ def test_an_image_zooms_about_its_middle_within_its_frame(ask_page: Ask, page: P
         window.zoom = new Zoom(frame, image, () => true);
         return image.style.transform;
     }"""
-    assert ask_page("media/views/zoom.js", function) == ""
+    assert ask_page("media/views/image.js", function) == ""
     page.keyboard.press("+")
     assert page.evaluate("[zoom.scale, zoom.x, zoom.y]") == [1.5, 0, 0]
     page.evaluate("zoom.by(2, 1000, 1000)")
