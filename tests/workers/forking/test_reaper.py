@@ -13,7 +13,7 @@ from workers.node.dead_supervisors import finish_dead
 PROGRAM = """
 import os, sys
 from workers.attempt.zygote_messages import StartRequest
-from workers.forking.reaper import become_reaper
+from workers.forking.zygote import become_reaper
 from workers.sandbox.node import Isolation
 folder, home = sys.argv[1:]
 request = StartRequest(folder, home, Isolation(), "127.0.0.1", home, home)

@@ -11,11 +11,10 @@ from trainyard.contract.base import convert
 from trainyard.contract.facts import CoordinateFacts
 from trainyard.contract.records import Checkpoint, Facts
 from trainyard.spec import RecipeSpec, parse_spec
-from workers.training.measuring.coordinates import coordinates, growth
 from workers.training.optimizing.optimizers import make_optimizer, set_rate, set_weight_decay
 from workers.training.recipes.gpt import GPT, Shape
 from workers.training.recipes.width_transfer import rate_scale
-from workers.training.startup.width_check import base_of, report_width_check
+from workers.training.startup.width_check import base_of, coordinates, growth, report_width_check
 
 WIDTHS = (32, 64, 128, 256)
 PLAIN = Shape(layers=1, width=64, heads=2, context=4, vocabulary=8)
