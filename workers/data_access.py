@@ -1,8 +1,6 @@
 """Folders that a node's recipes and datasets may read: below ``TRAINYARD_DATA_ROOTS`` where somebody set any, and never
 in the folders of Trainyard itself."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from urllib.parse import unquote

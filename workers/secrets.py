@@ -2,8 +2,6 @@
 
 Masking replaces the values of secrets in what ranks print, also where a value comes in two writes."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

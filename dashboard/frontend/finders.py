@@ -1,7 +1,5 @@
 """Third-party styles, fonts and scripts: served from node_modules, and only the files that stand here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any

@@ -1,7 +1,5 @@
 """Icons as inline SVG, read once from the npm package: no font, so that the content-security policy stays strict."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

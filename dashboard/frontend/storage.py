@@ -1,7 +1,5 @@
 """Static files: names that hold a digest, module imports rewritten to them, and an answer fit for ASGI."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ASGI's documents, as far as our own layers read them."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypedDict
 

@@ -1,7 +1,5 @@
 """The one place through which acts of people come: pages, REST and the admin; the terminal uses REST."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, sync_to_async

@@ -1,8 +1,6 @@
 """Limits of size and time for request bodies, by sender. Django would write a whole body to the disk before any view
 runs."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time

@@ -1,8 +1,6 @@
 """Pages and JSON leave compressed. Django's middleware puts random bytes into each answer, so that its length gives
 nothing away to whoever watches the wire (BREACH); an answer that another site asked for stays as it is."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase

@@ -1,8 +1,6 @@
 """uvicorn's HTTP connection with limits on a request's head, and on a client that does not read its answer: uvicorn
 itself waits for both for ever."""
 
-from __future__ import annotations
-
 from asyncio import BaseTransport, TimerHandle
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """The content-security policy: what a page may load and run. Ours is strict; the admin evaluates its templates."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The person behind a socket. Checked again and again, for all sockets together, since sessions end and tokens are
 revoked while sockets are open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Trust in ``X-Forwarded-For`` and ``X-Forwarded-Proto``: ranks reach the server over the loopback as well as a proxy
 does, so there the kernel says whose the connection is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import structlog

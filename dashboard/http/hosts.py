@@ -1,7 +1,5 @@
 """Names of this server: the names it answers to, and the URL that people open."""
 
-from __future__ import annotations
-
 import pwd
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Connections that must begin with TLS. What begins with anything else is answered in words, and closed."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -5,8 +5,6 @@ where the kernel says whose the client's socket is. So nobody who gets the file 
 one needs to know of it.
 """
 
-from __future__ import annotations
-
 import errno
 import ipaddress
 import os

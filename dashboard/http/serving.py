@@ -1,8 +1,6 @@
 """`python -m dashboard.http.serving FD [APPS_FD] [--tls]`: the web process on listening sockets that `up` holds. Apps
 of runs have a listener and an application of their own."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The web process's second application, on a listener of its own: apps of runs."""
 
-from __future__ import annotations
-
 import os
 
 import django

@@ -4,8 +4,6 @@ The app is a program of users. It learns nothing that opens anything of ours, an
 its own origin.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """One WebSocket of a browser and the app's end of it, over a connection of a tunnel."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

@@ -4,8 +4,6 @@ The sockets that wait are checked as one batch, in a few queries however many th
 once, and every few seconds for the sockets that are open. What a person may see is decided in runs.rights.access.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

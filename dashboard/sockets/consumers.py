@@ -1,7 +1,5 @@
 """The two sockets. Each is admitted (see admission), forwards what its feed sends, and leaves."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 from urllib.parse import parse_qs

@@ -3,8 +3,6 @@
 What a message means to them is in run_feed and overview_feed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar

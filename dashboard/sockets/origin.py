@@ -1,8 +1,6 @@
 """Check of the pages that open a WebSocket. A browser sends our cookies with every handshake, whoever's page asks for
 it."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 

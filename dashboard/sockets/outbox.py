@@ -1,7 +1,5 @@
 """The messages that one socket has still to send: bounded, however slow its reader is."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 

@@ -5,8 +5,6 @@ is forwarded as it is; after any other the feed reads the store. Each member has
 not continue it, the feed reads the store for that member until it does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

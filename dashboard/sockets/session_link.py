@@ -1,7 +1,5 @@
 """The server's end of an interactive session: frames through Valkey to its node and back."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -4,8 +4,6 @@ Its first message is a ``SessionWish`` in JSON. After that a message is a frame:
 carries; those of the node have their number, eight bytes, behind the kind. How a session began or ended is JSON.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """`trainyard tls init | show | renew | rotate | use`: certificates of the home, which a running server follows."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import socket

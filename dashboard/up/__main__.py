@@ -1,7 +1,5 @@
 """`python -m dashboard.up [--demo] [--port PORT]`: start everything here, serve until Ctrl-C, stop everything."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -6,8 +6,6 @@ for appending, gets as many zeros in between. Valkey refuses to load those (valk
 is lost by leaving them out.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 from collections.abc import Iterator

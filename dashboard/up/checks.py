@@ -1,7 +1,5 @@
 """Checks of this machine before anything starts. Each refusal is one sentence for the terminal."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

@@ -1,8 +1,6 @@
 """Processes that our children leave behind when they die: they become ours, so that they can be reaped and, in the end,
 ended."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

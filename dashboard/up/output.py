@@ -1,7 +1,5 @@
 """Output of `up` and its children: sentences about them go to the terminal, what they log to a file each."""
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import sys

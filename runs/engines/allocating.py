@@ -4,8 +4,6 @@ The engine's system is asked in threads of control (``allocation_clock``), never
 the rows of ``Allocation``, and everything here reads those.
 """
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A system may answer slowly or not at all: each cluster has a thread of its own f
 two controls from submitting the same job.
 """
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime

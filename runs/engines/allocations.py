@@ -4,8 +4,6 @@ Every step may be repeated, also after control was killed in the middle: a job c
 looked for before another is submitted. No transaction is open while the system is asked.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta

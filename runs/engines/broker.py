@@ -1,7 +1,5 @@
 """Messages to Celery's queues: commands to nodes and hints to control."""
 
-from __future__ import annotations
-
 import structlog
 from celery import current_app
 from kombu.exceptions import KombuError

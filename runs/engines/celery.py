@@ -1,7 +1,5 @@
 """The engine whose nodes stay: each is a Celery worker that reads its own queue."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Hints to control, sealed with a key that only the server has. Each only makes faster what the tick does anyway."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 from typing import TypeVar

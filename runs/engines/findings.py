@@ -1,8 +1,6 @@
 """Findings of `trainyard doctor`: one line a step, and what to mend where a step failed. Most engines have machines try
 what a node does (``workers.machine.probe``)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

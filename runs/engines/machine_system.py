@@ -1,7 +1,5 @@
 """Interface between an engine that brings nodes and its own system, such as Slurm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The command that every engine starts on a machine which it brings, and what that command's environment needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

@@ -1,7 +1,5 @@
 """Rows of nodes for the machines that an engine may bring. A run is placed on them before their machines exist."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Datasets of a project in specs: which recipe reads one, which fields it fills in, who uses it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from django.db.models import QuerySet

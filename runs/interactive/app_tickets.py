@@ -5,8 +5,6 @@ A ticket is made by the dashboard for a signed-in person and is taken by the app
 cookie. The cookie opens this app alone, and no longer than the sign-in or token lasts that the ticket was made with.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import time

@@ -1,7 +1,5 @@
 """Beginning and ending sessions: the rules, the order to the node, and what the run's history keeps."""
 
-from __future__ import annotations
-
 import secrets
 import shlex
 import time

@@ -3,8 +3,6 @@
 The ranks are asked to end as for a pause; the run is not paused then, but placed again at once.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import replace as changed
 from datetime import datetime

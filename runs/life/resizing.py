@@ -3,8 +3,6 @@
 A resize is an orderly end of the attempt, with a checkpoint behind its last step, and a new attempt from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 

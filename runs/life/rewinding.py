@@ -5,8 +5,6 @@ newest checkpoint up to that step, and its batches leave out those of the skippe
 run, so that every later attempt leaves them out too.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.db import transaction

@@ -1,7 +1,5 @@
 """Ending the ranks of a run gracefully, for good, a pause or other nodes: who wants it, and the words for it."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from datetime import datetime

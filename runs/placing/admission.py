@@ -1,8 +1,6 @@
 """Admission: runs that may start on a cluster now, whatever room it has. A rule is a pure function on plain values, and
 a row of RULES. What one refuses waits with its sentence, and keeps nobody behind it waiting."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Changes of an elastic run's number of nodes while it trains: a pure function on plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Nothing here may keep a run from being submitted: callers accept None, or a ValueError, instead of an estimate.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass

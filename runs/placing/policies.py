@@ -4,8 +4,6 @@ It says which of the runs of one priority is looked at next. A higher priority g
 that recover come before the queue. What waits for room then keeps those behind it waiting: see scheduling.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush

@@ -4,8 +4,6 @@ Elastic runs shrink first, then others end and wait. The youngest of the lowest 
 than is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

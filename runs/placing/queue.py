@@ -1,8 +1,6 @@
 """Rows as scheduling's plain values: who waits for a cluster, and what room its nodes have. Used by control, which
 places the queue, and by pages, which say beforehand what would happen."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

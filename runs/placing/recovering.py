@@ -1,8 +1,6 @@
 """Runs that are to be started again, after a failure or on other nodes: what they ask for, and what keeps them. They
 come before the queue."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime

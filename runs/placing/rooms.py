@@ -1,7 +1,5 @@
 """The room that nodes have: their slots, and which of them are held."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime

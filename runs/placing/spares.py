@@ -1,7 +1,5 @@
 """Spare nodes: idle nodes that prepare what the cluster's runs would need there, before one of their nodes is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Rows of the audit for whoever may read them: found by filters, and as one line of CSV or JSON."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

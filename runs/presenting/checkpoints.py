@@ -1,7 +1,5 @@
 """Checkpoints as people and programs see them: their REST documents. Used by the API and by pages alike."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime

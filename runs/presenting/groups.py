@@ -1,7 +1,5 @@
 """Sentences about a script's ranks: which of them wait for each other, and whether they joined a group at all. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runs.ingest.troubles import Trouble

@@ -1,7 +1,5 @@
 """Runs that a list shows: one place for the table of the site and for REST."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Measurements of a run's ranks by themselves, put together so that it can stand beside what the planner said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The newest attempt of each run of a list, with its nodes' parts: few queries, and no query set for each run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Remarks that a run's status does not make: output that has not reached the server, ranks that slow it down, an exit
 that hung, a loss that is not a number. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A run as people and programs see it: its REST document, and the three lamps. Used by the API and by pages alike."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 ``/health`` answers with this, and every page shows its sentences in a banner.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Spare nodes in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from runs.models import Node

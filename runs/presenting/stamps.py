@@ -1,7 +1,5 @@
 """Moments as programs read them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import overload
 

@@ -4,8 +4,6 @@ Exports that wait are made at once. Once an hour what projects keep no longer is
 code that nothing needs and old exports go, and whoever was erased and came back is erased again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial

@@ -1,7 +1,5 @@
 """The text that everybody who signs in agrees to, where the site has one (CONSENT_FILE)."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import lru_cache
 from pathlib import Path

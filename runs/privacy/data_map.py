@@ -4,8 +4,6 @@ The export, the erasure, docs/data_map.md and a test are made from these lines. 
 a field that refers to a person, or is named as if it did, and has no line makes it red.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ The row of the person goes, and with it everything that is theirs alone. What be
 nobody. Rows of the audit are not touched (docs/decisions/privacy.md): whoever reads them sees a pseudonym.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from datetime import datetime

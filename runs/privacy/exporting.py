@@ -1,7 +1,5 @@
 """The export of all that belongs to a person: a ZIP of JSON, a file for each model of the data map."""
 
-from __future__ import annotations
-
 import json
 import os
 import zipfile

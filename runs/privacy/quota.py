@@ -1,7 +1,5 @@
 """Use of a project's quota, in a bar and a sentence, and what follows at its end."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from runs.models import Project, StoredData

@@ -1,7 +1,5 @@
 """Time for which a project keeps what its runs left, by kind. A preview shows what would go; it goes in rounds."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from datetime import datetime, timedelta

@@ -3,8 +3,6 @@
 A line is JSON with a seal made with the server's secret: nobody else can have people erased by adding one.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hmac
 import json

@@ -4,8 +4,6 @@ Control makes the users, again if Valkey lost them; so does the web process when
 user may not make users, no node is let in, and /health says so, until NODES_SHARE_VALKEY_USER has all nodes share it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

@@ -5,8 +5,6 @@ and a connection for each message: 2 ms of processor time. So messages are writt
 process's own connection, all of a round at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypedDict
 

@@ -1,7 +1,5 @@
 """The certificates that this server serves with, and what others trust it by. `trainyard tls` makes the files."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from datetime import datetime, timedelta

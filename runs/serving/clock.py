@@ -1,7 +1,5 @@
 """Clocks: threads of control that do one thing again and again, and that nothing which happens in a round ends."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Errors by which the database cannot be reached or used just now, and the answer then."""
 
-from __future__ import annotations
-
 import sqlite3
 
 from django.db import InterfaceError, OperationalError

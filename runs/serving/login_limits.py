@@ -3,8 +3,6 @@
 The attempts are counted in Valkey, for all web processes together; while it cannot count, each process does.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import time

@@ -1,8 +1,6 @@
 """Refusals of each node's messages in the last day, counted in Valkey, for its page and ``/health``: a node that is
 broken or hostile is cut off without an end of its own that anybody would see."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 A hash takes a third of a second of a core on purpose; one thread for each request would take all cores.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

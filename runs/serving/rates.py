@@ -4,8 +4,6 @@ A bucket holds BURST_S seconds' worth of requests and fills again at its rate. W
 refused: what protects the server must not be what stops it.
 """
 
-from __future__ import annotations
-
 import time
 from math import ceil
 from typing import Any

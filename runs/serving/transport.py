@@ -1,7 +1,5 @@
 """The way to Valkey: one client per process. What is in there is transport, never the only copy of anything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, wraps
 from threading import Lock

@@ -1,7 +1,5 @@
 """Requests of a person about a sweep: one keyword-only function for each verb, for REST, pages and the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Ending runs of trials gracefully, and trials with them. A trial leaves its state by compare-and-set: whoever repeats
 a step after a restart changes nothing twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TypedDict

@@ -1,7 +1,5 @@
 """Sweeps from and to other tools: a study's finished trials as the first trials of a sweep, and ours as a study."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import defaultdict

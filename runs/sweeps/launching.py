@@ -1,8 +1,6 @@
 """Giving a trial its run. The trial and its run are written in one transaction: a process killed before it has written
 nothing, and one killed after it has nothing left to do."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import structlog

@@ -1,8 +1,6 @@
 """The objective of a trial, from the stored series of its run. Series that differ in labels are one, as in the table of
 runs: the one without labels counts, else the mean over them."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Reports are written in one transaction and judged by the rows in another: a proc
 the next one needs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@
 has changed nothing, and one killed after it has nothing left to do.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

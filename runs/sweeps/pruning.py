@@ -9,8 +9,6 @@ same rows.
 - hyperband: asha in brackets that begin at different rungs, by the number of the trial (Li et al. 2018).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

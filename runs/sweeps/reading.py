@@ -1,7 +1,5 @@
 """Sweeps and trials as REST and pages show them, as typed values read in few queries."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Every part may be repeated, and a process may be killed between any two: what wa
 not is decided again from them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command ``trainyard``. Exit codes: 0 done, 1 failed, 2 a bad spec or command line, 3 no server or no token."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

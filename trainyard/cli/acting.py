@@ -1,7 +1,5 @@
 """Commands that have the server do something."""
 
-from __future__ import annotations
-
 import argparse
 import time
 

@@ -1,7 +1,5 @@
 """The commands ``datasets`` and ``dataset``: data that a project trains on by name."""
 
-from __future__ import annotations
-
 import argparse
 import time
 

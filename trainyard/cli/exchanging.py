@@ -1,7 +1,5 @@
 """The commands ``sweep import``, ``sweep export`` and ``sweep translate``: searches from other tools, and to them."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Paths come from the server, and in the end from a script: none may lead out of t
 off goes on where it stopped, as long as the file is still the same.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The command ``logs``: what the ranks wrote, once or as it comes."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -1,7 +1,5 @@
 """The command ``metrics``: which series a run has, and the points of one, as a table or as CSV."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

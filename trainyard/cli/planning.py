@@ -1,7 +1,5 @@
 """``trainyard plan``: what a spec would cost, and the plans that would cost less."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator
 from typing import get_args

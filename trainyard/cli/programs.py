@@ -1,7 +1,5 @@
 """Commands that are programs of their own: this process becomes them, so that signals and exit codes are theirs."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Commands that only look: runs, one run, clusters, nodes."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 

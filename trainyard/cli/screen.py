@@ -3,8 +3,6 @@
 Names, logs and sentences come from others: control characters never reach the terminal.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The commands ``trainyard secrets``, ``privacy`` and ``audit``: their words, and what each does."""
 
-from __future__ import annotations
-
 import argparse
 import getpass
 import os

@@ -1,7 +1,5 @@
 """Commands about sweeps: starting one, watching it to its end, and what one may ask of it."""
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The command ``sync``: local runs to the server."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterable

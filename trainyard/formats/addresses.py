@@ -1,7 +1,5 @@
 """``TRAINYARD_DATA_HOSTS``: the machines of its own network from which a node fetches data, and the server code."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

@@ -4,8 +4,6 @@ One function for each kind of figure. ``static/js/shared/format.js`` has the sam
 the browser; ``tests/dashboard/figures.py`` holds the table of cases for both.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -5,8 +5,6 @@ that the script may change that at once; the SDK's own thread encodes it. Nothin
 cannot be logged knows its ``problem``, and costs one warning when it is logged.
 """
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sized

@@ -4,8 +4,6 @@ them.
 With them two names look alike, or one reads backwards and takes the words after it along.
 """
 
-from __future__ import annotations
-
 import unicodedata
 
 # Controls, formats (marks of direction, zero-width characters, the soft hyphen), separators of lines and paragraphs.

@@ -3,8 +3,6 @@
 Nothing here decodes an image. The server asks the same questions of what it is sent.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 

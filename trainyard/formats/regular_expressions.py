@@ -3,8 +3,6 @@
 RE2 is on nodes and servers. The terminal and the SDK do without it: there an expression is checked by the server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

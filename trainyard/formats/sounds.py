@@ -1,8 +1,6 @@
 """WAV files: what the head of one says, and one made of samples. Nothing here decodes a sound. The server asks the same
 of what it is sent."""
 
-from __future__ import annotations
-
 import io
 import struct
 import wave

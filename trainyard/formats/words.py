@@ -1,7 +1,5 @@
 """Words for people that several places need."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

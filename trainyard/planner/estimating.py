@@ -1,7 +1,5 @@
 """Estimate of a spec on given nodes: the parts put together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

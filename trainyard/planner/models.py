@@ -1,7 +1,5 @@
 """Model that a spec's task trains, with what is known of its data."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

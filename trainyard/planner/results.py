@@ -1,7 +1,5 @@
 """Answers of the planner."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum

@@ -6,8 +6,6 @@ time, so that calling counts only where it is longer than the work itself. What 
 number of ranks is carried over to another by the rounds and shares of a ring (Patarasuk & Yuan 2009).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from trainyard.planner.machines import Link, Rates

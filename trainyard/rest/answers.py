@@ -4,8 +4,6 @@ Fields that are not named here are ignored, and kept for ``--json``: an older cl
 ``NotRequired`` came with a later version, so a newer client works with an older server.
 """
 
-from __future__ import annotations
-
 from typing import Generic, NotRequired, TypedDict, TypeVar
 
 from trainyard.contract.answers import data as data_answers

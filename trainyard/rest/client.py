@@ -1,7 +1,5 @@
 """Trainyard's REST API from Python: one method a verb. What comes back is checked against its type in ``answers``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice

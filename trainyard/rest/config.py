@@ -1,7 +1,5 @@
 """Address of the server and our token: the environment, else ``client.toml`` in this machine's home of Trainyard."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Mapping

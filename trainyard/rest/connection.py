@@ -1,7 +1,5 @@
 """Connection of the client to the server: token, retries, errors, and answers that are checked."""
 
-from __future__ import annotations
-
 import time
 import uuid
 import weakref

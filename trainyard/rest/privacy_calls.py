@@ -1,7 +1,5 @@
 """Calls about what belongs to people, and about where a project's data lie. See ``client``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """An interactive session from this machine: frames over the server's socket, at the pace of who reads them."""
 
-from __future__ import annotations
-
 import json
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Authorities that a client trusts to vouch for the server, and sentences about faults of a certificate."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """A WebSocket from a terminal to the server. It does not use proxies, and follows no redirect: it carries a token."""
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

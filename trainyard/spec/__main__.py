@@ -1,8 +1,6 @@
 """``python -m trainyard.spec`` prints the tables of docs/spec.md: the fields, one for each part of the form, and what
 goes with what."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Reading a spec's document from a file, and changing it by dotted paths."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Hashable
 from pathlib import Path

@@ -4,8 +4,6 @@ A number of nodes is usable where all rules hold for it and the global batch div
 be; others that are not are skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import chain
 

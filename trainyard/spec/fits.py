@@ -1,7 +1,5 @@
 """Check that a cluster could ever hold a run. A pure function on plain values; busy nodes count as free ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Fields for forms and documentation, in the order in which a person fills them."""
 
-from __future__ import annotations
-
 import types
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin

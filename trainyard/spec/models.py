@@ -1,7 +1,5 @@
 """The fields of a spec, in the order of the form: what, where, parallel, train, safety."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field

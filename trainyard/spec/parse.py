@@ -1,7 +1,5 @@
 """From a document to a Spec: what no document may hold, what is not built, the fields, the rules across them."""
 
-from __future__ import annotations
-
 import json
 from typing import Union, get_args, get_origin
 

@@ -1,7 +1,5 @@
 """Problems of a spec, in plain sentences that name the value and what would be accepted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Rules across fields: what each field accepts alone and the whole cannot have. Each names its numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Runs that go on without some of their ranks: for code that ends ranks, and for code that judges how a run ended."""
 
-from __future__ import annotations
-
 from trainyard.contract.base import SpecDocument
 
 

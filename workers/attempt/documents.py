@@ -5,8 +5,6 @@ Those here lie in an attempt's folder beside those of the contract. The folder a
 (logs/rank-N.error.json) and a ``SavedStep`` (logs/stopped.json).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

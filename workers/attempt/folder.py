@@ -1,7 +1,5 @@
 """The folder of one attempt on a node: its files, its lock, and whether its supervisor lives."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

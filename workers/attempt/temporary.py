@@ -6,8 +6,6 @@ what is written counts as the attempt's, and goes with it. Others can neither ta
 place, since those folders are sticky. Nothing of ours follows it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

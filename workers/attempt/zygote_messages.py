@@ -1,7 +1,5 @@
 """Messages between the node worker and its warm process: one line of JSON each."""
 
-from __future__ import annotations
-
 from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Locked
 from workers.sandbox.node import Isolation

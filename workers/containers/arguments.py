@@ -4,8 +4,6 @@ A container gets no capability, no new privileges and Podman's filter of system 
 the attempt's folders and the data. Values of variables come from a file, since others see the words of a process.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Documents by which a process starts a container, or finds or builds its image; and names of containers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from trainyard.contract.base import WireStruct

@@ -3,8 +3,6 @@
 The container has no image: its root is an empty folder, into which the machine's programs are mounted.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

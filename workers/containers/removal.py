@@ -1,7 +1,5 @@
 """Removal of images that nobody used for long, and of what killed supervisors left of containers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The environment of a rank in a container, and the file in which Podman gets it, made as the ranks' user."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ ends it, and the lifeline pipe of ``up`` (-1 where there is none), which its sup
 no operator of torch: a fork from a process whose thread pools have worked hangs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

@@ -1,7 +1,5 @@
 """The command of a session: forked, put into the sandbox of its rank, and started."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

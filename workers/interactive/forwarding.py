@@ -1,7 +1,5 @@
 """Connections of a forwarded port: the person's program connects on their machine, and we connect to the rank's."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import struct

@@ -1,7 +1,5 @@
 """A session's frames between its relay and Valkey, with a window: what nobody reads is not read from the command."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -4,8 +4,6 @@ It is a child of the attempt's supervisor and ends with it. The command is forke
 read, so that no process of the command's user can find it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

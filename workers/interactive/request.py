@@ -1,7 +1,5 @@
 """Request of a supervisor to the relay of a session."""
 
-from __future__ import annotations
-
 from trainyard.contract.base import WireStruct
 from trainyard.contract.sessions.documents import SessionOrder
 from workers.containers.documents import ContainerPlan

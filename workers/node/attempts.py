@@ -1,7 +1,5 @@
 """All attempts that have a folder on this node: their orders, their supervisors, and what the server wants of them."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection

@@ -5,8 +5,6 @@ which is SIGURG, some time before it takes the machine back. The ranks are asked
 that ranks, which may get it too, ignore.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

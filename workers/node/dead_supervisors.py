@@ -1,8 +1,6 @@
 """Attempts whose supervisor is gone, or does not go on: end their processes, and write the final report with the
 proof."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Mapping

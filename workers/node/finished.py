@@ -1,7 +1,5 @@
 """Work that remains for an attempt that is over: repeat its report, ship its records, upload its output, delete it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

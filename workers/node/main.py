@@ -1,7 +1,5 @@
 """``python -m workers.node``: join once, then serve until a signal to stop."""
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import logging

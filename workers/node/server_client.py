@@ -1,7 +1,5 @@
 """The node's calls to the server's REST API: joining with a token, everything else sealed with the node's key."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

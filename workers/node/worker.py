@@ -1,7 +1,5 @@
 """The node worker: takes orders, gets supervisors for them, and reports every second how they and the machine are."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

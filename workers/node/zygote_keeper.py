@@ -1,7 +1,5 @@
 """Keeps the node's warm process alive and requests supervisors from it."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

@@ -1,7 +1,5 @@
 """Description of a rank, as its sampler writes it and its supervisor reads it."""
 
-from __future__ import annotations
-
 import msgspec
 
 from trainyard.contract.base import prepared

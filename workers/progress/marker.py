@@ -6,8 +6,6 @@ break it. An interpreter that is started anew (a cold rank) does not have it: it
 Cold ranks load this file in an interpreter that has none of our packages: it uses Python's own library alone.
 """
 
-from __future__ import annotations
-
 import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager

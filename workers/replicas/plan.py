@@ -1,7 +1,5 @@
 """Plan for a rank's states in memory: TRAINYARD_REPLICAS in its environment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from trainyard.contract.base import WireStruct, decode

@@ -1,7 +1,5 @@
 """A node's receiver of parts: what other nodes of a run send is kept in this node's memory, within its limit."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The two documents that a supervisor and the server exchange through Valkey: the report up, the desired state down."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The supervisor's part with containers: has the attempt's image on the node before its ranks start."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

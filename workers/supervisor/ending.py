@@ -1,7 +1,5 @@
 """End of an attempt's ranks: its cause, how long they may take, and the reason that the report gives."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """The supervisor's part: finds an attempt's environment on the node, has it built where it is not there, or waits for
 who builds it. Nothing here blocks: ``step`` is called several times a second."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The life of a supervisor: lock, start, watch, end. Ranks are forked before it has threads."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

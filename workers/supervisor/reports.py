@@ -1,7 +1,5 @@
 """The report of an attempt on this node, and when it goes out."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Starts what people run beside the ranks: each session is a child of the supervisor, so that it ends with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

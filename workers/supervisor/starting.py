@@ -1,7 +1,5 @@
 """From the order to ranks that run: their environment is prepared, the server says go, and they are started."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

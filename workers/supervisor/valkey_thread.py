@@ -1,7 +1,5 @@
 """The only thread of a supervisor that uses Valkey, so that a Valkey that hangs never delays the ranks."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

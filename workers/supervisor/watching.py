@@ -1,7 +1,5 @@
 """Looks at the ranks that run: how each ended, what it does, what keeps it, and whether it has met the others."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

@@ -1,7 +1,5 @@
 """A cold start, for benchmarks: ``torchrun --nproc-per-node 2 -m workers.training SPEC`` (a YAML or JSON file)."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Composition of a training. ``trainyard.spec.strategies`` says which strategy stands where, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ settings change behind a step has the losses of one that stopped there and went 
 settings, bit for bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from trainyard.spec.sections.changes import SettingsChange

@@ -1,7 +1,5 @@
 """The norm of all gradients, and their limit, over every way in which parameters may be spread."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

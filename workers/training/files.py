@@ -1,7 +1,5 @@
 """Files that are whole or not there, whenever the machine stops."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keeping of states for the loop: the one to go on from before the first step, and those behind later steps."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import partial

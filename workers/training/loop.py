@@ -1,7 +1,5 @@
 """The training loop: optimizer steps 1..N, validation between them, and what both report."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Mapping

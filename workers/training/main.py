@@ -1,7 +1,5 @@
 """The entry of a rank that runs a recipe: its data, which every rank has before any trains, and its training."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

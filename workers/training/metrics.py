@@ -1,7 +1,5 @@
 """Reports of a training: points by step, what became of its checkpoints, facts about the run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The forward and backward passes of one optimizer step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

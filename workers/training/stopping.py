@@ -8,8 +8,6 @@ Ranks that agree on their weights only now and then (local SGD, DiLoCo) check at
 parameter server only rank 0, which holds the weights, checks; the others end with it.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -8,8 +8,6 @@ Messages are hints that are sent again: none is kept until it is acknowledged, a
 unacknowledged messages, whose content nobody seals, are not read.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import json

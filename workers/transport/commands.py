@@ -1,7 +1,5 @@
 """The node's Celery application, and the commands that it takes. Each may be lost: control sends the same again."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar

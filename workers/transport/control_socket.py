@@ -1,7 +1,5 @@
 """A supervisor's control socket: one line of JSON in, one line out."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

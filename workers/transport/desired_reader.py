@@ -1,7 +1,5 @@
 """The server's Valkey, and the desired state that it has for a node: for its worker and its supervisors."""
 
-from __future__ import annotations
-
 import redis
 import structlog
 from redis.backoff import NoBackoff

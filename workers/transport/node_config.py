@@ -1,7 +1,5 @@
 """Configuration of a node: itself and its server, kept in ``node.toml`` of its home."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

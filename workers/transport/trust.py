@@ -1,7 +1,5 @@
 """Authorities that vouch for the server and its Valkey: a file in the node's home, which follows the server's."""
 
-from __future__ import annotations
-
 import os
 import ssl
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Secrets among a cluster's settings: kept encrypted with the keys of all secrets, and shown to nobody."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from runs.models import Cluster

@@ -1,7 +1,5 @@
 """Settings of clusters whose engine brings nodes. A class of fields says all that form, REST, checks and docs need."""
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence

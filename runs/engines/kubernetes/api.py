@@ -1,7 +1,5 @@
 """The API server through the official client: dictionaries go, types come back, and every call has a time limit."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

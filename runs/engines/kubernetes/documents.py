@@ -1,7 +1,5 @@
 """Types of Kubernetes' objects, with the fields we read. Unknown fields are ignored; a list may be missing or null."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import msgspec

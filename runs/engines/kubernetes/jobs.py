@@ -1,7 +1,5 @@
 """Jobs and pods of the API server as jobs of an engine. Everything here is pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

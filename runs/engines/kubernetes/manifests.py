@@ -4,8 +4,6 @@ The Job is made first, suspended. The Service and the Secret name it as their ow
 Job is released: a submission that was cut off has started nothing.
 """
 
-from __future__ import annotations
-
 from runs.engines.kubernetes.pod_template import CONTAINER, INDEX, laid_over, mount_paths, read_template
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import MachineRequest, Origin

@@ -4,8 +4,6 @@ Fields are taken from a fixed list. What would change which program runs, how lo
 its path. What the fields hold is checked by the API server, which ``trainyard doctor`` asks beforehand.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

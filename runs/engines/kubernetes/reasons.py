@@ -1,7 +1,5 @@
 """Reasons why pods are not there yet, and why they ended, in words. Everything here is pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple

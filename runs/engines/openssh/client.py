@@ -1,8 +1,6 @@
 """OpenSSH's `ssh` by argument list. One connection to a machine is kept for the next minute, so that most commands cost
 no new one."""
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import os

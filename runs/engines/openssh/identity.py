@@ -1,7 +1,5 @@
 """The key with which a cluster's machines let the server in: a file below the server's home, or an uploaded secret."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

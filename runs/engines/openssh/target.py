@@ -1,7 +1,5 @@
 """A machine that is reached over SSH, and what of it is refused before anything is tried."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -4,8 +4,6 @@ Ray's library starts threads, prints, waits for heads that are gone, and ends it
 never imports it: what hangs is a child, which is ended and started again.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import select

@@ -1,7 +1,5 @@
 """Reports of Ray as words: why machines are not there yet, and how they ended."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Settings of a cluster of engine ``ray``, and the values it refuses."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar

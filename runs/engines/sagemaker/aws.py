@@ -1,7 +1,5 @@
 """AWS through boto3: plain documents go, types come back, and every call has a time limit."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Types of AWS' answers, with the fields we read. Unknown fields are ignored."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import msgspec

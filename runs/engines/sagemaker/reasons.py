@@ -2,8 +2,6 @@
 
 The words of SageMaker that are told apart here were taken from AWS' documentation, and not from jobs that we ran."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from typing import NamedTuple

@@ -4,8 +4,6 @@ The secret with the join tokens is made first, since the job's machines read it 
 training job sees its environment and its arguments, so neither holds a token.
 """
 
-from __future__ import annotations
-
 import json
 
 from runs.engines.machine_system import MachineRequest, Origin

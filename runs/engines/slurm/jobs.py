@@ -1,7 +1,5 @@
 """Slurm's answers as plain values. Versions from 21.08 on: numbers and states have changed their shape since."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

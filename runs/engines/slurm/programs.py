@@ -1,8 +1,6 @@
 """Running Slurm's own programs, here or on a login node: argument lists, a time limit, and an environment that holds
 nothing of the server's."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import subprocess

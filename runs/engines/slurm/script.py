@@ -1,7 +1,5 @@
 """The words with which a job is submitted, and the script that it runs. Both are pure."""
 
-from __future__ import annotations
-
 import math
 import shlex
 

@@ -1,8 +1,6 @@
 """Settings of a cluster of engine ``slurm``, and the values it refuses. Everything becomes a word of ``sbatch``'s
 argument list or is quoted in the job's script; no value may hold a line break."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Asking the hosts of an SSH cluster, several at once. A host that did not answer is left alone for a while."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Settings of a cluster of engine ``ssh``, and the values it refuses."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

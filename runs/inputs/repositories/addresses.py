@@ -1,7 +1,5 @@
 """Addresses from which the server may fetch code: none of its own network but those that the settings name."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from pathlib import Path

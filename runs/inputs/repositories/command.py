@@ -4,8 +4,6 @@ It reads no settings of the user or the machine, runs no hook, no filter and no 
 password, and follows no redirect. Nothing is ever checked out.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

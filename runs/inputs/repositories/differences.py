@@ -1,7 +1,5 @@
 """Differences between two commits of a repository, from the server's copy alone."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from runs.inputs.repositories.command import CommandLimits, run_git

@@ -1,7 +1,5 @@
 """Git keys of a project: tokens and SSH keys, locked at rest, given to Git by its environment and by files alone."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

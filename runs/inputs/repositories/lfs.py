@@ -4,8 +4,6 @@ Git's own program for LFS is not used: it goes where a repository's ``.lfsconfig
 address is looked at before it is connected to, as that of the repository is, and no redirect is followed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 import re

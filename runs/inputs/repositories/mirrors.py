@@ -4,8 +4,6 @@ Projects share none, so that what one may read, another does not find. They are 
 its history) where the other side can, and never checked out. The least recently used go first.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

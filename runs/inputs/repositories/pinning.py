@@ -1,7 +1,5 @@
 """Pinning of a repository that a spec names: to one commit, and the bundle of its files."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Problems with a repository, as the field of ``task.code`` that each is about and a sentence with what to do."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The files of a commit as a bundle: read from Git's objects, without a working tree, a filter or a hook."""
 
-from __future__ import annotations
-
 import posixpath
 import tempfile
 from collections.abc import Iterator

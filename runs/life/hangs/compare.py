@@ -1,7 +1,5 @@
 """Search for the rank that others wait for: a pure function of the reports of all ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Each second's round of placing asks again: where a placement is not covered by a
 run keeps its room until it has ended. A node that fails it is left out until the check is old, and then checked anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 

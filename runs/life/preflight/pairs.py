@@ -1,7 +1,5 @@
 """Checks between nodes that are to train together: connections both ways, and equal versions. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Round of each second: control stores the check results of nodes, tells each node which others to try, and ends the
 preflights that somebody waits for."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Nodes report their checks all the time, so nothing is waited for here, but for r
 ``beforehand``). A node returns by itself: the next round reads what it reports by then.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

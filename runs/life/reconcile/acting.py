@@ -1,7 +1,5 @@
 """Following the live attempts: reading their reports, and doing what results from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial

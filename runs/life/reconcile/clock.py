@@ -1,8 +1,6 @@
 """The tick, every second, in a thread of control's own: what recovers lost messages must not be a message itself.
 Hints only bring the next look forward."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Has nodes inspect datasets: sends the question, repeats it while no node lists it, and then sends it to another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

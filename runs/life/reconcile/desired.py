@@ -1,7 +1,5 @@
 """Wanted state of each node, as one document, rewritten from the rows: a lost message costs a tick, never a run."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime

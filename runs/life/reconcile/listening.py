@@ -4,8 +4,6 @@ A node's clock may be wrong, so a document counts as news when its ``at`` differ
 time of that is ours. It is kept in Valkey beside the documents, for all control processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast

@@ -1,7 +1,5 @@
 """One tick of control: read, judge, place, write. Each step may be repeated, or run in two processes at once."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable

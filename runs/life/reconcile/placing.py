@@ -1,7 +1,5 @@
 """Placing the queue of a cluster, under a lock on the cluster's row."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """States from which an attempt may go on, and the words about them in the run's history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """Outcomes of the traces that were asked for, written into the runs' history."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 

@@ -1,7 +1,5 @@
 """Watching live runs once a second, in a thread of control's own: reading points must not hold up the tick."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -6,8 +6,6 @@ steps of its time over the ranks' median. The individual one compares its last s
 relative one blames: where all ranks became slower, none of them is a straggler.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType

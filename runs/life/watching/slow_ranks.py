@@ -1,7 +1,5 @@
 """Finding the stragglers of live attempts: from the stored series to the attempt's row and the run's history."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sentences about ranks that slow the others down, and about values that broke a rule. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -1,8 +1,6 @@
 """``trainyard manage audit verify`` and ``accept``: check the chain in the database, or take it for the newest after a
 restore. No server need run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser

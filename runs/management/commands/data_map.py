@@ -1,7 +1,5 @@
 """``trainyard manage data_map``: where there are data of people, as docs/data_map.md has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand

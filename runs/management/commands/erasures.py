@@ -1,7 +1,5 @@
 """``trainyard manage erasures list`` and ``apply``: tombstones, for copies of the database elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

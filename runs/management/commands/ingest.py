@@ -1,7 +1,5 @@
 """``trainyard manage ingest --shard N``: the long loop of runs.ingest.consumer."""
 
-from __future__ import annotations
-
 import atexit
 import signal
 from types import FrameType

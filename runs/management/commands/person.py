@@ -1,7 +1,5 @@
 """``trainyard manage person export`` and ``erase``: for somebody who cannot sign in, by whoever runs the server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Sessions that came through a provider are confirmed there again and again, by a thread of control's own: a provider
 may answer slowly. Whom it does not confirm is signed out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta

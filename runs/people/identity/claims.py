@@ -1,7 +1,5 @@
 """Claims of an identity provider about a person, as plain values, and the check that they let the person in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

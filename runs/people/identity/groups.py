@@ -4,8 +4,6 @@ A group of a provider is a group of people here under the name "PROVIDER: GROUP"
 was given to a person by hand (Membership) is never touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import structlog

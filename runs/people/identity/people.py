@@ -1,7 +1,5 @@
 """People who sign in through a provider: somebody it brought before, somebody linked by an address, or somebody new."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import structlog

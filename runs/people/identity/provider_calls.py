@@ -1,7 +1,5 @@
 """Calls of this server to an identity provider besides the sign-in itself: whether a person may stay signed in."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from enum import Enum

@@ -1,7 +1,5 @@
 """Back-channel logout (OpenID Connect Back-Channel Logout 1.0): the provider says that a session ended there."""
 
-from __future__ import annotations
-
 import time
 
 import httpx

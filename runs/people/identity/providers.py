@@ -3,8 +3,6 @@
 Read while Django's settings are: nothing of Django is imported.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -5,8 +5,6 @@ address. What it lets pass is checked here: the audience must be named, and the 
 inside of what is signed. The library is an extra; it is imported where a provider of the settings speaks SAML.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """People who need a second factor and have none. Such a person is led to set one up before anything else."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -4,8 +4,6 @@ A session ends with Django's own row: the browser's next request is nobody's, an
 check (dashboard.sockets.admission).
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import structlog

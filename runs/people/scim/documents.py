@@ -3,8 +3,6 @@
 Attributes that are not named here are ignored, as both RFCs allow.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec

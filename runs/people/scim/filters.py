@@ -1,8 +1,6 @@
 """Filters of lists (RFC 7644, 3.4.2.2): one comparison by ``eq``, which is what clients send to find a person or a
 group before they make one."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import NamedTuple

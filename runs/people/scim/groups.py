@@ -1,7 +1,5 @@
 """Groups, as a provider's SCIM client keeps them. Roles come from the settings file, and from GroupRole rows."""
 
-from __future__ import annotations
-
 import structlog
 from django.db import transaction
 from django.db.models import QuerySet

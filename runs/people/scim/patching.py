@@ -1,8 +1,6 @@
 """PATCH (RFC 7644, 3.5.2), as changes to plain values. Okta sends objects without a path, Entra ID capital letters and
 truth values as texts: both are understood."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """People, as a provider's SCIM client makes, changes and disables them. A client sees those of its provider alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import structlog

@@ -1,7 +1,5 @@
 """Tokens of SCIM clients: one kind of their own, which opens ``/scim/v2/`` alone. Without one, SCIM is off."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """``/scim/v2/``: the one view behind all of it. A bearer token of SCIM's own kind is the only way in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 

@@ -1,7 +1,5 @@
 """Reading checkpoints: from which of them a run can go on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

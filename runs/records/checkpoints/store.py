@@ -4,8 +4,6 @@ It happens inside the transaction of a batch, under the lock of the run's row. T
 nodes; nothing here ever opens one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.db.models import F

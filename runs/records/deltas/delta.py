@@ -1,8 +1,6 @@
 """Changes of a run between two cursors, as the browser gets them: pushed while it happens, or read back by a client
 that missed some of it. Both ways make the same messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypedDict

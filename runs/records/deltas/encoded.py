@@ -1,7 +1,5 @@
 """A delta as it travels: encoded once by the process that has it, passed on unchanged by all others."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from operator import itemgetter

@@ -4,8 +4,6 @@ Such a file has a name of its own, ``.encrypted-NAME``: what is in it never deci
 write what they like. It is bound to its run, not to its path: files are linked and moved within a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple

@@ -1,7 +1,5 @@
 """The output folders of runs on the server: plain files under one root, and no way out of it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Paths of the server's own files, under TRAINYARD_HOME."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager

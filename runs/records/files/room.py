@@ -4,8 +4,6 @@ A file that comes in parts is promised its room when it begins. All promises lie
 the server counts all of them; a lock lets one check at a time.
 """
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import time

@@ -4,8 +4,6 @@ What has come of a file lies beside the output folder, under its node and a key 
 time: another version of a file never goes on where this one stopped, and no node goes on with another's.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

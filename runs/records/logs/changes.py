@@ -1,8 +1,6 @@
 """The lines that were committed after a cursor, for pages that follow a run. Each line keeps the number of its batch,
 so compaction loses nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from operator import itemgetter
 

@@ -5,8 +5,6 @@ of before means the same lines after. A chunk takes in those behind it that are 
 written again about log2(2,048 / lines of a batch) times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

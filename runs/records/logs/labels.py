@@ -1,7 +1,5 @@
 """Labels of lines, by the rules of a run and those that ship with Trainyard: made when lines are read, not stored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache

@@ -6,8 +6,6 @@ and a sign (``level=warn``, ``"level": "error"``), or the last line of a traceba
 middle of a sentence is none of these: "0 errors" is no error.
 """
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

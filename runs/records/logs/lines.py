@@ -1,7 +1,5 @@
 """A line of a log: its id, its place among all lines, and its document for the API."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ folding (ß is ss, İ is i with a dot) is not: where a chunk has letters that fo
 their own, it is folded whole, in Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

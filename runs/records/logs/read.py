@@ -6,8 +6,6 @@ up to ``high`` by time, then, from the cursor at its end, what was committed sin
 such cursors reads every line once.
 """
 
-from __future__ import annotations
-
 import base64
 import heapq
 import json

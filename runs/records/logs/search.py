@@ -5,8 +5,6 @@ oldest first over all ranks. When the time is over, everything before the cursor
 key, which compaction does not change.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -4,8 +4,6 @@ Everything here is of one moment, and exact: the place of a line is the number o
 the filters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter

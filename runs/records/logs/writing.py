@@ -1,7 +1,5 @@
 """Writing log lines as chunks of numbered lines. Called inside the transaction of a batch, or of a compaction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -3,8 +3,6 @@
 Nothing is decoded but what is kept as numbers: of an image or a sound the head is read, and no pixel and no sample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NotRequired, TypedDict

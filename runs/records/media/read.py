@@ -3,8 +3,6 @@
 As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypedDict

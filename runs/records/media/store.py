@@ -3,8 +3,6 @@
 Files are kept as they came, everything else compressed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ On SQLite statements are prepared once and run for each row; PostgreSQL takes ne
 in one pipeline. Called inside a transaction; errors are Django's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

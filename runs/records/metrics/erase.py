@@ -4,8 +4,6 @@ A run of 100 million points is half a gigabyte. To delete it in one transaction 
 for seconds; so its series are put out of everybody's sight in one short transaction, and their rows go in many.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

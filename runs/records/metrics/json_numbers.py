@@ -1,7 +1,5 @@
 """Numbers as JSON has them: values that are not finite travel as words."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small rows of the metrics database: cursors and watermarks of runs, facts of ranks, health of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Step and pace of a run, computed from its points alone. Pure."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Reading points: the one door for everybody outside of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Writing stretches of points as segments, each axis once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The wall time is what passed while the run was not over: between an end and a re
 Steps that are trained again after a restart count as recomputed in the attempt that trains them again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Time of the runs of a project or a cluster by use: ended runs have a row each, live ones are read."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Access to clusters and their nodes: who sees, uses and changes them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -4,8 +4,6 @@ What a person may not see does not exist for them (NotFound); what they may see 
 are given a request ask for what its operation declares; of a person they ask to read, or what the caller names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any, TypeVar
 

@@ -5,8 +5,6 @@ loaders that are given the request ask for what its operation declares. The tabl
 tests of every route are made by walking the declarations. A handler without one does not start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar

@@ -1,8 +1,6 @@
 """A proof that the person is there: their sign-in or second factor of a short while ago. What cannot be undone, and
 what opens doors for good, asks for it in the action, whichever page or program calls."""
 
-from __future__ import annotations
-
 import time
 
 from runs.models import User

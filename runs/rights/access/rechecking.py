@@ -5,8 +5,6 @@ sends (``as_of_now``); what gives others a right checks and writes in one transa
 rights falls (``with_rights_held``).
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar

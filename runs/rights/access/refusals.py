@@ -1,7 +1,5 @@
 """The two refusals. Both are Django's own too, so that a view that forgets to catch them still refuses."""
 
-from __future__ import annotations
-
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 

@@ -1,7 +1,5 @@
 """Rights of a person in a project: their roles there, cut down by the token that they act by."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

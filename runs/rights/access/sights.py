@@ -1,7 +1,5 @@
 """Projects that many people see at a moment, as plain values: for sockets, which ask for all people at once."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Person behind a secret: of a token, an invitation, or a join token; and until when it opens anything."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """The act that is under way: who they are, what they do it with, and what it has changed so far."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar

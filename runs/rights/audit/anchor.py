@@ -5,8 +5,6 @@ file then names a row that is missing. It goes on from row to row, and never fro
 come later hide nothing. Several servers may share the file or have one each; each names a row that was there.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hmac
 import os

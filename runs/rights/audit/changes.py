@@ -1,7 +1,5 @@
 """Notices which rows an act changes, by Django's signals, and keeps the fields that differ, without secret values."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The collectors that AUDIT_SYSLOG and AUDIT_OTLP name. Read while settings are: nothing of Django is imported."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit

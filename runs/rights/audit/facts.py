@@ -3,8 +3,6 @@
 ``trainyard.contract.answers.audit.AuditRow`` names the facts; each way out takes them from here.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any, NamedTuple

@@ -6,8 +6,6 @@ the head of the chain has. So no row is left out, however long the collector or 
 twice where the answer of the collector was lost. Of people who were erased it gets pseudonyms, as exports do.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ The rows themselves stay as they were written, so that their chain of hashes can
 stands in those rows alone; it is read out of them, kept in memory, and replaced wherever a row is shown or exported.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

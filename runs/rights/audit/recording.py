@@ -1,7 +1,5 @@
 """Requests that are acts, their names, and their recording: for pages, REST and the admin alike."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """Removes old rows so that the rest can still be checked: the head keeps number and hash of the last that went."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import structlog

@@ -1,7 +1,5 @@
 """Secrets on their way to ranks: which a run names, whose they are, and which versions an attempt got."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone

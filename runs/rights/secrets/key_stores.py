@@ -1,7 +1,5 @@
 """Sources of key-encryption keys: a file in the home, an environment variable, or a key management service."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The storage keys of projects: made, given to attempts, wrapped anew when the site's key changes, and destroyed."""
 
-from __future__ import annotations
-
 from secrets import token_bytes
 
 from django.db import IntegrityError, transaction

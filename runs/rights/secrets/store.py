@@ -1,7 +1,5 @@
 """Secrets in the database: set, found, opened, deleted, and wrapped anew when the key changes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import structlog

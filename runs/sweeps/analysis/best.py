@@ -1,7 +1,5 @@
 """The best value so far, over trials and over the compute that they took."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime

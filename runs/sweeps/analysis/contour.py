@@ -1,7 +1,5 @@
 """The objective over two fields: a smooth surface through the trials, blank where none is near."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Parameters of trials as numbers from 0 to 1: logarithmic fields by their logarithm, choices by their place."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

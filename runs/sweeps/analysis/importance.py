@@ -4,8 +4,6 @@ Two ways, since each misleads somewhere: fANOVA says which share of the variance
 space; permutation how much worse a forest predicts trials that it has not seen once the field's values are shuffled.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Slots that trials held over time, and savings of stopping trials early."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

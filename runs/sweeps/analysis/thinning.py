@@ -1,7 +1,5 @@
 """Trials and bars of a long sweep that are drawn: a chart shows some thousands, and must not lose what stands out."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 

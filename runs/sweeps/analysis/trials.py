@@ -1,7 +1,5 @@
 """Trials as the analysis reads them, and the fields of a space as it sees them."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

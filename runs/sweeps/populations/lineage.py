@@ -1,7 +1,5 @@
 """The tree of a population: who goes on from whom, and the line of one trial as the spec of a single run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Members of a population, and decisions about them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ The kernel is Matern 5/2 with a length for each dimension. What is running count
 ("kriging believer"), so that parallel trials do not ask the same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

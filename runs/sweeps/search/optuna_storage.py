@@ -1,7 +1,5 @@
 """Optuna's storage over trials that are given: imported where a sampler of Optuna's is asked, and nowhere else."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Container, Sequence
 from typing import Any

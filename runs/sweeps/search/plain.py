@@ -1,7 +1,5 @@
 """Samplers that look at no trial before: random, quasi-random and grid. A trial's place alone decides."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from runs.sweeps.search.trials import SamplerQuestion, Suggestion

@@ -1,7 +1,5 @@
 """Choice of the sampler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from runs.sweeps.search import optuna_study, plain

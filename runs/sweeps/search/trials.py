@@ -1,7 +1,5 @@
 """Questions to a sampler, with the trials so far, and its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """``trainyard exec``: a command beside a rank, with or without a terminal."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

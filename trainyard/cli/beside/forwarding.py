@@ -1,7 +1,5 @@
 """``trainyard forward``: a port of this machine that leads to one of a rank's."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """``trainyard notebook``: launch a notebook, and open it in a browser."""
 
-from __future__ import annotations
-
 import argparse
 import time
 import webbrowser

@@ -1,7 +1,5 @@
 """The residual MLP over the columns of a table, as workers/training/recipes/mlp.py computes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trainyard.spec.strategies.costs.sections import Pass, Section

@@ -1,7 +1,5 @@
 """The ResNet, as workers/training/recipes/resnet.py computes it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The language model and the ViT, as workers/training/recipes has them: blocks of attention and a two-matrix MLP."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trainyard.spec.strategies.costs.sections import Pass, Section

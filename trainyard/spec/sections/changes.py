@@ -1,7 +1,5 @@
 """Changes of how a recipe trains in mid-training: a schedule that population based training has found, say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any

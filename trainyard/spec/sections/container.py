@@ -1,7 +1,5 @@
 """The image in which the ranks of a script run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple

@@ -1,7 +1,5 @@
 """Source of a recipe's rows: a set that every node has built in, a file or folder, or a dataset of the project."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from trainyard.spec.values.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, field

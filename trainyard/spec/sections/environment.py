@@ -1,7 +1,5 @@
 """The packages that a script finds: an environment that the node builds for it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Rules about lines of the log: of a run, and of a cluster."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

@@ -1,8 +1,6 @@
 """Division of the work among ranks: degrees whose product is the world size, when ranks agree, and how gradients
 travel."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainyard.spec.values.fields import Degree, Needs, Number, Part, field

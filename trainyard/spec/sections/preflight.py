@@ -1,7 +1,5 @@
 """Preflight: a run may keep off nodes that fail a check."""
 
-from __future__ import annotations
-
 from typing import Literal, cast
 
 from trainyard.contract.base import SpecDocument

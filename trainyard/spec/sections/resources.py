@@ -1,7 +1,5 @@
 """Part of the cluster that a run takes: on a number of nodes, or on as many of a range as are free."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag

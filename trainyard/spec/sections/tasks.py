@@ -1,7 +1,5 @@
 """Tasks of runs: one of the recipes with its model and data, or the user's own script."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, get_args

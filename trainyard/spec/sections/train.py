@@ -1,7 +1,5 @@
 """Training of a recipe, and what is kept of it on the way."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainyard.spec.values.durations import DEFAULT_GRACE_S, DEFAULT_IDLE_S, duration

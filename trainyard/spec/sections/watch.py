@@ -1,7 +1,5 @@
 """Rules on metrics: which values of a run's series somebody should know of, and what follows."""
 
-from __future__ import annotations
-
 import re
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Mesh of ranks: how many each kind of parallelism gets, and the place of each. Arithmetic, for pages as for ranks."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

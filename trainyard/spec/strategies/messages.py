@@ -4,8 +4,6 @@ A ring of n ranks sends 2 (n - 1) / n of a payload in an all-reduce and half of 
 in as many rounds (Patarasuk & Yuan 2009).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 WHOLE = 4  # bytes of a float32

@@ -1,7 +1,5 @@
 """Into how many pieces a pipeline cuts model and batch: arithmetic, for the form as for the ranks."""
 
-from __future__ import annotations
-
 # Number of parts of the model that each stage's ranks hold: two where the schedule goes round twice.
 CHUNKS = {"1f1b": 1, "gpipe": 1, "interleaved": 2, "zero-bubble": 2, "layer-wise": 1}
 MICROBATCHES_A_STAGE = 2  # that auto takes, where the batch divides

@@ -1,7 +1,5 @@
 """Kinds of parallelism that go together, and settings that refuse some. Each product was trained to parity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 

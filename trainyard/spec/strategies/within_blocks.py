@@ -1,7 +1,5 @@
 """Changes within each block of a model, on every rank alike, and shares of the batch by speed."""
 
-from __future__ import annotations
-
 from trainyard.spec.strategies.strategy import Limit, Place, Strategy
 
 

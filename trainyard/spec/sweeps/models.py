@@ -1,7 +1,5 @@
 """The document of a sweep: what varies, what counts as better, and how much may be spent on finding it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field

@@ -1,7 +1,5 @@
 """Laying the parameters of a trial over the base spec: fields by path, arguments of a script, and variables."""
 
-from __future__ import annotations
-
 import json
 
 from trainyard.contract.base import JsonObject

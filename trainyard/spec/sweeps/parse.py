@@ -1,7 +1,5 @@
 """From a document to a SweepSpec: the fields, and the rules across them. The base spec is checked by ``probing``."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rules of population based training for a sweep and its base spec."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from trainyard.contract.base import JsonObject

@@ -1,7 +1,5 @@
 """Checking a sweep against its base spec: each end of each dimension is laid over the base and parsed as a run is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from trainyard.contract.base import JsonObject

@@ -1,7 +1,5 @@
 """The space of a sweep: the order of its dimensions, which are active, and its points where it has a number of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from trainyard.contract.base import JsonObject

@@ -1,7 +1,5 @@
 """Values of dimensions as numbers from 0 to 1, and back."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

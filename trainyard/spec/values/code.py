@@ -1,7 +1,5 @@
 """Source of a script's code: a folder, a stored bundle, or a commit of a Git repository."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from pathlib import PurePosixPath

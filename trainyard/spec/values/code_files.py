@@ -1,7 +1,5 @@
 """Paths of files that lie in a run's code."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import PurePosixPath
 from typing import Annotated

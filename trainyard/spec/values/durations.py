@@ -1,7 +1,5 @@
 """Lengths of time as people write them in a spec: ``90s``, ``45m``, ``2h``, ``1h30m``, ``7d``, or plain seconds."""
 
-from __future__ import annotations
-
 import re
 
 from trainyard.contract.base import SpecDocument

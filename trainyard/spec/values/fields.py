@@ -1,7 +1,5 @@
 """Kinds of values that fields of a spec hold, and ``field``, which says what the form shows of one."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import unicodedata

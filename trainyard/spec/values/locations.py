@@ -1,7 +1,5 @@
 """Places of data: what can be said of a path or URL before anybody looks."""
 
-from __future__ import annotations
-
 from trainyard.spec.problems import show
 
 # Schemes that nodes can fetch from. Others reach more than data, a shell for one.

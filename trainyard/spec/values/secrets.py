@@ -1,7 +1,5 @@
 """References of a spec to secrets: by name, ``[VARIABLE=][file:][mine:]NAME``, and never by value."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, NamedTuple
 

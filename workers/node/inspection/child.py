@@ -1,7 +1,5 @@
 """``python -m workers.node.inspection.child PARENT MODULE``: runs the module, but everything else goes before it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Inspects datasets for the server, each in a child process of low priority."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

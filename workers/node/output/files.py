@@ -1,7 +1,5 @@
 """Content of an attempt's folders: files, links that lead to files inside, and what cannot be sent, in words."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

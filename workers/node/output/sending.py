@@ -4,8 +4,6 @@ Large files go in parts and go on where they stopped. What cannot come is writte
 and so does what a script left in its working folder, until somebody has decided about it.
 """
 
-from __future__ import annotations
-
 import time
 
 import httpx

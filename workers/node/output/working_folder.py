@@ -4,8 +4,6 @@ They are neither sent nor deleted unasked: they are listed, and wait for a perso
 run takes them over where it is placed on this node again, as if the script had gone on in its folder.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from contextlib import suppress

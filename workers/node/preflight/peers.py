@@ -5,8 +5,6 @@ through lets the other through. Whoever connects sends NONCE_BYTES and gets a di
 nothing else is read, and nothing else is said.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import secrets

@@ -1,7 +1,5 @@
 """Checks of a node by itself, beside its inventory and its health: folders, clock, GPUs' faults, and its peers."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

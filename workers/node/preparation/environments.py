@@ -1,7 +1,5 @@
 """The node's environments: what it can build them with, and how much of the disk they take."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -2,8 +2,6 @@
 the order is refused in words; a spare node prepares for runs that may come.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Progress of one rank, or its lack: rules on plain values, with the time passed in."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from statistics import median

@@ -1,7 +1,5 @@
 """Looks at the ranks of this node twice a second, and records in each what keeps it."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -4,8 +4,6 @@ A script that logs no steps looks the same whether it trains or waits for ever i
 nothing, computes next to nothing, and does not wake.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Both are made before the supervisor reads the node's key, and end with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Parts of a rank's plan for its container: mounts, GPUs, variables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The environment of a rank, built from nothing: torchrun's variables, ours, the task's, and little of the node's."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The state of one rank, as its supervisor sees it."""
 
-from __future__ import annotations
-
 import contextlib
 from copy import copy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tracebacks in what ranks print: the exception that ended a cold rank, the user's own frame, the last lines."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Records of the supervisor itself: the lines that its ranks print, and samples of the machine."""
 
-from __future__ import annotations
-
 import struct
 import threading
 import time

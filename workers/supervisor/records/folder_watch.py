@@ -4,8 +4,6 @@ Linux has inotify, which Python reaches only through the C library. Elsewhere, a
 folder is polled. Either way a wait may end without a change.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Moves what ranks print from their files into a spool, and goes on where a dead supervisor stopped."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

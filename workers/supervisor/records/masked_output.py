@@ -3,8 +3,6 @@
 Ranks without secrets write to files themselves. These print only while the supervisor lives; they end with it anyway.
 """
 
-from __future__ import annotations
-
 import os
 import selectors
 import threading

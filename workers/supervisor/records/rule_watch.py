@@ -1,8 +1,6 @@
 """Holds what ranks print against the rules of the log, and counts what fits. A bounded part of it is reported: the
 first line and the number for each rule."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from functools import cached_property

@@ -4,8 +4,6 @@ The spool files are the truth, so only deletions are recorded on disk here. Afte
 server's watermark and sends again; the server drops frames that it has stored already.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from pathlib import Path

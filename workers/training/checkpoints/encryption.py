@@ -1,7 +1,5 @@
 """Binding of an encrypted checkpoint's files to their place, and encryption of small ones as a whole."""
 
-from __future__ import annotations
-
 import io
 
 from trainyard.at_rest.chunks import DecryptedFile, is_encrypted

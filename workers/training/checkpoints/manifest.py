@@ -1,7 +1,5 @@
 """Manifest of a checkpoint, in JSON. It is written last: a folder that has a valid one is whole."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

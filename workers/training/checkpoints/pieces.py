@@ -1,7 +1,5 @@
 """Pieces of a training's state: tensors by name, of each of which a rank holds one rectangle."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The states of every generator that a rank may draw from, as JSON."""
 
-from __future__ import annotations
-
 import base64
 import random
 from typing import Any, NotRequired, TypedDict

@@ -1,7 +1,5 @@
 """Choice of the checkpoint to go on from: the newest that is valid on every rank."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

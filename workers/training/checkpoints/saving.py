@@ -1,7 +1,5 @@
 """Keeping checkpoints: a copy in memory while training waits, all the rest in a thread beside it."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

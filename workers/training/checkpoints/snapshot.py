@@ -1,7 +1,5 @@
 """A copy of a rank's state in host memory, laid out as the file will be: the only thing that training waits for."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ Tensors are called ``model/<parameter>`` and ``optimizer/<parameter>/<slot>``, w
 optimizer too: that of rank 0 has the plain names, the others ``ranks/<rank>/optimizer/<parameter>/<slot>``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 
 import torch

@@ -1,7 +1,5 @@
 """Folder of a run's checkpoints: the names in it, and the removal of those that are not kept."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

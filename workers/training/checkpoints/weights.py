@@ -1,7 +1,5 @@
 """The final weights in the output folder: whole or not there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import partial

@@ -7,8 +7,6 @@ for a second then slows a round of all of them, which medians pass over, and not
 What ``measure_compute`` returns has no links, which take more than one process.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 import time

@@ -4,8 +4,6 @@
 what a reduce-scatter takes apart. So the sizes of all operations can be compared.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 It gets torchrun's variables and prints what a small and a large all-reduce took, as JSON in its last line.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Names of the sets of real data on every node. ``builtin``, which takes long to import, makes their samples."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 TABLES = {

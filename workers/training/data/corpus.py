@@ -1,7 +1,5 @@
 """Text as tokens in the node's cache: an array to train on, one to validate on, mapped into memory."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

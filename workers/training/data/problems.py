@@ -1,7 +1,5 @@
 """Problems of somebody's data, in words for that person. Classes of failures go by these names."""
 
-from __future__ import annotations
-
 
 class DataProblem(ValueError):
     """Data that cannot be trained on. The message is one sentence that names the field or the file, the row where

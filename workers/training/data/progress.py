@@ -1,7 +1,5 @@
 """Words in the log for what takes long: how much of it is done."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """The samples of a recipe's data: images or a table, made once per node and mapped into memory by its ranks."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

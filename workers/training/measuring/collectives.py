@@ -9,8 +9,6 @@ What a collective sends is its formula around a ring, in which each rank sends a
 2009; Chan et al. 2007, "Collective communication: theory, practice, and experience", section 6).
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Source: Chowdhery et al. 2022, "PaLM", appendix B: model FLOPs utilisation count
 backward, and nothing that is computed twice.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 

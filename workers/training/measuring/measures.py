@@ -1,7 +1,5 @@
 """Phases, bytes and FLOPs that a rank measures, as series in every step, and as facts now and then."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Memory that a rank holds: how much, its peak and its limit, and what of its heap is given back."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import math

@@ -5,8 +5,6 @@ the step by themselves, and to switch costs one reading of a clock. On a GPU the
 the stream for each switch, read once the step has waited for the device anyhow.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

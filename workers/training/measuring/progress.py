@@ -1,7 +1,5 @@
 """The lines that a person reads in the log: some, not one for every step."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

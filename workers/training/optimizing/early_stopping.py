@@ -1,7 +1,5 @@
 """Early stopping: a run that learns no more ends before its last step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

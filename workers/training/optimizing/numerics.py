@@ -1,7 +1,5 @@
 """The numbers that a model computes with: fp32, bf16, or fp16 with a scaled loss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 

@@ -1,7 +1,5 @@
 """Optimizers and schedules of the learning rate, by the names that a spec gives them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

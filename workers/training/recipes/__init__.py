@@ -3,8 +3,6 @@
 A recipe is a module with ``load(task, seed, device) -> Task``, where ``task`` is that section of the spec.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Modules that every tensor-parallel rank computes alike: those that are too small to be cut."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -4,8 +4,6 @@ Sources: Vaswani et al. 2017 (attention), Su et al. 2021 (rotary positions, equa
 queries, section 2.2), So et al. 2021 (squared ReLU).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

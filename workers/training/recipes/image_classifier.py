@@ -1,7 +1,5 @@
 """The recipe ``image-classifier``: a ResNet or ViT that tells classes of images apart."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.distributed.tensor import Replicate

@@ -1,7 +1,5 @@
 """The recipe ``language-model``: a GPT that learns to continue text, byte by byte or in BPE tokens."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -4,8 +4,6 @@ Source: Gorishniy et al. 2021, "Revisiting Deep Learning Models for Tabular Data
 normalisation in place of that over the batch: a row's result does not depend on its neighbours.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

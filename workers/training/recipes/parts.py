@@ -1,7 +1,5 @@
 """Cut of the models of all recipes into the parts of a pipeline: they are built alike."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from torch import nn

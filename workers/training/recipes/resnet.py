@@ -4,8 +4,6 @@ Sources: He et al. 2016 (basic blocks, with the norm before: "Identity Mappings"
 normalisation, equation 7). Batch normalisation would make each way to cut a batch another mathematics.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Base of recipes whose rows are samples with an answer each: a class, or a quantity."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

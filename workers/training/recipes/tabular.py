@@ -1,7 +1,5 @@
 """The recipe ``tabular``: an MLP that tells one column of a table from the others."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel

@@ -4,8 +4,6 @@ Sources: Dosovitskiy et al. 2021 (patches, equation 1), Beyer et al. 2022, "Bett
 place of a token for the class). Norms and MLP are those of the language model.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ of heads stays the same, so that heads grow with the width. ``ratio`` is the wid
 found.
 """
 
-from __future__ import annotations
-
 import math
 
 OPTIMIZERS = ("adamw", "sgd")  # for which the table has a column

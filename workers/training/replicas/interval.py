@@ -1,7 +1,5 @@
 """Interval, in steps, between copies of a state into memory."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

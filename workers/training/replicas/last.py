@@ -6,8 +6,6 @@ memory behind each step, once the points of that step are in its spool: the next
 this costs more than a hundredth of a step it is left out, and a restart takes an older state.
 """
 
-from __future__ import annotations
-
 import json
 import mmap
 import os

@@ -1,8 +1,6 @@
 """A snapshot that lies in a file in memory: taking it is one copy, and it outlives the process. A manifest commits
 it."""
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

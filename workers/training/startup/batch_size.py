@@ -5,8 +5,6 @@ steps of a training built like the real one, which is thrown away: the real one 
 state and optimizer. Every rank tries the same sizes, and the answer of the weakest counts.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import time

@@ -5,8 +5,6 @@ The steps are of a training built like the real one, which is thrown away: the r
 random state, data and optimizer. All ranks see the same losses, so all take the same rate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

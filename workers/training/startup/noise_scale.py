@@ -5,8 +5,6 @@ It is measured in the first steps of a training built like the real one, which i
 A.1): the norms of gradients over a small and over a large batch give both the gradient's and the noise's size.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

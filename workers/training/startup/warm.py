@@ -1,7 +1,5 @@
 """Modules that a rank needs, imported ahead of time by the process that ranks are forked from."""
 
-from __future__ import annotations
-
 import importlib
 
 # Each was seen to be imported between the start of a rank and the end of its first step.

@@ -4,8 +4,6 @@ Small models stand in for the run's own, with as many heads: what is checked is 
 width, and that takes less than a second on them.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Mapping, Sequence

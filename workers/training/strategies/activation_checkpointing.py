@@ -4,8 +4,6 @@ Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"; the s
 Korthikanti et al. 2022, section 5: keep what is expensive to compute, and recompute what is cheap and large.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any

@@ -8,8 +8,6 @@ A rank's speed is its rows divided by its busy time. Part of that time may not d
 overshoots or falls short a little, and the next one corrects it. Only shares with equal busy times are stable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 

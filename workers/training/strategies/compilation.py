@@ -1,7 +1,5 @@
 """torch.compile of a model's blocks, where a machine has what it takes."""
 
-from __future__ import annotations
-
 import sysconfig
 import warnings
 from collections.abc import Iterable

@@ -14,8 +14,6 @@ rank behind are seen by the second half of the queries and by none of the first.
 torch's own, ``torch.distributed.tensor.experimental.context_parallel``, replaces kernels of CUDA only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

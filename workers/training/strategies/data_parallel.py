@@ -3,8 +3,6 @@
 Source: Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial

@@ -13,8 +13,6 @@ Schedules by ``torch.distributed.pipelining``, over what flows between parts: th
 - ``layer-wise``: the whole batch through one stage at a time, the plain split.
 """
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Arithmetic alone, so that what cannot be is refused before any rank waits for another.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from trainyard.spec import RecipeSpec

@@ -7,8 +7,6 @@ averaged between the copies.
 Sources: Rajbhandari et al. 2020, "ZeRO" (stages 2 and 3, section 5); Zhao et al. 2023, "PyTorch FSDP" (hybrid: 3.2.2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -9,8 +9,6 @@ Sources: Shoeybi et al. 2019, "Megatron-LM" (section 3); Korthikanti et al. 2022
 Large Transformer Models" (section 4.2.2, sequence parallelism).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import torch

@@ -1,8 +1,6 @@
 """All points of a span in order, a stretch at a time, in bounded memory: segments are read as their steps come up, and
 what no later segment can precede is handed on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from runs.records.metrics.codec import Columns

@@ -1,7 +1,5 @@
 """Rows of many series in few queries: each wanted thing is a row of a table that the statement begins with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

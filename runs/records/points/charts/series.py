@@ -4,8 +4,6 @@ A restart goes back to a checkpoint, so attempts overlap in steps: from a later 
 attempts said is hidden, in summaries of the window as in its points.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

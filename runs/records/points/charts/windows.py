@@ -4,8 +4,6 @@ Windows are powers of two wide (steps, or seconds) and aligned at multiples of t
 that is moved, keeps its buckets.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """Reading spans of series at the width of a chart: points where they fit, else exact buckets from the pyramid, with raw
 points at the edges and where the pyramid does not reach. Few queries, however many spans."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

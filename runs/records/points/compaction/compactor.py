@@ -1,7 +1,5 @@
 """Compaction, a slice at a time, in the process that writes: which run is next, and how far back it may go."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Writing the pyramid: what sealed segments add to the rows of each level."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -9,8 +9,6 @@ earlier lie in segments of a smaller (cursor, id). So only neighbours in arrival
 as it lies only if its steps are its own among all that are not sealed, and no cut goes between two such points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter

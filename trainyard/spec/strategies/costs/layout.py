@@ -1,7 +1,5 @@
 """Layout of rows and layers: how many rows flow at once, and which sections a stage of a pipeline holds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

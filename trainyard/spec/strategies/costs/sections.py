@@ -5,8 +5,6 @@ follow what autograd saves: a matrix product its input, a norm its input and two
 both where both are trained, a sum nothing (Korthikanti et al. 2022, section 4.1, count the same way).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol

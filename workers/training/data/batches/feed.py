@@ -1,8 +1,6 @@
 """Batches of each step: read ahead by a thread where that is worth one, and where it is not, several at once, since
 most of what a small batch costs is the calls that read it. Arrays go to the device beside what it computes."""
 
-from __future__ import annotations
-
 import threading
 import time
 import weakref

@@ -3,8 +3,6 @@
 Every store has its own errors, recognised by their texts.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import sys

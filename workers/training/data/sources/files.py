@@ -1,7 +1,5 @@
 """The files that ``task.data.location`` names, on this node: a file, a folder, or what was fetched from a URL."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Samples of images: a folder with a folder for each class, or arrays in NPZ files."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

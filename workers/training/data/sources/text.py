@@ -1,7 +1,5 @@
 """Text to continue, from wherever it comes: pieces of bytes, each to train on or to validate on, never held whole."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Arrays that grow on the disk row by row, so that what makes them never holds them whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self

@@ -6,8 +6,6 @@ file that is never removed. Who builds or removes the entry holds it alone; who 
 process ends, also one that is killed, for the kernel gives locks back. So eviction never takes what is in use.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

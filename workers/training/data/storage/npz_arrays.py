@@ -1,7 +1,5 @@
 """Arrays in NPZ files, read in blocks: a packed one would otherwise be whole in memory as soon as it is touched."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Columns of a table: numbers or words, what is missing, and what stands where a number should."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

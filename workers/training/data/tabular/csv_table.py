@@ -3,8 +3,6 @@
 Cells are read as text, block by block: which columns hold numbers is decided by all of their rows, not by the first.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The numbers that a model sees of a table's columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict

@@ -1,7 +1,5 @@
 """Interface of readers of tables: a batch of rows, and the questions to a table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol

@@ -4,8 +4,6 @@ There are two passes over the files, for the columns and for the rows, and one o
 the mean and deviation of the training rows are known. Memory holds a block of rows and statistics of the columns.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables, whatever kind of file holds them: NPZ and Parquet here, and text, which is read in ``csv_table``."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

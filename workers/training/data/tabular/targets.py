@@ -1,7 +1,5 @@
 """Targets of a table: one of some classes, or a quantity."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -12,8 +12,6 @@ Each rank holds outer weights and velocity and computes this alike, so that only
 with a learning rate of 1 is local SGD.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

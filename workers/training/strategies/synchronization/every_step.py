@@ -1,7 +1,5 @@
 """Ranks agree in every step: gradients are reduced before the optimizer sees them, compressed or not."""
 
-from __future__ import annotations
-
 from workers.training.assembly import Assembly
 from workers.training.strategies.compression import CompressedStep
 from workers.training.strategies.synchronization.protocol import EveryStep

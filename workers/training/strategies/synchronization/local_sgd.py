@@ -12,8 +12,6 @@ follow:
   in the same buffer as the weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

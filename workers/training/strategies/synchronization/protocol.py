@@ -1,8 +1,6 @@
 """Moments at which ranks agree on their weights: in every step, or in the ways of strategies beside this file, which
 send their tensors as one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
