@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workers.training.recipes.parts import Chain
 from workers.training.recipes.width_transfer import score_scale
 
 ROTARY_BASE = 10_000.0
@@ -137,7 +138,7 @@ class GPTBlock(nn.Module):
         return x
 
 
-class GPT(nn.Module):
+class GPT(Chain):
     """Predicts the next token: tokens (batch, time) int64 -> logits (batch, time, vocabulary).
 
     A part of it, as a pipeline stage holds one (``parts.py``), takes and gives what flows between parts: (batch,
@@ -152,21 +153,14 @@ class GPT(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
-        # By name and not by place in a list: a pipeline stage that drops layers keeps the names of the others.
         self.layers = nn.ModuleDict({str(index): GPTBlock(shape) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.register_buffer("turn", rotary_table(shape.context, shape.head_width), persistent=False)
         initialize(self)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.embedding is not None:
-            x = self.embedding(x)
-        for layer in self.layers.values():
-            x = layer(x, self.turn)
-        if self.norm is not None:
-            x = self.norm(x)
-        return x if self.head is None else self.head(x)
+    def beside(self) -> tuple[torch.Tensor, ...]:
+        return (self.turn,)
 
 
 def rotary_table(context: int, head_width: int) -> torch.Tensor:

@@ -87,7 +87,7 @@ class LanguageModelTask:
 
     def keep_part(self, model: nn.Module, index: int, num_parts: int) -> None:
         assert isinstance(model, GPT)
-        keep_part(model, index, num_parts)  # type: ignore[arg-type]  # None takes the place of what is dropped
+        keep_part(model, index, num_parts)
 
     def hidden_shape(self, num_rows: int, index: int, num_parts: int) -> torch.Size:
         """(rows, context, width)"""

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workers.training.recipes.parts import Chain
+
 RATIO = 2  # hidden features of a block for each of its width
 
 
@@ -50,13 +52,9 @@ class MLPBlock(nn.Module):
         return x + changed
 
 
-class MLP(nn.Module):
+class MLP(Chain):
     """Rows (batch, features) -> (batch, outputs); a part of it, as a pipeline stage holds one (``parts.py``), takes and
     gives what flows between blocks: (batch, width)."""
-
-    embedding: nn.Module | None
-    norm: nn.Module | None
-    head: nn.Module | None
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -65,15 +63,6 @@ class MLP(nn.Module):
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.outputs)
         initialize(self)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.embedding is not None:
-            x = self.embedding(x)
-        for layer in self.layers.values():
-            x = layer(x)
-        if self.norm is not None:
-            x = self.norm(x)
-        return x if self.head is None else self.head(x)
 
 
 @torch.no_grad()

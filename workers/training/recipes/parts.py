@@ -1,11 +1,10 @@
 """Cut of the models of all recipes into the parts of a pipeline: they are built alike."""
 
-from typing import Protocol
-
+import torch
 from torch import nn
 
 
-class Sequence(Protocol):
+class Chain(nn.Module):
     """A model in four steps, one after the other. What a part of it does not hold is None, and not among its layers,
     which are by name and not by place in a list: those that stay keep their names."""
 
@@ -14,8 +13,21 @@ class Sequence(Protocol):
     norm: nn.Module | None
     head: nn.Module | None
 
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.embedding is not None:
+            x = self.embedding(x)
+        for layer in self.layers.values():
+            x = layer(x, *self.beside())
+        if self.norm is not None:
+            x = self.norm(x)
+        return x if self.head is None else self.head(x)
 
-def keep_part(model: Sequence, index: int, num_parts: int) -> None:
+    def beside(self) -> tuple[torch.Tensor, ...]:
+        """Return what each layer takes beside what flows."""
+        return ()
+
+
+def keep_part(model: Chain, index: int, num_parts: int) -> None:
     """Drop from the whole ``model`` what does not belong to part ``index``: layers in equal runs, the longer ones
     first, the embedding to the first part, norm and head to the last."""
     names = list(model.layers)

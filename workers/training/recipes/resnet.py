@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workers.training.recipes.parts import Chain
+
 SMALLEST_SIDE = 4  # pixels below which an image is not halved
 MOST_RUNS = 4  # of blocks of one width, as in all of the paper's
 NORM_GROUPS = 8
@@ -93,13 +95,9 @@ class ImageHead(nn.Module):
         return outputs
 
 
-class ResNet(nn.Module):
+class ResNet(Chain):
     """Images (batch, channels, size, size) -> (batch, outputs); a part of it, as a pipeline stage holds one
     (``parts.py``), takes and gives what flows between blocks."""
-
-    embedding: nn.Module | None
-    norm: nn.Module | None
-    head: nn.Module | None
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -109,15 +107,6 @@ class ResNet(nn.Module):
         self.norm = GroupNorm(width)
         self.head = ImageHead(width, shape.outputs)
         initialize(self)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.embedding is not None:
-            x = self.embedding(x)
-        for layer in self.layers.values():
-            x = layer(x)
-        if self.norm is not None:
-            x = self.norm(x)
-        return x if self.head is None else self.head(x)
 
 
 def make_block(shape: Shape, layer: int) -> ResNetBlock:

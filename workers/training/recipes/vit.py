@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from workers.training.recipes.gpt import FeedForward, Norm
+from workers.training.recipes.parts import Chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,9 @@ class PatchHead(nn.Module):
         return outputs
 
 
-class ViT(nn.Module):
+class ViT(Chain):
     """Images (batch, channels, size, size) -> (batch, outputs); a part of it, as a pipeline stage holds one
     (``parts.py``), takes and gives what flows between blocks: (batch, patches, width)."""
-
-    embedding: nn.Module | None
-    norm: nn.Module | None
-    head: nn.Module | None
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -123,15 +120,6 @@ class ViT(nn.Module):
         self.norm = Norm(shape.width)
         self.head = PatchHead(shape.width, shape.outputs)
         initialize(self)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self.embedding is not None:
-            x = self.embedding(x)
-        for layer in self.layers.values():
-            x = layer(x)
-        if self.norm is not None:
-            x = self.norm(x)
-        return x if self.head is None else self.head(x)
 
 
 @torch.no_grad()
