@@ -1,7 +1,5 @@
 """The web process: pages and REST over HTTP, pushes over WebSocket."""
 
-from __future__ import annotations
-
 import gc
 import os
 

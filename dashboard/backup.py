@@ -4,8 +4,6 @@ The database of the product is copied before the files and the metrics: what is 
 run that had just begun), never less (a run that ended, without its last points).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -5,8 +5,6 @@ worker and sends nothing, so that a lost message, or a worker that receives none
 workers may run: one of them ticks at a time.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """Databases that hold the rows: PostgreSQL by DATABASE_URL, else two SQLite files in the home."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit

@@ -1,8 +1,6 @@
 """`python -m dashboard.doctor [--cluster NAME]`: whether nodes reach this server as they should, and whether a cluster
 can run what is launched on it; and what to mend."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import socket

@@ -1,7 +1,5 @@
 """The folder that holds all state, and where sockets go when its path is too long. Imports nothing of Django."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import hmac

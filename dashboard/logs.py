@@ -1,7 +1,5 @@
 """Logging of our own processes: one line per event, readable on a terminal, JSON with LOG_FORMAT=json."""
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import os

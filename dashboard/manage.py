@@ -1,7 +1,5 @@
 """`trainyard manage COMMAND …`: Django's command line for this site, also where Trainyard is an installed package."""
 
-from __future__ import annotations
-
 import os
 import sys
 

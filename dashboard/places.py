@@ -1,8 +1,6 @@
 """Folders of templates, static files, examples and npm packages: in the repository, or beside us where a wheel was
 installed (``setup.py`` puts them there). Imports nothing of Django."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 INSTALLED = Path(__file__).resolve().parent / "assets"

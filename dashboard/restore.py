@@ -4,8 +4,6 @@ The list (``erasures.jsonl`` of the home that goes on, or `trainyard manage eras
 Until it was applied, `up` refuses to serve a home that came from a backup.
 """
 
-from __future__ import annotations
-
 import argparse
 import sqlite3
 import sys

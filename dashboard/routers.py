@@ -1,7 +1,5 @@
 """Router of rows to databases: the product's, or the metrics file."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.conf import settings

@@ -1,8 +1,6 @@
 """Outcome of a request, by what its route declares and by who calls: for the table of routes and roles, for docs, and
 for the tests that call each route as each role. Nothing here decides: runs.rights.access does."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from runs.models import ClusterRole, Role

@@ -1,7 +1,5 @@
 """Settings of the site, control and ingest. Everything comes from the environment or from TRAINYARD_HOME."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

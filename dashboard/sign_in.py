@@ -1,7 +1,5 @@
 """`python -m dashboard.sign_in [USER]`: print a link that signs a person in, once, within a day."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Control's tasks. Each makes one call, whose outcome stands in the rows."""
 
-from __future__ import annotations
-
 from celery import shared_task
 from django.db import transaction
 from django.utils import timezone

@@ -4,8 +4,6 @@ A bundle holds regular files, and links to folders that it has. Whoever unpacks 
 path that leads out of the folder, and no more than MAX_BYTES, whatever the archive says.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

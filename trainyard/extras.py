@@ -1,7 +1,5 @@
 """Extras of pyproject.toml, which a plain ``pip install trainyard`` leaves out, and the error for a missing one."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 

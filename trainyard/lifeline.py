@@ -1,8 +1,6 @@
 """A pipe that nobody writes to: its end-of-file says that whoever started us is gone, however it went. And a process's
 own end, without delay."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The audit: a table with filters, whether its chain is intact, and exports."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 """Refusals that no view answered: in the frame, with a sentence that helps. (500.html and 503.html stand alone: it may
 be the database that broke.)"""
 
-from __future__ import annotations
-
 import sys
 
 import structlog

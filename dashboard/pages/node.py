@@ -1,7 +1,5 @@
 """The page of one node: how it feels now and felt lately, what it is made of, what it trains."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Results of the palette (Ctrl-K): pages, sweeps by name, and runs by name, tag or id; a trial by its id alone."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 

@@ -1,7 +1,5 @@
 """The site's pages. ``route`` refuses a view that does not say who may open it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ with its pragmas costs 1.3 to 1.6 ms, twice a request: more than most questions.
 pool of its file instead. Django does the same for PostgreSQL (``OPTIONS["pool"]``).
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

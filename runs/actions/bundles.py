@@ -1,7 +1,5 @@
 """Code that people ship: kept as the bytes that came, under their digest. It is unpacked to check it, never run."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

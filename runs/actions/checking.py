@@ -1,7 +1,5 @@
 """Checks of a spec: the same for a person who launches it and for one who asks beforehand what would come of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Clusters, the tokens that let machines into them, and checks of their nodes."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta

@@ -1,8 +1,6 @@
 """Going on: from a checkpoint of another run, from an earlier step, and without a node. What is refused before any node
 is taken."""
 
-from __future__ import annotations
-
 from django.utils import timezone
 
 from runs.life import replacing, rewinding

@@ -1,7 +1,5 @@
 """Datasets: named by people, looked at by nodes. The server itself opens nothing of what they name."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Estimates of a spec's cost on the clusters where the person who asks could launch it: nothing is written."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Saved specs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.db import transaction

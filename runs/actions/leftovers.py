@@ -1,7 +1,5 @@
 """Decisions about files that nodes have not sent: those in working folders, and those that were refused."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from django.db import transaction

@@ -5,8 +5,6 @@ holds it. Its status follows from what was sent so far: an end needs proof, and 
 arrive it is RUNNING; ``runs.life.reconcile.loop`` changes that when they stop.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Machines that join, drain and leave."""
 
-from __future__ import annotations
-
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """Requests about a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

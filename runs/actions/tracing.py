@@ -1,7 +1,5 @@
 """Asking for a trace of some steps of a run that trains."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Saved views of tables."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qsl, urlencode
 
 from django.db import transaction

@@ -1,7 +1,5 @@
 """Two kinds of pages in the admin: rows that people edit, and rows that machines wrote; and their columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode

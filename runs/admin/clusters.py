@@ -1,7 +1,5 @@
 """Clusters, nodes, and the tokens that let machines in. A node's key is never shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import forms

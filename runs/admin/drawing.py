@@ -1,8 +1,6 @@
 """Parts of unfold's tables that are the same in every row, drawn once. Drawn for each row, they took half of the time
 of a page of 25 rows."""
 
-from __future__ import annotations
-
 from functools import lru_cache, wraps
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Groups of the admin's tables by subject; tables that only the product needs come last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, TypedDict

@@ -1,7 +1,5 @@
 """Records of the ranks, as far as single rows are useful to a person."""
 
-from __future__ import annotations
-
 from django.contrib import admin
 
 from runs.admin.base import WrittenAdmin, size_of, time_of

@@ -1,7 +1,5 @@
 """People, projects and what opens doors. Digests of secrets are never shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from allauth.account.models import EmailAddress

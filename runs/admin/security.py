@@ -1,7 +1,5 @@
 """The audit, secrets and personal data. Neither values of secrets nor the keys around them are shown."""
 
-from __future__ import annotations
-
 from django.contrib import admin
 
 from runs.admin.base import WrittenAdmin

@@ -1,7 +1,5 @@
 """Jobs, code, runs and their history. Runs are changed by their verbs on the site, never by hand in their rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.contrib import admin

@@ -1,7 +1,5 @@
 """Credentials: API tokens, one-time sign-in links, and the keys that make a retried request safe."""
 
-from __future__ import annotations
-
 import hashlib
 
 from django.db import models

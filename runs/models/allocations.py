@@ -1,7 +1,5 @@
 """The machines that an engine asked its system for."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from runs.causes.allocations import AllocationEnding

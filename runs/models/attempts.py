@@ -1,7 +1,5 @@
 """The attempts of a run, their placements, the slots they hold, and the lines of its history."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.db import models

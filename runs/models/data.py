@@ -1,7 +1,5 @@
 """Data that a project trains on, by name: where it lies and what a node found in it."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from runs.models.clusters import Cluster, Node

@@ -1,7 +1,5 @@
 """Indexes that lists are read from, and the expressions that read along them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """The rules of the log that hold for a run: those of its spec, and those of its cluster."""
 
-from __future__ import annotations
-
 from runs.models.runs import Run
 from trainyard.contract.orders import LogRule
 from trainyard.spec.sections.log_rules import rules_of, stored_rules

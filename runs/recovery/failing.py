@@ -1,7 +1,5 @@
 """Outcome of a run whose attempt failed: it ends, or it is started again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

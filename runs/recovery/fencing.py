@@ -1,7 +1,5 @@
 """Ranks of an earlier attempt that may still train, so that the next one must not start; and silence that proves it."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import cast
 

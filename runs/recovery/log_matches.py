@@ -1,7 +1,5 @@
 """Effects of rules about lines of the log: events in the history, and a say in restarts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from django.db import transaction

@@ -1,7 +1,5 @@
 """Decision after a failed attempt: a pure function of the failures so far."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

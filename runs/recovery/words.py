@@ -1,7 +1,5 @@
 """A run that was started again: the sentences about it, and when it is where it was before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """The checkpoint RUN@STEP that a spec goes on from."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from trainyard.contract.base import SpecDocument

@@ -1,7 +1,5 @@
 """JSON columns of nodes, attempts and runs, by type: checks, findings, failures and restarts. Nothing of Django."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

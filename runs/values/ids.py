@@ -1,7 +1,5 @@
 """Short random identifiers: what a person can read aloud and nobody can enumerate."""
 
-from __future__ import annotations
-
 import secrets
 import zlib
 

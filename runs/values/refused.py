@@ -1,7 +1,5 @@
 """The answer to what a person may do, but not now."""
 
-from __future__ import annotations
-
 
 class Refused(Exception):
     """The state does not allow it. ``code`` is for programs, ``sentence`` for people."""

@@ -6,8 +6,6 @@ dashes inside a name are underscores, as in the program. Nobody runs the program
 known, and a word that stands alone is no option.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The life of a run: which of its states may follow which. Imports nothing of Django."""
 
-from __future__ import annotations
-
 from trainyard.contract.statuses import FINAL, LIVE, OVER, Phase, Status, Wanted
 
 __all__ = [

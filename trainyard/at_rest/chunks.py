@@ -10,8 +10,6 @@ File: magic (8 bytes), version of the project's key (4), bytes of a chunk (4), s
 tag of 16 bytes behind it. An empty file has one chunk, which is empty.
 """
 
-from __future__ import annotations
-
 import secrets
 import struct
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The storage keys of a project: by version, as ranks and the server hold them in memory."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field

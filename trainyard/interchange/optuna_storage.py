@@ -4,8 +4,6 @@ Only the terminal comes here, with a URL of the person who typed it: the server 
 distributions and attributes as JSON in a database, so nothing is unpickled.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A sweep gives one and takes one over REST; ``optuna_storage`` reads and writes one where Optuna keeps its own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal

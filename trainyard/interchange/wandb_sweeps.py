@@ -3,8 +3,6 @@
 What W&B's words mean: its reference of the sweep configuration. A word that is not known is named, never guessed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The document of a sweep that goes on from a study: its space, its objectives, and a base spec with what is alike."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Answers to allauth: which providers there are, and what becomes of a person whom one of them sends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import structlog

@@ -1,7 +1,5 @@
 """The last step of every way in: the second factor where one is due, then the session."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from dataclasses import asdict, dataclass

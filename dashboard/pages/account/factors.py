@@ -4,8 +4,6 @@ allauth keeps and checks them; its functions read the request from its middlewar
 runs.serving.login_limits, as those of passwords are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

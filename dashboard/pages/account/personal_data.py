@@ -1,7 +1,5 @@
 """Pages about one's own data: exports, erasure, and the text that one agrees to."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse

@@ -1,7 +1,5 @@
 """Sign-in through an identity provider: the way there and the way back."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

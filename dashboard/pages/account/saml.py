@@ -4,8 +4,6 @@ The provider's page posts its answer here, across sites, so the browser's sessio
 checked then; what it says goes on in a signed cookie of two minutes, to a GET that finds the session with the request.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Security of one's own account: second factors, sessions, accounts at providers."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

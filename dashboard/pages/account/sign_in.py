@@ -1,7 +1,5 @@
 """Ways in and out: a one-time link, a password where somebody set one, and the second factor behind it."""
 
-from __future__ import annotations
-
 import json
 
 from django.contrib.auth import logout

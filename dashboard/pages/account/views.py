@@ -1,7 +1,5 @@
 """One's own account: tokens, password, theme."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import NamedTuple
 

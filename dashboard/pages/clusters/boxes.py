@@ -1,7 +1,5 @@
 """Nodes as boxes: which run holds which slot, and what is wrong with the node."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime

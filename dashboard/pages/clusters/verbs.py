@@ -1,7 +1,5 @@
 """Making, changing, checking and deleting clusters, and letting machines into them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Sources of a launch: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """A space as a form has it: a row of texts for each field that varies, and back to the document."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import NamedTuple

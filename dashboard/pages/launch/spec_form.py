@@ -1,7 +1,5 @@
 """A spec as a form: from a document to the text in each field, and back. What is valid, trainyard.spec alone knows."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,8 +1,6 @@
 """The tabs Apps and Terminal. Apps: what listens beside the ranks of a run, such as TensorBoard, opened in an origin of
 its own."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.run.views import HEADER, around

@@ -1,7 +1,5 @@
 """The Checkpoints tab: what a run can be gone on from, who took it and who went on from it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """Evidence above the tabs of a run's page when something is wrong or waited for: a sentence, its proof folded away."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple

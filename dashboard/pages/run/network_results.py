@@ -1,7 +1,5 @@
 """Results of a communication benchmark: a table of operations and sizes, and a matrix of pairs."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from dashboard.pages.shared.numbers import scaled, seconds, size, speed

@@ -1,8 +1,6 @@
 """The plan of a run beside what came of it: row by row, with the difference, and a word where it is large. Beside them
 the coordinate check of a learning rate that muP carries over from another width."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple

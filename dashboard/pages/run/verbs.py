@@ -1,8 +1,6 @@
 """Requests on a run's page: to go back, to leave a node out, to resize, to trace. Each is a small dialog, or a page
 where there are no scripts."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The page of one run, a view per tab."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Groups of people, their roles in projects and on clusters, and the roles that a project makes for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.contrib.auth.models import Group

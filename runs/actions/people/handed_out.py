@@ -1,7 +1,5 @@
 """Invitations and tokens of a maker, person or token, who may no longer make them: they are deleted or revoked."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from django.db.models import QuerySet

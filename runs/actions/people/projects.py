@@ -1,7 +1,5 @@
 """Projects, their members, the links by which people come in, and the keys of their repositories."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """The first start, passwords, and one-time links."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """API tokens: of people, and of a project's service accounts."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Table of everything that lets a person in, and what ends it. Every way of taking a person out comes here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Encryption of a project's files where they lie: on and off, a new key, and the destruction of keys."""
 
-from __future__ import annotations
-
 from runs.models import Project, Run, StorageKey, User
 from runs.rights.access import Permission, require
 from runs.rights.audit.recording import describe

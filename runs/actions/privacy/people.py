@@ -1,7 +1,5 @@
 """Exports of what belongs to a person, erasure, and consent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 

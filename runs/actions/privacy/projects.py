@@ -1,7 +1,5 @@
 """Rules for a project's data: how long they are kept, in which regions they lie, and how much they may be."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """Setting and deleting secrets of projects and people, and changing the key that wraps them."""
 
-from __future__ import annotations
-
 from django.core.exceptions import ValidationError
 
 from runs.models import Project, Secret, User

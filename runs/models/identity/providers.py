@@ -1,7 +1,5 @@
 """Identities of people at identity providers, and for programs that provision people by SCIM."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import Q

@@ -1,7 +1,5 @@
 """Exports of what belongs to a person, people who were erased, and what people agreed to."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from runs.models.people import Project, User

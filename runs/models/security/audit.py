@@ -1,7 +1,5 @@
 """The audit: who did what, in rows that nobody changes, each with the hash of the one before."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NoReturn
 

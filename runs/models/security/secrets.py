@@ -1,7 +1,5 @@
 """Secrets of projects and people: names and encrypted versions. No value is shown again."""
 
-from __future__ import annotations
-
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
