@@ -9,18 +9,3 @@ from trainyard.planner.machines import DataFacts, Link, NodeFacts, Rates, defaul
 from trainyard.planner.models import model_flops
 from trainyard.planner.plans import best_plans
 from trainyard.planner.results import Estimate, Memory, Proposal, StepTime
-
-__all__ = [
-    "DataFacts",
-    "Estimate",
-    "Link",
-    "Memory",
-    "NodeFacts",
-    "Proposal",
-    "Rates",
-    "StepTime",
-    "best_plans",
-    "default_rates",
-    "estimate",
-    "model_flops",
-]

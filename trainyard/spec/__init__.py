@@ -11,27 +11,3 @@ from trainyard.spec.models import KINDS, PRIORITIES, CommunicationSpec, RecipeSp
 from trainyard.spec.parse import json_schema, parse_spec, read_spec
 from trainyard.spec.problems import Problem, SpecError
 from trainyard.spec.sections.tasks import is_own_code
-
-__all__ = [
-    "KINDS",
-    "PRIORITIES",
-    "CommunicationSpec",
-    "FieldInfo",
-    "Problem",
-    "RecipeSpec",
-    "ScriptSpec",
-    "Spec",
-    "SpecError",
-    "check_fits",
-    "check_room",
-    "fields_of",
-    "form_fields",
-    "is_own_code",
-    "json_schema",
-    "load_spec_file",
-    "merge",
-    "parse_spec",
-    "range_sentence",
-    "read_spec",
-    "usable_nodes",
-]
