@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from trainyard.cli.screen import Screen
-from trainyard.doors.importing import Imported, send
-from trainyard.doors.tensorboard.importing import foreign_runs
+from trainyard.doors import wandb
+from trainyard.doors.importing import ForeignRun, Imported, send
+from trainyard.doors.tensorboard import importing as tensorboard
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.sdk.sync import Stuck
@@ -16,14 +19,28 @@ FAILED, BAD_COMMAND = 1, 2
 CONFLICT = 409
 
 
-def import_tensorboard(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    folder = Path(arguments.folder)
+class Door(NamedTuple):
+    """What a folder may hold of another tool, and the words about it."""
+
+    runs: Callable[[Path], list[ForeignRun]]
+    files: str
+    example: str
+
+
+DOORS = {
+    "tensorboard": Door(tensorboard.foreign_runs, "no file below {} has tfevents in its name", "./runs"),
+    "wandb": Door(wandb.foreign_runs, "no file below {} is called run-ID.wandb", "./wandb"),
+}
+
+
+def import_folder(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    folder, door = Path(arguments.folder), DOORS[arguments.import_command]
     if not folder.is_dir():
-        screen.complain(f"{folder} is no folder. It takes one with event files, such as ./runs.")
+        screen.complain(f"{folder} is no folder. It takes one with files of the tool, such as {door.example}.")
         return BAD_COMMAND
-    found = foreign_runs(folder)
+    found = door.runs(folder)
     if not found:
-        screen.complain(f"There is nothing to import: no file below {folder} has tfevents in its name.")
+        screen.complain(f"There is nothing to import: {door.files.format(folder)}.")
         return FAILED
     came: list[Imported] = []
     has_failed = False

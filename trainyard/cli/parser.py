@@ -93,10 +93,14 @@ def _add_syncing(commands: Any) -> None:
         "import", help="import runs of other tools", description="Import runs of other tools."
     )
     tools = brought.add_subparsers(dest="import_command", required=True, metavar="TOOL")
-    board = _command(tools, "tensorboard", importing.import_tensorboard, "make a run of each folder with event files")
-    board.add_argument("folder", metavar="FOLDER", help="it, and the folders below it, are looked through")
-    board.add_argument("--project", help="whose runs they become (default: default)")
-    _speaks_json(board)
+    for tool, what in (
+        ("tensorboard", "each folder with event files"),
+        ("wandb", "each run of W&B's, online or offline"),
+    ):
+        command = _command(tools, tool, importing.import_folder, f"make a run of each {what}")
+        command.add_argument("folder", metavar="FOLDER", help="it, and the folders below it, are looked through")
+        command.add_argument("--project", help="whose runs they become (default: default)")
+        _speaks_json(command)
 
 
 def _add_reading(commands: Any) -> None:

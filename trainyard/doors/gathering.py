@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from trainyard.contract.base import JsonObject
-from trainyard.contract.records import MAX_STEP, AnyRecord, Description
+from trainyard.contract.records import MAX_STEP, AnyRecord, Logs, Stream
 from trainyard.formats.media import Media
 from trainyard.sdk.buffers import Groups, Labels, Rows, is_name, records_of
+from trainyard.sdk.description import Stated
 from trainyard.sdk.media_queue import Logged, encoded
+
+MAX_LINE = 16_000  # characters
+MAX_LINES = 100_000  # characters of a record, which stays far below what a frame holds
 
 
 class Gathering:
@@ -20,6 +25,7 @@ class Gathering:
         self._groups: Groups = {}
         self._others: list[AnyRecord] = []
         self._config: JsonObject = {}
+        self._num_chars = 0  # of the newest record of lines
 
     def rows(self, name: str, labels: Labels = ()) -> Rows:
         """Return where points of a series are added until the next ``take``: a step, a time and a value each."""
@@ -41,7 +47,28 @@ class Gathering:
     def config(self, values: JsonObject) -> None:
         """Add to the configuration. Each record has all of it, since a later one takes the place of those before."""
         self._config = {**self._config, **values}
-        self._others.append(Description(config=self._config))
+        self.describe(self._config)
+
+    def describe(self, config: JsonObject, **stated: Any) -> None:
+        """Take what was stated about the run in the place of what was: fields of ``trainyard.sdk.description.Stated``.
+        What is too long is cut, and counted."""
+        made = Stated(lambda: None)
+        made.config.update(config, allow_change=True)
+        for name, value in stated.items():
+            setattr(made, name, value)
+        if (record := made.record(self.refuse)) is not None:
+            self._others.append(record)
+
+    def line(self, stream: Stream, at: float, text: str) -> None:
+        """Add a line of the log."""
+        last = self._others[-1] if self._others else None
+        line = (at, text[:MAX_LINE].encode("utf-8", "replace").decode())
+        if isinstance(last, Logs) and last.stream == stream and self._num_chars < MAX_LINES:
+            last.lines.append(line)
+            self._num_chars += len(text)
+        else:
+            self._others.append(Logs(rank=-1, stream=stream, lines=[line]))
+            self._num_chars = len(text)
 
     def take(self) -> Iterator[AnyRecord]:
         """Yield what was gathered, each record small enough for a frame, and forget it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ class SourceFile(Protocol):
     key: str  # names it for ever
     end: int  # how far it can be read now
     first_at: float  # Unix seconds, once it was read
-    last_at: float
+    last_at: float  # not finite: nothing says that it ended
+    error: str  # with which its process ended; empty where it did not fail, or nothing says so
 
     def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
         """Yield what lies between two places; the same places give the same records. Raises OSError."""
@@ -85,8 +87,9 @@ def send(
     gathering = Gathering()
     found = Imported(answer["run"], gathering.refused)
     for file in foreign.files:
-        for part in _parts(file, known, gathering):
-            _send_part(client, file, part, gathering, found)
+        parts = list(_parts(file, known, gathering))
+        for part in parts:
+            _send_part(client, file, part, gathering, found, is_followed=part is not parts[-1])
             body["processes"][part.producer] = _process(file)
         advance(file.end)
     if body["processes"]:
@@ -120,7 +123,9 @@ def _parts(file: SourceFile, watermarks: dict[str, int], gathering: Gathering) -
         yield Part(f"{prefix}{file.end:016x}", start, file.end, 0)
 
 
-def _send_part(client: Client, file: SourceFile, part: Part, gathering: Gathering, found: Imported) -> None:
+def _send_part(
+    client: Client, file: SourceFile, part: Part, gathering: Gathering, found: Imported, *, is_followed: bool
+) -> None:
     run_id = str(found.run["id"])
     waiting: list[bytes] = []
     size = 0
@@ -134,9 +139,12 @@ def _send_part(client: Client, file: SourceFile, part: Part, gathering: Gatherin
         if size > BATCH_BYTES:
             _send_frames(client, run_id, part.producer, waiting, sequence)
             waiting, size = [], 0
-    if sequence + 1 > part.watermark:
-        waiting.append(pack(part.producer, sequence + 1, End(at=_moment(file.last_at) or 0.0, reason="finish")))
-        _send_frames(client, run_id, part.producer, waiting, sequence + 1)
+    if is_followed or math.isfinite(file.last_at):  # else the run is lost until more of the file comes
+        sequence += 1
+        if sequence > part.watermark:
+            waiting.append(pack(part.producer, sequence, End(at=_moment(file.last_at) or 0.0, reason="finish")))
+    if waiting:
+        _send_frames(client, run_id, part.producer, waiting, sequence)
 
 
 def _send_frames(client: Client, run_id: str, producer: str, frames: list[bytes], last: int) -> None:
@@ -152,7 +160,7 @@ def _process(file: SourceFile) -> answers.LocalProcess:
         "host": "",
         "began_at": _moment(file.first_at),
         "ended_at": _moment(file.last_at),
-        "error": "",
+        "error": file.error,
         "is_interrupted": False,
         "is_replaced": False,
     }

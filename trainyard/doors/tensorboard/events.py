@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 import struct
 from array import array
-from collections.abc import Iterator
 from typing import Any
 
 from trainyard.doors.gathering import Gathering
+from trainyard.doors.protobuf import (
+    DOUBLE,
+    SCALAR,
+    WRONG,
+    BadMessage,
+    fields,
+    signed,
+    varint,
+    varints,
+)
 from trainyard.formats.media import Audio, Histogram, Image, Text
 from trainyard.sdk.buffers import Labels, Rows
 
-SCALAR = struct.Struct("<f")
-DOUBLE = struct.Struct("<d")
 TIME_KEY, STEP_KEY, NUMBER_KEY = 0x09, 0x10, 0x15  # field numbers with their wire types
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 WHOLE_TYPES = {3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 17: "H", 22: "I", 23: "Q"}  # of a tensor's content, by dtype
-
-Field = tuple[int, Any]
-
-# Raised by bytes that are no event, whatever they are instead.
-WRONG = (ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError, struct.error)
-
-
-class BadEvent(ValueError):
-    """Bytes that are no event."""
 
 
 class Translator:
@@ -54,23 +51,23 @@ class Translator:
         # Most records are a number of a tag that came before: time, step, then the same bytes but for the value.
         place, step = 9, 0
         if body[9] == STEP_KEY:
-            step, place = _varint(body, 10)
+            step, place = varint(body, 10)
         rows = self._known.get(body[place:-4])
         if rows is None or body[0] != TIME_KEY:
             self._read_any(body, place)
             return
         at = DOUBLE.unpack_from(body, 1)[0]
         if not math.isfinite(at):
-            raise BadEvent(f"the time is {at}")
+            raise BadMessage(f"the time is {at}")
         rows.steps.append(step if step < 2**63 else step - 2**64)
         rows.times.append(at)
         rows.values.append(SCALAR.unpack_from(body, len(body) - 4)[0])
 
     def _read_any(self, body: bytes, place: int) -> None:
         found = dict(fields(body))
-        at, step = found.get(1, 0.0), _signed(found.get(2, 0))
+        at, step = found.get(1, 0.0), signed(found.get(2, 0))
         if type(at) is not float or not math.isfinite(at) or type(step) is not int:
-            raise BadEvent(f"the time is {at!r:.60}, the step {step!r:.60}")
+            raise BadMessage(f"the time is {at!r:.60}, the step {step!r:.60}")
         if 4 in found or 9 in found:
             self.gathering.refuse("", "graphs")
         if 5 not in found:
@@ -113,7 +110,7 @@ class Translator:
 
     def _point(self, name: str, step: int, at: float, value: float) -> None:
         if type(value) is not float:
-            raise BadEvent(f"a number of {name!r:.60} is {value!r:.60}")
+            raise BadMessage(f"a number of {name!r:.60} is {value!r:.60}")
         rows = self.gathering.rows(name, self._labels)
         rows.steps.append(step)
         rows.times.append(at)
@@ -159,18 +156,18 @@ class Tensor:
             elif number in (5, 6):
                 self._numbers += [value] if isinstance(value, float) else array("f" if number == 5 else "d", value)
             elif number in (7, 10, 11):
-                whole = [value] if isinstance(value, int) else _varints(value)
-                self._numbers += map(float, map(_signed, whole))
+                whole = [value] if isinstance(value, int) else varints(value)
+                self._numbers += map(float, map(signed, whole))
 
     def numbers(self) -> list[float]:
-        """Return the numbers in their order, whatever their shape. Raises BadEvent for types that are none."""
+        """Return the numbers in their order, whatever their shape. Raises BadMessage for types that are none."""
         if not self._content:
             return self._numbers
         code = {1: "f", 2: "d"}.get(self._dtype) or WHOLE_TYPES.get(self._dtype)
         if self._dtype == 10:
             code = "B"
         if code is None:
-            raise BadEvent(f"a tensor of the type {self._dtype}")
+            raise BadMessage(f"a tensor of the type {self._dtype}")
         size = struct.calcsize(f"<{code}")
         return [float(one) for one in struct.unpack(f"<{len(self._content) // size}{code}", self._content)]
 
@@ -225,56 +222,3 @@ def _binned(edges: list[float], counts: list[float], high: float = math.inf) -> 
     if len(edges) == 2 and edges[0] >= edges[1]:
         edges = [edges[0], math.nextafter(edges[0], math.inf)]
     return Histogram(counts=counts, edges=edges)
-
-
-# Protocol Buffers, as far as events need it (protobuf.dev/programming-guides/encoding).
-
-
-def fields(data: bytes) -> Iterator[Field]:
-    """Yield number and value of each field: integers unsigned, floats, and bytes. Raises BadEvent."""
-    place, size = 0, len(data)
-    while place < size:
-        key, place = _varint(data, place)
-        number, kind = key >> 3, key & 7
-        if kind == VARINT:
-            value, place = _varint(data, place)
-            yield number, value
-        elif kind == BYTES:
-            length, place = _varint(data, place)
-            if place + length > size:
-                raise BadEvent(f"field {number} reaches beyond its message")
-            yield number, data[place : place + length]
-            place += length
-        elif kind == FIXED64:
-            yield number, DOUBLE.unpack_from(data, place)[0]
-            place += 8
-        elif kind == FIXED32:
-            yield number, SCALAR.unpack_from(data, place)[0]
-            place += 4
-        else:
-            raise BadEvent(f"field {number} has the wire type {kind}")
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return an integer of 7 bits a byte, the lowest first, and the place behind it."""
-    found = data[place]
-    if found < 0x80:
-        return found, place + 1
-    found &= 0x7F
-    for count in range(1, 10):
-        byte = data[place + count]
-        found |= (byte & 0x7F) << 7 * count
-        if byte < 0x80:
-            return found & (2**64 - 1), place + count + 1
-    raise BadEvent("an integer of more than 64 bits")
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    place = 0
-    while place < len(data):
-        value, place = _varint(data, place)
-        yield value
-
-
-def _signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value

@@ -39,6 +39,7 @@ class EventFile:
         self.key = path.name
         self.end = path.stat().st_size
         self.first_at, self.last_at = math.inf, -math.inf
+        self.error = ""
 
     def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
         """Yield the records between two places. What lies before is read for what it says about tags."""
