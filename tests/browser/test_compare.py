@@ -46,9 +46,7 @@ def address(*ids: str) -> str:
 
 
 def row(page: Page, name: str) -> Locator:
-    return page.get_by_label("The runs that are compared").get_by_role("listitem").filter(
-        has=page.get_by_text(name, exact=True)
-    )  # fmt: skip
+    return page.get_by_role("grid", name="Runs").get_by_role("row").filter(has=page.get_by_text(name, exact=True))
 
 
 def expect_lines(page: Page, *labels: str, name: str = "train/loss") -> None:
@@ -163,20 +161,20 @@ def csrf(page: Page) -> dict[str, str]:
 def test_an_eye_and_a_colour_stay_as_they_were_chosen(seat: Seat, pair: dict[str, str]) -> None:
     page = seat.go(address(*pair.values()))
     expect_lines(page, *pair)
-    page.get_by_role("button", name="Show pair-two").click()
+    page.get_by_role("checkbox", name="Show pair-two").uncheck()
     expect_lines(page, "pair-one")
     expect(page).to_have_url(re.compile(f"hide={pair['pair-two']}"))
     dot = row(page, "pair-one").get_by_role("button", name="Colour of pair-one")
     dot.focus()
     page.keyboard.press("Enter")
     page.get_by_role("group", name="Colour of pair-one").get_by_role("button", name="pink").press("Enter")
-    expect(dot).to_have_class(re.compile("series-4"))
+    expect(row(page, "pair-one")).to_have_class(re.compile("series-4"))
     expect(dot).to_be_focused()
     expect(page.get_by_text("kept for you")).to_be_visible()
     page.reload()
     expect_lines(page, "pair-one")
-    expect(dot).to_have_class(re.compile("series-4"))
-    page.get_by_role("button", name="Show pair-two").click()
+    expect(row(page, "pair-one")).to_have_class(re.compile("series-4"))
+    page.get_by_role("checkbox", name="Show pair-two").check()
     expect_lines(page, *pair)
     seat.go("/runs/?q=pair-one")
     expect(page.get_by_role("row").filter(has_text="pair-one")).to_have_class(re.compile("series-4"))
@@ -191,7 +189,7 @@ def test_a_run_is_found_by_its_name_and_taken_out_again(seat: Seat, pair: dict[s
     field.press("Enter")
     expect_lines(page, *pair)
     expect(page).to_have_url(re.compile(f"run={pair['pair-one']}&run={pair['pair-two']}"))
-    expect(page.get_by_role("button", name="Show pair-two")).to_be_focused()
+    expect(page.get_by_role("checkbox", name="Show pair-two")).to_be_focused()
     page.get_by_role("button", name="Take pair-one out").press("Enter")
     expect(row(page, "pair-one")).to_have_count(0)
     expect_runs(page, pair["pair-two"])
@@ -204,20 +202,24 @@ def test_groups_have_one_line_each(seat: Seat, trio: dict[str, str]) -> None:
     page.get_by_role("checkbox", name="train.learning_rate").check()
     page.keyboard.press("Escape")
     expect_lines(page, "learning_rate 0.0001", "learning_rate 0.003")
-    heads = page.locator(".compare-group")
+    heads = page.locator(".grid-group")
     expect(heads.filter(has_text="learning_rate 0.003")).to_contain_text("2 runs")
     expect(heads.filter(has_text="learning_rate 0.0001")).to_contain_text("1 run")
     page.get_by_label("Band around the mean of a group").select_option("ci")
     expect(page).to_have_url(re.compile("group=train.learning_rate&band=ci"))
-    page.get_by_label("Order of the list").select_option("value")
+    grid = page.get_by_role("grid", name="Runs")
+    grid.focus()
+    for key in ("Control+Home", "ArrowUp", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
     expect(page).to_have_url(re.compile("sort=value"))
+    expect(grid.get_by_role("columnheader", name="train/loss")).to_have_attribute("aria-sort", "ascending")
     expect(heads.first).to_contain_text("learning_rate 0.003")
     page.get_by_role("button", name=re.compile("^By")).press("Enter")
     page.get_by_role("checkbox", name="train.learning_rate").uncheck()
     expect_lines(page, *trio)
     expect(heads).to_have_count(0)
     page.get_by_role("button", name="Hide all").click()
-    page.get_by_role("button", name="Show trio-slow").click()
+    page.get_by_role("checkbox", name="Show trio-slow").check()
     expect_lines(page, "trio-slow")
     page.get_by_role("button", name="Show all").click()
     expect_lines(page, *trio)
@@ -274,7 +276,7 @@ def test_plots_over_runs_are_brushed_by_keyboard_and_rows_and_lines_follow(seat:
     expect(page.get_by_text("2 of 3 runs are chosen.")).to_be_visible()
     chart(page, "train/loss").scroll_into_view_if_needed()  # out of view nothing is drawn
     expect_lines(page, "trio-fast", "trio-fast-too")
-    expect(page.get_by_role("button", name="Show trio-slow")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("checkbox", name="Show trio-slow")).not_to_be_checked()
     page.get_by_text("As a table").click()
     rows = page.get_by_role("region", name="The runs as a table").locator("tbody tr")
     expect(rows).to_have_count(2)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypedDict
 
 from dashboard.pages.compare.baseline import goal_of
-from dashboard.pages.compare.rows import Metric, Number, number_of
+from dashboard.pages.compare.rows import Metric, Number, figure, number_of
 from dashboard.pages.compare.specs import SEED, Fields
-from dashboard.pages.sweeps.columns import FieldColumn, labels_of
+from dashboard.pages.sweeps.columns import FieldColumn, field_column, labels_of
 from runs.api.sweeping.figures import KeptFigures, figures_kept
 from runs.models import Run
 from runs.sweeps.analysis.importance import importance
@@ -86,7 +85,7 @@ def field_of(path: str, runs: Sequence[Run], fields: Mapping[str, Fields]) -> Sp
     """Return the field as an axis: a range where every value is a number and they are several, else its texts; None
     where these are too many to tell apart."""
     texts = {text for run in runs if (text := fields[run.pk].get(path)) is not None}
-    numbers = {text: number for text in texts if (number := _number(text)) is not None}
+    numbers = {text: number for text in texts if (number := figure(text)) is not None}
     if len(numbers) == len(texts) and texts:
         if len(texts) <= FEW_NUMBERS:
             return SpaceField(path, choices=tuple(sorted(texts, key=lambda text: numbers[text])))
@@ -118,31 +117,14 @@ def importance_of(
 def _column(
     field: SpaceField, label: str, runs: Sequence[Run], fields: Mapping[str, Fields], *, is_axis: bool
 ) -> RunColumn:
-    return {
-        "path": field.path,
-        "label": label,
-        "low": field.low,
-        "high": field.high,
-        "isLog": field.is_log,
-        "choices": list(field.choices),
-        "values": [_value(field, fields[run.pk]) for run in runs],
-        "isAxis": is_axis,
-    }
+    return {**field_column(field, label, [_value(field, fields[run.pk]) for run in runs]), "isAxis": is_axis}
 
 
 def _figure(name: str, values: Mapping[str, Number], runs: Sequence[Run]) -> RunColumn:
     numbers = [number_of(values[run.pk]) for run in runs]
     known = [one for one in numbers if one is not None]
-    return {
-        "path": name,
-        "label": name,
-        "low": min(known, default=0.0),
-        "high": max(known, default=1.0),
-        "isLog": False,
-        "choices": [],
-        "values": list(numbers),
-        "isAxis": False,
-    }
+    axis = SpaceField(name, min(known, default=0.0), max(known, default=1.0))
+    return {**field_column(axis, name, list(numbers)), "isAxis": False}
 
 
 def _parameters(space: Sequence[SpaceField], own: Fields) -> dict[str, float | str]:
@@ -151,12 +133,4 @@ def _parameters(space: Sequence[SpaceField], own: Fields) -> dict[str, float | s
 
 def _value(field: SpaceField, own: Fields) -> float | str | None:
     text = own.get(field.path)
-    return text if text is None or field.is_choice else _number(text)
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    return text if text is None or field.is_choice else figure(text)

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dashboard.pages.compare.baseline import UNKNOWN, Difference, difference, goal_of
 from dashboard.pages.compare.specs import SEED, Fields, group_text
 from dashboard.pages.shared.badges import Badge, run_badge
+from dashboard.pages.shared.grid import Sort
 from runs.models import Run
 from runs.presenting.measured import MFU, RATES
 from runs.records.points import read
 from trainyard.contract.answers.runs import SeriesSummary
 
-MAX_FACTS = 4
 MAX_SHOWN = 200  # rows; the charts have every run
 MAX_OF_GROUP = 5  # where not all rows are shown
 LOSS = "train/loss"
 MEDIAN = "median"  # over the steady part of a run, as its page says how fast it is
 STATISTICS = {"last": "last", "min": "lowest", "max": "highest", MEDIAN: "median"}
-ORDERS = {
-    "": "as chosen",
-    "value": "lowest value first",
-    "-value": "highest value first",
-    "name": "by name",
-    "status": "by status",
-}
-
 Number = float | str | None  # what JSON has no number for comes as a word
-
-
-class Fact(NamedTuple):
-    path: str
-    name: str
-    text: str
 
 
 class Compared(NamedTuple):
@@ -42,8 +29,6 @@ class Compared(NamedTuple):
     colour: int  # from 1, as the classes of the series colours count
     value: Number
     note: str  # lowest or highest of them all
-    facts: list[Fact]
-    num_more_facts: int
     group: str
     step: int | None = None  # the last one that its value may be compared at
     is_base: bool = False
@@ -135,19 +120,19 @@ def listed(
     fields: Mapping[str, Fields],
     differ: Sequence[str],
     by: Sequence[str],
-    order: str,
+    sorts: Sequence[Sort],
     base: str,
 ) -> CompareList:
     values = metric.of_runs([run.pk for run in runs])
     steps = metric.steps_of(list(values))
-    rows = rows_of(runs, values, colours, fields, differ, by, steps)
+    rows = rows_of(runs, values, colours, fields, by, steps)
     chosen = next((row for row in rows if row.run.pk == base), None)
     sides = sides_of(rows, fields, differ, by)
     goal = goal_of(metric.name, list(values)) if chosen is not None else None
     if chosen is not None:
         rows = [_against(row, chosen, goal, sides) for row in rows]
-    rows = ordered(rows, order)
-    groups = grouped(rows, order, is_grouped=bool(by))
+    rows = ordered(rows, sorts, fields)
+    groups = grouped(rows, sorts, is_grouped=bool(by))
     if chosen is not None and by:
         groups = _groups_against(groups, chosen, goal, sides)
     most = MAX_SHOWN if len(rows) <= MAX_SHOWN or not by else MAX_OF_GROUP
@@ -167,7 +152,6 @@ def rows_of(
     values: Mapping[str, Number],
     colours: Mapping[str, int],
     fields: Mapping[str, Fields],
-    differ: Sequence[str],
     by: Sequence[str],
     steps: Mapping[str, int],
 ) -> list[Compared]:
@@ -180,17 +164,11 @@ def rows_of(
             colour=colours[run.pk] + 1,
             value=values[run.pk],
             note=notes.get(number, "") if (number := number_of(values[run.pk])) is not None else "",
-            facts=(facts := facts_of(fields[run.pk], differ))[:MAX_FACTS],
-            num_more_facts=max(0, len(facts) - MAX_FACTS),
             group=group_text(fields[run.pk], by),
             step=steps.get(run.pk),
         )
         for run in runs
     ]
-
-
-def facts_of(fields: Fields, differ: Sequence[str]) -> list[Fact]:
-    return [Fact(path, path.rpartition(".")[2], fields[path]) for path in differ if fields.get(path)]
 
 
 def sides_of(rows: Sequence[Compared], fields: Mapping[str, Fields], differ: Sequence[str], by: Sequence[str]) -> Sides:
@@ -242,21 +220,31 @@ def _groups_against(groups: Sequence[RunGroup], base: Compared, goal: bool | Non
     return found
 
 
-def ordered(rows: list[Compared], order: str) -> list[Compared]:
-    """Return the rows in this order. Runs without a number come last, whichever way numbers are ordered."""
-    if order == "name":
-        return sorted(rows, key=lambda row: row.run.name.lower())
-    if order == "status":
-        return sorted(rows, key=lambda row: row.badge.word)
-    if order in ("value", "-value"):
-        sign = -1 if order.startswith("-") else 1
-        numbers = [(number_of(row.value), row) for row in rows]
-        known = [(sign * number, row) for number, row in numbers if number is not None]
-        return [row for _, row in sorted(known, key=lambda one: one[0])] + [row for one, row in numbers if one is None]
-    return rows
+def ordered(rows: Sequence[Compared], sorts: Sequence[Sort], fields: Mapping[str, Fields]) -> list[Compared]:
+    """Return the rows in this order. Runs without a value come last, whichever way values are ordered."""
+    found = list(rows)
+    for sort in reversed(sorts):
+        keys = [(_key_of(row, sort.name, fields[row.run.pk]), row) for row in found]
+        known = sorted(((key, row) for key, row in keys if key), key=lambda one: one[0], reverse=sort.is_descending)
+        found = [row for _, row in known] + [row for key, row in keys if key is None]
+    return found
 
 
-def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[RunGroup]:
+def _key_of(row: Compared, name: str, own: Fields) -> tuple[bool, float, str] | None:
+    """Return what the row is ordered by: numbers before texts."""
+    if name in ("name", "status"):
+        return True, 0.0, row.run.name.lower() if name == "name" else row.badge.word
+    if name == "value":
+        number = number_of(row.value)
+        return None if number is None else (False, number, "")
+    text = own.get(name)
+    if text is None:
+        return None
+    number = figure(text)
+    return (True, 0.0, text) if number is None else (False, number, "")
+
+
+def grouped(rows: Sequence[Compared], sorts: Sequence[Sort], *, is_grouped: bool) -> list[RunGroup]:
     """Return the groups in the order in which their first rows stand, or of their means where values are ordered;
     one without a name where nothing is grouped."""
     found: dict[str, list[Compared]] = {}
@@ -267,8 +255,8 @@ def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[R
         numbers = at_end(members)
         mean = sum(numbers) / len(numbers) if numbers and is_grouped else None
         groups.append(RunGroup(text, members, mean, len(numbers), len(members)))
-    if order in ("value", "-value"):
-        sign = -1 if order.startswith("-") else 1
+    if sorts and sorts[0].name == "value":
+        sign = -1 if sorts[0].is_descending else 1
         groups.sort(key=lambda group: (group.mean is None, sign * (group.mean or 0)))
     return groups
 
@@ -276,3 +264,12 @@ def grouped(rows: Sequence[Compared], order: str, *, is_grouped: bool) -> list[R
 def number_of(value: Number) -> float | None:
     """Return a finite number, or None for what is none."""
     return float(value) if isinstance(value, int | float) else None
+
+
+def figure(text: str) -> float | None:
+    """Return the finite number that the text is, or None."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
+from dashboard.pages.compare import cells
 from dashboard.pages.compare.plots import columns, importance_of
-from dashboard.pages.compare.rows import ORDERS, STATISTICS, Metric, Number, choose_metric, listed
+from dashboard.pages.compare.rows import STATISTICS, Metric, Number, choose_metric, listed
 from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
 from dashboard.pages.shared.chart_runs import MANY, charts_context, fields_of
 from dashboard.pages.shared.frame import page, person, show
+from dashboard.pages.shared.grid import read_sorts
 from dashboard.pages.shared.run_colours import colours_apart, colours_for
 from dashboard.pages.sweeps.columns import labels_of
 from runs.finding.language import MAX_LENGTH, FilterError
@@ -101,10 +103,12 @@ def _list(
 ) -> dict[str, object]:
     ids = [run.pk for run in runs]
     metric = choose_metric(read.series_names(ids), _text(request, "metric"), _text(request, "statistic"))
-    group, order = _text(request, "group") or usual, _text(request, "sort")
+    group, sorts = _text(request, "group") or usual, read_sorts(_text(request, "sort"))
     by = [path for path in group.split(",") if path in differ]
+    found = listed(runs, metric, colours, fields, differ, by, sorts, base)
     return {
-        "list": listed(runs, metric, colours, fields, differ, by, order, base),
+        "list": found,
+        "table": cells.table(found, metric, fields, differ, sorts),
         "is_grouped": bool(by),
         "is_each": group == EACH,
         "group_by": [(path, path in by) for path in differ],
@@ -113,8 +117,6 @@ def _list(
         "band": _text(request, "band"),
         "metric": metric,
         "statistics": STATISTICS,
-        "order": order,
-        "orders": ORDERS,
     }
 
 

@@ -132,9 +132,11 @@ def heads_of(
     return made
 
 
-def draw_rows(columns: Sequence[Column], rows: Sequence[GridRow], first: int, *, has_boxes: bool = True) -> SafeString:
-    """Return the markup of rows; ``first`` is the place of the first one in the whole list, from 0. No template: a
-    window has a thousand cells."""
+def draw_rows(
+    columns: Sequence[Column], rows: Sequence[GridRow], first: int, *, has_boxes: bool = True, verb: str = "Select"
+) -> SafeString:
+    """Return the markup of rows; ``first`` is the place of the first one in the whole list, from 0, and ``verb`` what
+    their boxes do. No template: a window has a thousand cells."""
     num_before = 1 if has_boxes else 0
     starts = [
         f'<td role="gridcell" aria-colindex="{index}" class="{column.classes}" data-of="{escape(column.name)}"'
@@ -147,18 +149,18 @@ def draw_rows(columns: Sequence[Column], rows: Sequence[GridRow], first: int, *,
         lines.append(
             f'<tr role="row" class="grid-row series-{row.colour}" data-key="{escape(row.key)}" data-place="{place}"'
             f' aria-rowindex="{place + 2}"{_UNSELECTED if row.run else ""}>'
-            f"{_box(row) if has_boxes else ''}"
+            f"{_box(row, verb) if has_boxes else ''}"
             f'{cells}<td role="gridcell" aria-colindex="{len(columns) + num_before + 1}" class="actions-cell">'
             f'<div class="row-actions">{row.actions}</div></td></tr>'
         )
     return mark_safe("\n".join(lines))
 
 
-def _box(row: GridRow) -> str:
+def _box(row: GridRow, verb: str) -> str:
     edge = f'<i class="grid-edge series-{row.edge}"></i>' if row.edge else ""
     box = (
         f'<input class="row-check" type="checkbox" name="run" value="{escape(row.run)}" tabindex="-1"'
-        f' aria-label="Select {escape(row.name)}" title="Select it (x)"><i class="run-dot"></i>'
+        f' aria-label="{verb} {escape(row.name)}" title="{verb} it (x)"><i class="run-dot"></i>'
     )
     return f'<td role="gridcell" aria-colindex="1" class="check pinned">{edge}{box if row.run else ""}</td>'
 

@@ -124,6 +124,10 @@ def steps_of(base: JsonObject, trials: Sequence[TrialLike]) -> dict[int, int]:
 
 
 def _field(field: SpaceField, label: str, drawn: Sequence[TrialPoint]) -> FieldColumn:
+    return field_column(field, label, [_value(field, one.parameters) for one in drawn])
+
+
+def field_column(field: SpaceField, label: str, values: list[float | str | None]) -> FieldColumn:
     return {
         "path": field.path,
         "label": label,
@@ -131,7 +135,7 @@ def _field(field: SpaceField, label: str, drawn: Sequence[TrialPoint]) -> FieldC
         "high": field.high,
         "isLog": field.is_log,
         "choices": list(field.choices),
-        "values": [_value(field, one.parameters) for one in drawn],
+        "values": values,
     }
 
 

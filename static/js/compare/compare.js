@@ -1,18 +1,21 @@
 // The page that compares runs: its list and the specs beside charts that show them all.
 
+import { startLighting } from "../grid/beside.js";
+import { startKeys } from "../grid/keys.js";
+import { pin, startWindow } from "../grid/window.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
 import { all, around, need, seek } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { startAdding } from "./adding.js";
-import { colourOf, knownRuns, lineAt, listedRuns, paint, toggled, withGone } from "./list.js";
+import { knownRuns, listedRuns, paint, toggled, withGone } from "./list.js";
 import { change, runsIn, runsOut, withQuery } from "./query.js";
 import { startSwatches } from "./swatches.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
 const QUIET_MS = 9000;
 const EACH = "*"; // in the place of a group: a line for each run
-const ASKED = ["metric", "statistic", "sort"]; // selects of the list that are parameters of its address
+const ASKED = ["metric", "statistic"]; // selects of the list that are parameters of its address
 
 /** @typedef {import("./list.js").ChartState} ChartState */
 /** @typedef {import("./list.js").ListedRun} ListedRun */
@@ -40,8 +43,8 @@ export function mount(element) {
   /** @param {object} detail */
   const send = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
   const openSwatches = startSwatches(need(element, "#swatches"), (button, index) => {
-    const row = /** @type {HTMLElement | null} */ (button.closest("[data-run]"));
-    if (row?.dataset.run) send({ colours: { ...state.colours, [row.dataset.run]: index } });
+    const run = /** @type {HTMLElement | null} */ (button.closest(".grid-row"))?.dataset.key;
+    if (run) send({ colours: { ...state.colours, [run]: index } });
   });
   const stopAdding = startAdding(need(element, "[data-add]"), {
     url: element.dataset.jump ?? "",
@@ -76,6 +79,7 @@ export function mount(element) {
     sweep();
     mountAll(list);
     show();
+    grid?.show();
   }
   function show() {
     const before = known;
@@ -121,29 +125,31 @@ export function mount(element) {
   function boxes(selector) {
     return /** @type {HTMLInputElement[]} */ (all(list, selector));
   }
-  /** @param {Event} event */
+  /** @param {MouseEvent} event */
   function onClick(event) {
-    const row = around(event, "[data-run]");
-    const pin = around(event, "[data-base]");
-    if (pin) return setBase(pin.getAttribute("aria-pressed") === "true" ? "" : (pin.dataset.base ?? ""));
+    const row = around(event, ".grid-row");
+    const base = around(event, "[data-base]");
+    if (base) return setBase(base.getAttribute("aria-pressed") === "true" ? "" : (base.dataset.base ?? ""));
+    const sort = around(event, "[data-sort]")?.dataset;
+    if (sort) {
+      change({ sort: (event.shiftKey ? sort.also : sort.sort) ?? "" });
+      return refresh();
+    }
     if (around(event, "[data-fold]")) return fold(element.dataset.list !== "closed");
     if (around(event, "[data-eyes]")) return send({ hidden: toggled(state.hidden, ids()) });
-    if (!row?.dataset.run) return;
-    if (around(event, "[data-eye]")) return send({ hidden: toggled(state.hidden, [row.dataset.run]) });
     const pick = around(event, "[data-pick]");
-    if (pick) return openSwatches(pick, colourOf(row, state));
-    if (around(event, "[data-close]")) takeOut(row);
+    if (pick) return openSwatches(pick, Number(/series-(\d+)/.exec(row?.className ?? "")?.[1]) - 1);
+    if (row && around(event, "[data-close]")) takeOut(row);
   }
   /** @param {{target: EventTarget | null}} event */
   function onChange(event) {
     const { name, value, checked } = /** @type {HTMLInputElement} */ (event.target);
     if (ASKED.includes(name)) {
       change({ [name]: value });
-      refresh().then(
-        () => name !== "sort" && seek(element, "[data-module=run-plots]")?.dispatchEvent(new Event("refetch")),
-      );
+      refresh().then(() => seek(element, "[data-module=run-plots]")?.dispatchEvent(new Event("refetch")));
       return;
     }
+    if (name === "run") return send({ hidden: toggled(state.hidden, [value]) });
     if (name === "base") return setBase(value);
     if (name === "differences") {
       change({ all: checked ? "" : "1" });
@@ -171,13 +177,13 @@ export function mount(element) {
     change({ run: [...runsIn(), id], without: runsOut().filter((one) => one !== id) });
     if (!charts) return location.reload(); // the first one: there is nothing here yet that it could join
     await Promise.all([refresh(), refreshSpecs()]);
-    seek(list, `[data-run="${CSS.escape(id)}"] [data-eye]`)?.focus();
+    seek(list, `.row-check[value="${CSS.escape(id)}"]`)?.focus();
   }
   /** @param {HTMLElement} row */
   async function takeOut(row) {
     const buttons = all(list, "[data-close]");
     const at = buttons.indexOf(need(row, "[data-close]"));
-    const run = row.dataset.run ?? "";
+    const run = row.dataset.key ?? "";
     change({ run: runsIn().filter((id) => id !== run), without: isFiltered ? [...runsOut(), run] : [] });
     if (ids().every((id) => id === run)) return location.reload();
     (buttons[at + 1] ?? buttons[at - 1])?.focus();
@@ -198,8 +204,8 @@ export function mount(element) {
   element.addEventListener("change", onChange);
   element.addEventListener("workspacechange", onWorkspace);
   element.addEventListener("brushed", onBrushed);
-  for (const type of ["pointerover", "pointerout", "focusin", "focusout"])
-    list.addEventListener(type, (event) => send({ lit: lineAt(event) }));
+  const table = /** @type {HTMLTableElement | null} */ (seek(list, ".grid-view"));
+  const grid = table && startGrid(table, send);
   const stops = [
     on("run", ({ run }) => known.some(({ id }) => id === run) && soon()),
     on("ping", () => Date.now() - lastAt > QUIET_MS && soon()), // no message reports that a run was deleted
@@ -213,7 +219,28 @@ export function mount(element) {
     clearTimeout(timer);
     narrow.removeEventListener("change", onWidth);
     stopAdding();
+    grid?.end();
     stops.forEach((stop) => stop());
+  };
+}
+
+// The keys of the grid, and what one points at in it; all of its rows are in the page.
+/** @param {HTMLTableElement} table @param {(detail: object) => void} send */
+function startGrid(table, send) {
+  const rows = startWindow(table, { onRows: () => keys.mark(), onCount() {} });
+  const keys = startKeys(table, rows, { select: (row) => need(row, ".row-check").click(), menu() {}, fold() {} });
+  const endLighting = startLighting(table, send);
+  function show() {
+    pin(table);
+    rows.reset();
+  }
+  show();
+  return {
+    show,
+    end() {
+      rows.end();
+      endLighting();
+    },
   };
 }
 

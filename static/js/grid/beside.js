@@ -1,7 +1,7 @@
 // Charts beside a table, of the runs that it shows: of others when it shows others, and a row lights its line.
 
 import { on } from "../live/live.js";
-import { around, need } from "../shared/dom.js";
+import { around, need, seek } from "../shared/dom.js";
 
 const MIN_MS = 4000; // between two looks at which runs there are
 
@@ -10,7 +10,6 @@ export function mount(pane) {
   const place = /** @type {HTMLElement} */ (pane.closest(".grid-page"));
   const charts = need(pane, "[data-module=charts]");
   let known = JSON.stringify(JSON.parse(need(pane, "#chart-runs").textContent ?? ""));
-  let lit = "";
   let timer = 0;
   let number = 0; // of the request
 
@@ -34,22 +33,31 @@ export function mount(pane) {
   function soon() {
     if (!timer && !document.hidden) timer = setTimeout(refresh, MIN_MS);
   }
-  /** @param {Event} event */
-  function light(event) {
-    const isKey = event.type === "keyup";
-    const row = isKey ? place.querySelector(".grid-row:has(> .is-active)") : around(event, ".grid-row");
-    const run = row?.getAttribute("data-key") ?? "";
-    if (run !== lit) send({ lit: run ? { key: `run ${run}`, runs: [run] } : null });
-    lit = run;
-  }
-  const types = ["pointerover", "keyup"];
   place.addEventListener("shown", refresh);
-  for (const type of types) place.addEventListener(type, light);
+  const endLighting = startLighting(place, send);
   const stops = ["run", "again"].map((type) => on(type, soon));
   return () => {
     clearTimeout(timer);
     place.removeEventListener("shown", refresh);
-    for (const type of types) place.removeEventListener(type, light);
+    endLighting();
     stops.forEach((stop) => stop());
   };
+}
+
+// The row that is pointed at, or that keys are in, lights its lines as the charts' crosshair does.
+/** @param {HTMLElement} place @param {(detail: object) => void} send */
+export function startLighting(place, send) {
+  let lit = "";
+  /** @param {Event} event */
+  function light(event) {
+    const isKey = event.type === "keyup";
+    const row = isKey ? seek(place, "tr:has(> .is-active)") : around(event, "tr[data-key]");
+    const { key = "", group } = row?.dataset ?? {};
+    const line = group === undefined ? { key: `run ${key}`, runs: [key] } : { key: `group ${group}`, runs: [] };
+    if (key !== lit) send({ lit: key ? line : null });
+    lit = key;
+  }
+  const types = ["pointerover", "pointerleave", "keyup"];
+  for (const type of types) place.addEventListener(type, light);
+  return () => types.forEach((type) => place.removeEventListener(type, light));
 }

@@ -9,7 +9,7 @@ import { startColumns } from "./columns.js";
 import { startHeads } from "./heads.js";
 import { startKeys } from "./keys.js";
 import { startSelection } from "./selection.js";
-import { runOf, startWindow } from "./window.js";
+import { pin, runOf, startWindow } from "./window.js";
 
 const MIN_MS = 2000; // between two looks at what is new: rows that come in move those below them
 
@@ -97,22 +97,8 @@ function startTable(element, table, place) {
   function isReading() {
     return !rows.isAtTop() || scroller.contains(document.activeElement);
   }
-  // Columns that stay when one scrolls sideways stand beside each other.
-  function pin() {
-    const columns = /** @type {HTMLElement[]} */ ([...table.querySelectorAll("col")]);
-    const widths = columns.map((one) => Number(one.getAttribute("width") ?? one.dataset.least ?? 0));
-    table.style.minWidth = `${widths.reduce((sum, width) => sum + width, 0)}px`;
-    let left = 0;
-    const heads = [...(table.tHead?.rows[0].cells ?? [])];
-    heads.forEach((head, index) => {
-      if (!head.classList.contains("pinned")) return;
-      table.style.setProperty(`--left-${index}`, `${left}px`);
-      left += head.offsetWidth;
-    });
-    scroller.style.scrollPaddingLeft = `${left}px`;
-  }
   function onShown() {
-    pin();
+    pin(table);
     if (!isFolding) rows.toTop();
     rows.reset();
     if (!isFolding) keys.reset();
@@ -131,7 +117,7 @@ function startTable(element, table, place) {
   }
   fresh.addEventListener("click", takeNew);
   place.addEventListener("shown", onShown);
-  pin();
+  pin(table);
   rows.reset();
   return {
     isReading,

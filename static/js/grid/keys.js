@@ -84,7 +84,7 @@ export function startKeys(table, rows, acts) {
   /** @param {KeyboardEvent} event @param {HTMLElement | null} row */
   function enter(event, row) {
     if (at.row === HEAD) {
-      const link = cell?.querySelector("a");
+      const link = cell?.querySelector("a, button");
       return link?.dispatchEvent(
         new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey: event.shiftKey }),
       );

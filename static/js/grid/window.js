@@ -232,3 +232,19 @@ function arrange(body, nodes) {
     else body.insertBefore(node, at);
   }
 }
+
+// Columns that stay when one scrolls sideways stand beside each other.
+/** @param {HTMLTableElement} table */
+export function pin(table) {
+  const columns = /** @type {HTMLElement[]} */ ([...table.querySelectorAll("col")]);
+  const widths = columns.map((one) => Number(one.getAttribute("width") ?? one.dataset.least ?? 0));
+  table.style.minWidth = `${widths.reduce((sum, width) => sum + width, 0)}px`;
+  let left = 0;
+  const heads = [...(table.tHead?.rows[0].cells ?? [])];
+  heads.forEach((head, index) => {
+    if (!head.classList.contains("pinned")) return;
+    table.style.setProperty(`--left-${index}`, `${left}px`);
+    left += head.offsetWidth;
+  });
+  /** @type {HTMLElement} */ (table.parentElement).style.scrollPaddingLeft = `${left}px`;
+}

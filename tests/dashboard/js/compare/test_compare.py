@@ -10,11 +10,12 @@ from tests.dashboard.js.conftest import Ask
 
 # The list's rows are those that an answer names; each answer waits for `answer(place among those asked, ids)`.
 SETUP = """
-    const row = (id) => `<li data-key="run-${id}" data-run="${id}" data-colour="0">
-        <button data-eye></button><button class="run-dot" data-pick></button><a class="name">${id}</a>
-        <button data-close>close ${id}</button><div class="compare-facts"></div></li>`;
-    const known = (ids) => JSON.stringify(ids.map((id) => ({ id, fields: {} })));
-    const list = (ids, head = "") => `${head}<ul data-runs>${ids.map(row).join("")}</ul>
+    const row = (id) => `<tr class="grid-row series-1" data-key="${id}"><td><input class="row-check" type="checkbox"
+        name="run" value="${id}"></td><td><a class="name">${id}</a></td><td data-of="status"></td><td><button
+        class="run-dot" data-pick></button><button data-close>close ${id}</button></td></tr>`;
+    const known = (ids) => JSON.stringify(ids.map((id) => ({ id, colour: 0, fields: {} })));
+    const list = (ids, head = "") => `${head}<div><table class="grid-view" data-grouped
+        data-rows="${ids.length}"><tbody>${ids.map(row).join("")}</tbody></table></div>
         <script id="compared-runs" type="application/json">${known(ids)}<\\/script>`;
     const place = document.getElementById("place");
     history.replaceState(null, "", "?run=a&run=b&run=c");
@@ -33,7 +34,7 @@ SETUP = """
     const heard = [];
     charts.addEventListener("workspace", ({ detail }) => heard.push(detail));
     const unmount = mount(page);
-    const rows = () => [...page.querySelectorAll("[data-run] .name")].map((one) => one.textContent);
+    const rows = () => [...page.querySelectorAll(".grid-row .name")].map((one) => one.textContent);
 """
 
 
@@ -50,8 +51,8 @@ def compare(ask_page: Ask) -> Any:
 
 def test_an_answer_that_comes_late_does_not_undo_a_newer_one(compare: Any) -> None:
     found = compare("""
-        page.querySelector("[data-run=c] [data-close]").click();
-        page.querySelector("[data-run=b] [data-close]").click();
+        page.querySelector("[data-key=c] [data-close]").click();
+        page.querySelector("[data-key=b] [data-close]").click();
         const [old, newer] = lists();
         await answer(newer, list(["a"], "<i>newer</i>"));
         await answer(old, list(["a", "b"], "<i>old</i>"));
@@ -62,9 +63,9 @@ def test_an_answer_that_comes_late_does_not_undo_a_newer_one(compare: Any) -> No
 
 def test_a_run_that_was_just_added_is_not_said_to_be_deleted_by_an_older_answer(compare: Any) -> None:
     found = compare("""
-        page.querySelector("[data-run=c] [data-close]").click();
+        page.querySelector("[data-key=c] [data-close]").click();
         history.replaceState(null, "", "?run=a&run=b&run=d");
-        page.querySelector("[data-run=b] [data-close]").click();
+        page.querySelector("[data-key=b] [data-close]").click();
         const [old, newer] = lists();
         await answer(newer, list(["a", "d"]));
         await answer(old, list(["a", "b"]));
@@ -73,13 +74,21 @@ def test_a_run_that_was_just_added_is_not_said_to_be_deleted_by_an_older_answer(
     assert found == [["a", "d"], 0]
 
 
+def test_boxes_that_say_what_is_shown_are_nobodys_choice(compare: Any) -> None:
+    found = compare("""
+        const boxes = [...page.querySelectorAll(".row-check")];
+        return [heard.filter(({ hidden }) => hidden), boxes.map((one) => one.checked)];
+    """)
+    assert found == [[], [True, True, True]]
+
+
 def test_who_takes_a_run_out_comes_to_the_next_one_past_the_head_of_a_group(compare: Any) -> None:
     found = compare("""
-        const head = '<li data-group="lr 1"><i class="run-dot"></i></li>';
-        page.querySelector("[data-run=c]").insertAdjacentHTML("beforebegin", head);
-        page.querySelector("[data-run=b] [data-close]").click();
+        const head = '<tr class="grid-group" data-key="group-lr" data-group="lr 1"><td></td></tr>';
+        page.querySelector("[data-key=c]").insertAdjacentHTML("beforebegin", head);
+        page.querySelector("[data-key=b] [data-close]").click();
         const next = document.activeElement.textContent;
-        page.querySelector("[data-run=c] [data-close]").click();
+        page.querySelector("[data-key=c] [data-close]").click();
         return [next, document.activeElement.textContent];
     """)
     assert found == ["close c", "close a"]
@@ -87,17 +96,16 @@ def test_who_takes_a_run_out_comes_to_the_next_one_past_the_head_of_a_group(comp
 
 def test_a_pointer_that_moves_within_a_row_leaves_its_lines_lit(compare: Any) -> None:
     found = compare("""
-        const [eye, name] = ["[data-eye]", ".name"].map((part) => page.querySelector(`[data-run=a] ${part}`));
+        const [eye, name] = [".row-check", ".name"].map((part) => page.querySelector(`[data-key=a] ${part}`));
         const moved = (type, relatedTarget) => new PointerEvent(type, { bubbles: true, relatedTarget });
         const point = (type, from, to) => from.dispatchEvent(moved(type, to));
         heard.length = 0;
         point("pointerover", eye, null);
-        point("pointerout", eye, name);
         point("pointerover", name, eye);
-        point("pointerout", name, page);
+        point("pointerover", page.querySelector("tbody"), name);
         return heard.map(({ lit }) => lit?.key ?? null);
     """)
-    assert found == ["run a", "run a", "run a", None]
+    assert found == ["run a", None]
 
 
 ADDING = """

@@ -26,10 +26,10 @@ def test_the_address_changes_in_what_was_chosen_alone(changes: dict[str, Any], q
 
 
 def markup(*ids: str) -> str:
-    facts = '<div class="compare-facts"><span>succeeded</span></div>'
-    rows = "".join(f'<li data-key="run-{one}" data-run="{one}"><a class="name">{one}</a>{facts}</li>' for one in ids)
+    row = '<tr class="grid-row" data-key="{0}"><td>{0}</td><td data-of="status">succeeded</td></tr>'
     known = json.dumps([{"id": one, "isLive": True} for one in ids])
-    return f'<ul data-runs>{rows}</ul><script id="compared-runs" type="application/json">{known}</script>'
+    rows = "".join(row.format(one) for one in ids)
+    return f'<table><tbody>{rows}</tbody></table><script id="compared-runs" type="application/json">{known}</script>'
 
 
 MERGE = """({withGone, knownRuns}, [before, after, ids]) => {
@@ -37,7 +37,7 @@ MERGE = """({withGone, knownRuns}, [before, after, ids]) => {
     place.innerHTML = before;
     const known = knownRuns(place, [], ids);
     place.innerHTML = withGone(after, place, ids);
-    return [[...place.querySelectorAll("[data-run]")].map((row) => row.textContent), knownRuns(place, known, ids)];
+    return [[...place.querySelectorAll(".grid-row")].map((row) => row.textContent), knownRuns(place, known, ids)];
 }"""
 
 
@@ -53,20 +53,25 @@ PAINT = """({paint}, [html, runs, state]) => {
     const place = document.getElementById("place");
     place.innerHTML = html;
     paint(place, runs, state);
-    const rows = [...place.querySelectorAll("[data-run]")];
-    return rows.map((row) => [row.querySelector("[data-eye]").ariaPressed, row.querySelector(".run-dot").className]);
+    const rows = [...place.querySelectorAll(".grid-row")];
+    return rows.map((row) => [row.querySelector("input").checked, row.ariaSelected, row.className]);
 }"""
 
 
-def test_eyes_and_colours_are_as_the_charts_have_them(ask_page: Ask) -> None:
-    button = '<button data-eye aria-pressed="true"></button><button class="run-dot series-1" data-pick></button>'
-    row = '<li data-run="{}" data-colour="{}">' + button + "</li>"
-    html = '<ul><li data-group="lr 1"><i class="run-dot"></i></li>' + row.format("a", 0) + row.format("b", 1) + "</ul>"
-    runs = [{"id": "a", "fields": {"lr": "1"}}, {"id": "b", "fields": {"lr": "1"}}, {"id": "c", "fields": {"lr": "0"}}]
+def test_what_is_shown_and_its_colours_are_as_the_charts_have_them(ask_page: Ask) -> None:
+    cells = '<td><input type="checkbox" class="row-check"></td><td><button data-pick></button></td>'
+    row = '<tr class="grid-row series-1" data-key="{}">' + cells + "</tr>"
+    head = '<tr class="grid-group" data-key="group-lr 1" data-group="lr 1"></tr>'
+    html = f"<table><tbody>{head}{row.format('a')}{row.format('b')}</tbody></table>"
+    runs = [
+        {"id": "a", "colour": 0, "fields": {"lr": "1"}},
+        {"id": "b", "colour": 1, "fields": {"lr": "1"}},
+        {"id": "c", "colour": 2, "fields": {"lr": "0"}},
+    ]
     state = {"hidden": ["b"], "colours": {"a": 4}, "group": None}
     assert ask_page("compare/list.js", PAINT, [html, runs, state]) == [
-        ["true", "run-dot series-5"],
-        ["false", "run-dot series-2"],
+        [True, "true", "grid-row series-5"],
+        [False, "false", "grid-row is-hidden series-2"],
     ]
     grouped = ask_page("compare/list.js", PAINT, [html, runs, {**state, "group": {"by": "lr", "band": "sd"}}])
-    assert [classes for _, classes in grouped] == ["run-dot series-2"] * 2, "in the colour of their group"
+    assert [classes for *_, classes in grouped] == ["grid-row series-2", "grid-row is-hidden series-2"], "the group's"

@@ -53,7 +53,8 @@ def test_runs_stand_side_by_side_with_what_differs_and_what_they_reached(
         ("large", 3.123, "highest"),
         ("small", 2.5, "lowest"),
     ]
-    assert [(fact.path, fact.name, fact.text) for fact in rows[0].facts] == [("train.batch_size", "batch_size", "64")]
+    heads = [head.column.name for head in context["table"].heads]
+    assert heads == ["name", "value", "status", "train.batch_size"], "what differs has columns"
     assert [one["fields"] for one in context["charts"]["runs"]] == [
         {"train.batch_size": "64"},
         {"train.batch_size": "32"},
@@ -113,16 +114,19 @@ def test_what_means_nothing_in_the_address_changes_nothing(
         ("-value", ["top", "middle", "bottom", "none"]),
         ("name", ["bottom", "middle", "none", "top"]),
         ("status", ["middle", "none", "bottom", "top"]),
+        ("train.batch_size,name", ["none", "top", "bottom", "middle"]),
+        ("-train.batch_size", ["middle", "bottom", "none", "top"]),
+        ("nothing.there", ["middle", "none", "top", "bottom"]),
     ],
 )
 def test_the_list_is_ordered_as_asked(
     sort: str, names: list[str], cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:
     runs = [
-        make_run(name="middle"),
-        make_run(name="none"),
-        make_run(name="top", status=Status.SUCCEEDED),
-        make_run(name="bottom", status=Status.RUNNING),
+        make_run(name="middle", spec=batch(128)),
+        make_run(name="none", spec=batch(32)),
+        make_run(name="top", spec=batch(32), status=Status.SUCCEEDED),
+        make_run(name="bottom", spec=batch(64), status=Status.RUNNING),
     ]
     for run, value in zip(runs, [2.0, float("nan"), 3.0, 1.0], strict=True):
         write_series(run, "train/loss", [value])
