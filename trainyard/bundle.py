@@ -107,13 +107,18 @@ def check_size(sizes: Mapping[str, int], source: str, remedy: str = LEAVE_BEHIND
     raise BundleError(f"{found} (the largest: {most}); {remedy}")
 
 
-def unpack(data: bytes, folder: Path) -> list[str]:
-    """Write the bundle's files below ``folder`` and return their paths. Raises BundleError before it writes any."""
+def contents_of(data: bytes) -> list[BundleFile]:
+    """Return what is in the bundle. Raises BundleError."""
     try:
         with tarfile.open(fileobj=io.BytesIO(_decompress(data)), mode="r:") as archive:
-            contents = list(_read(archive))
+            return list(_read(archive))
     except (tarfile.TarError, UnicodeError, ValueError, OverflowError) as error:
         raise error if isinstance(error, BundleError) else BundleError(f"no code bundle: {error}") from None
+
+
+def unpack(data: bytes, folder: Path) -> list[str]:
+    """Write the bundle's files below ``folder`` and return their paths. Raises BundleError before it writes any."""
+    contents = contents_of(data)
     for name, is_executable, content, link in sorted(contents, key=lambda one: bool(one.link)):  # links come last
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

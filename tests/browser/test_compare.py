@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from benchmarks.load.planting import Writer, plant, plant_points
 from tests.browser.conftest import Seat, Sit, scripted, tiny
 from tests.browser.test_launching import chart, drawn
+from tests.browser.test_pages import AXE, barriers
 from tests.up_process import wait_until
 from tests.whole.runs import Yard
 
@@ -286,6 +287,32 @@ def test_plots_over_runs_are_brushed_by_keyboard_and_rows_and_lines_follow(seat:
     chart(page, "train/loss").scroll_into_view_if_needed()
     expect_lines(page, *trio)
     expect(page.get_by_text("at least 4 runs with a value; there are 3")).to_be_visible()
+
+
+def test_code_and_logs_of_two_runs_stand_side_by_side(
+    seat: Seat, office: Yard, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ids = []
+    for name in ("side-one", "side-two"):
+        folder = tmp_path_factory.mktemp("code")
+        (folder / "own.py").write_text(f"NAME = '{name}'\n")
+        ids.append(office.submit(scripted(office, folder, name, "--fail")))
+    for run_id in ids:
+        assert office.wait_for_end(run_id)["status"] == "FAILED"
+    page = seat.go(address(*ids))
+    expect_lines(page, "side-one", "side-two")
+    page.get_by_role("heading", name="Code").click()
+    changes = page.get_by_label("Changes against the first run")
+    expect(changes).to_contain_text("-NAME = 'side-one'")
+    expect(changes).to_contain_text("+NAME = 'side-two'")
+    page.get_by_role("heading", name="Logs").click()
+    for name in ("side-one", "side-two"):
+        expect(page.get_by_label(f"The end of the log of {name}")).to_contain_text("the boiler is cold")
+    page.get_by_role("checkbox", name="Show side-two").uncheck()
+    expect(page.get_by_text("Two to four runs stand side by side").first).to_be_visible()
+    seat.watch.expect("")  # from here on the console has what axe does
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
 
 
 def test_a_run_that_is_deleted_meanwhile_says_so_and_stays(

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from dashboard.pages.compare import cells
 from dashboard.pages.compare.plots import columns, importance_of
 from dashboard.pages.compare.rows import STATISTICS, Metric, Number, choose_metric, listed
+from dashboard.pages.compare.sides import MOST, SIDES
 from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
 from dashboard.pages.shared.chart_runs import MANY, charts_context, fields_of
 from dashboard.pages.shared.frame import page, person, show
@@ -30,6 +31,12 @@ EACH = "*"  # in the place of a group: a line for each run, however many there a
 KEPT = ("run", "without", "project", "tag", "trials", "base", "metric", "statistic", "group")  # by another filter
 BANDS = {"minmax": "min to max", "sd": "± SD", "ci": "95 % CI"}
 COLOURS = ("blue", "copper", "teal", "pink", "olive", "sky", "brick", "violet", "grey", "green")
+SIDE_BY_SIDE = (
+    ("code", "Code", "what differs in the files that they ran"),
+    ("environment", "Environment", "packages that differ"),
+    ("media", "Media", "the same one, at the same step"),
+    ("logs", "Logs", "how each ended"),
+)
 FRAGMENTS = {"list": "runs/_compare_list.html", "specs": "runs/_compare_specs.html"}
 
 
@@ -65,6 +72,8 @@ class Found(NamedTuple):
 
 @page(get=lists(Permission.RUNS_READ))
 def compare(request: HttpRequest) -> HttpResponse:
+    if (side := request.GET.get("fragment", "")) in SIDES:
+        return _side(request, side)
     asked = _asked(request)
     runs, warning = _find(request, asked)
     is_many = len(runs) > MANY
@@ -85,11 +94,19 @@ def compare(request: HttpRequest) -> HttpResponse:
         "kept": [(name, one) for name in KEPT for one in request.GET.getlist(name)],
         "num_runs": len(runs),
         "warning": warning,
+        "sides": SIDE_BY_SIDE,
         "colour_names": list(enumerate(COLOURS, start=1)),
         **_list(request, runs, colours, fields, differ, usual, base),
         "specs": spec_table(runs, fields, differ, base=base, is_whole=_text(request, "all") == "1"),
     }
     return show(request, "runs/compare.html", context, fragments=FRAGMENTS)
+
+
+def _side(request: HttpRequest, side: str) -> HttpResponse:
+    """Draw one part of the first named runs side by side."""
+    runs = _find(request, _asked(request)).runs[:MOST]
+    found = SIDES[side](runs, request.GET.dict()) if len(runs) > 1 else {"too_few": True}
+    return show(request, "runs/_compare_side.html", {"side": side, "runs": runs, **found})
 
 
 def _list(

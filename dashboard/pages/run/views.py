@@ -221,17 +221,17 @@ def code_view(run: Run) -> CodeView | None:
         return None
     found = difference(run.project, code)
     patch = run.spec["task"]["code"].get("patch") or ""
-    changes = _lines(found.patch) if found else []
+    changes = diff_lines(found.patch) if found else []
     return CodeView(
         code=code,
         changes=changes[:MAX_LINES],
-        patch=_lines(patch)[:MAX_LINES],
+        patch=diff_lines(patch)[:MAX_LINES],
         has_previous=found is not None,
         is_cut=len(changes) > MAX_LINES or bool(found and found.is_cut),
     )
 
 
-def _lines(patch: str) -> list[DiffLine]:
+def diff_lines(patch: str) -> list[DiffLine]:
     return [DiffLine(line, _kind(line)) for line in patch[:MAX_CHARACTERS].splitlines()]
 
 

@@ -18,6 +18,7 @@ from typing import TypedDict
 import numpy as np
 
 from runs.records.logs.chunks import Columns, Texts, decode_columns, decode_texts, placed
+from runs.records.logs.levels import ANSI
 from runs.records.logs.lines import Filters, Key, LineDocument, document, key_of, line_behind
 from runs.records.logs.patterns import literal
 from runs.records.metrics.codec import Floats
@@ -94,6 +95,12 @@ def read_logs(
         return {"items": [item for _, item in found[:limit]], "next": cursor, "cursor": cursor}
     # The end of this snapshot; more may have been committed since it was taken.
     return {"items": [item for _, item in found], "next": at_end if high < now else None, "cursor": at_end}
+
+
+def end_of_log(run_id: str, num_lines: int) -> list[tuple[str, str]]:
+    """Return level and text of the last lines, without what colours them in a terminal."""
+    found = read_logs(run_id, limit=num_lines, tail=True)["items"]
+    return [(line["level"], ANSI.sub("", line["text"])) for line in found]
 
 
 def read_log_text(run_id: str, filters: Filters = EVERYTHING) -> Iterator[str]:

@@ -10,6 +10,7 @@ import { mountAll, sweep } from "../shared/modules.js";
 import { startAdding } from "./adding.js";
 import { knownRuns, listedRuns, paint, toggled, withGone } from "./list.js";
 import { change, runsIn, runsOut, withQuery } from "./query.js";
+import { startSides } from "./sides.js";
 import { startSwatches } from "./swatches.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
@@ -52,6 +53,8 @@ export function mount(element) {
     onAdd: add,
   });
 
+  const reloadSides = startSides(element, () => ids().filter((id) => !state.hidden.includes(id)));
+
   // The newest part; null where it did not come, or behind one that was asked for later.
   /** @param {"list" | "specs"} name */
   async function fetchPart(name) {
@@ -85,6 +88,7 @@ export function mount(element) {
     const before = known;
     known = knownRuns(list, before, ids());
     paint(element, known, state);
+    reloadSides();
     if (before.length && JSON.stringify(before) !== JSON.stringify(known)) send({ runs: known });
     need(element, "[data-count]").textContent = `${known.length} run${known.length === 1 ? "" : "s"}`;
   }
@@ -103,6 +107,7 @@ export function mount(element) {
     state = /** @type {CustomEvent<ChartState>} */ (event).detail;
     if (state.group && !isGroupable(state.group.by)) return send({ group: null });
     paint(element, known, state);
+    reloadSides();
     if (before?.by !== state.group?.by || before?.band !== state.group?.band) refresh();
   }
   // Of the plots over runs: the others are hidden as if by their eyes, until nothing is brushed.
