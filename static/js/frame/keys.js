@@ -1,5 +1,7 @@
 // Keys of every page: `?` shows them, `/` goes to the page's filter, `g r` and its like go to pages, and the key in a
 // button's `data-hotkey` presses it.
+import { all, seek } from "../shared/dom.js";
+
 export function startKeys() {
   let isGoing = 0;
   document.addEventListener("click", (event) => {
@@ -16,44 +18,32 @@ export function startKeys() {
       return;
     if (isGoing && Date.now() - isGoing < 1200) {
       isGoing = 0;
-      /** @type {HTMLAnchorElement | null} */
-      const link = document.querySelector(`[data-keys="g ${CSS.escape(event.key)}"]`);
-      if (link) {
-        event.preventDefault();
-        location.assign(link.href);
-      }
-      return;
+      const link = seek(document, `[data-keys="g ${CSS.escape(event.key)}"]`);
+      if (!(link instanceof HTMLAnchorElement)) return;
+      event.preventDefault();
+      return location.assign(link.href);
     }
     if (event.key === "g") isGoing = Date.now();
     if (event.key === "?") showKeys();
-    /** @type {HTMLButtonElement | null} */ // it asks before it acts
-    const button = document.querySelector(`[data-hotkey="${CSS.escape(event.key)}"]`);
-    if (button) {
-      event.preventDefault();
-      button.click();
-    }
-    if (event.key === "/") {
-      /** @type {HTMLInputElement | null} */
-      const field = document.querySelector("[data-filter-key]");
-      if (field) {
-        event.preventDefault();
-        field.focus();
-        field.select();
-      }
-    }
+    const button = seek(document, `[data-hotkey="${CSS.escape(event.key)}"]`); // it asks before it acts
+    const field = event.key === "/" ? seek(document, "[data-filter-key]") : null;
+    if (button || field) event.preventDefault();
+    button?.click();
+    if (!(field instanceof HTMLInputElement)) return;
+    field.focus();
+    field.select();
   });
 }
 
 // Every key is listed; those of what this page has come first.
 function showKeys() {
   const dialog = /** @type {HTMLDialogElement | null} */ (document.getElementById("keys"));
-  /** @type {NodeListOf<HTMLElement> | undefined} */
-  const parts = dialog?.querySelectorAll("[data-keys-of]");
+  if (!dialog) return;
   /** @param {HTMLElement} part */
   const isHere = ({ dataset }) =>
     (dataset.keysOf ?? "").split(" ").some((name) => document.querySelector(`[data-module~="${name}"]`));
-  dialog?.querySelector(".keys-parts")?.prepend(...[...(parts ?? [])].filter(isHere));
-  dialog?.showModal();
+  dialog.querySelector(".keys-parts")?.prepend(...all(dialog, "[data-keys-of]").filter(isHere));
+  dialog.showModal();
 }
 
 /** @param {EventTarget | null} element */

@@ -1,4 +1,5 @@
 // The heat map of a run's ranks over its steps: a row for each rank, a column for each step or several.
+import { getJson } from "../charts/data/columns.js";
 import { listen } from "../charts/interaction/gestures.js";
 import { within, zoomed } from "../charts/scales/views.js";
 import { on } from "../live/live.js";
@@ -111,13 +112,8 @@ class RankHeat {
       query.set("from", String(Math.floor(this.range[0])));
       query.set("to", String(Math.ceil(this.range[1])));
     }
-    const { signal } = this.over;
-    const answer = await fetch(`${this.element.dataset.api}?${query}`, {
-      headers: { Accept: "application/json" },
-      signal,
-    }).catch(() => null);
-    if (!answer?.ok || asked !== this.asked) return; // the next message of the stream repeats it
-    const grid = await answer.json().catch(() => null);
+    // Where no answer comes, the next message of the stream asks again.
+    const grid = await getJson(`${this.element.dataset.api}?${query}`, this.over.signal).catch(() => null);
     if (grid && asked === this.asked) this.show(grid);
   }
 

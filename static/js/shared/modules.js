@@ -1,5 +1,7 @@
 // Mounts and unmounts modules: each exports mount(element) and returns its unmount, or nothing. In the place of a
 // module may stand a function that loads it: what few pages have, the others need not fetch.
+import { all } from "./dom.js";
+
 /** @typedef {() => void} Unmount */
 /** @typedef {{mount: (element: any) => Unmount | void}} Module */
 /** @typedef {() => Promise<Module>} Load */
@@ -15,9 +17,7 @@ export function register(modules) {
 
 /** @param {ParentNode} root */
 export function mountAll(root) {
-  /** @type {NodeListOf<HTMLElement>} */
-  const elements = root.querySelectorAll("[data-module]");
-  for (const element of elements) {
+  for (const element of all(root, "[data-module]")) {
     if (mounted.has(element)) continue;
     const module = table[element.dataset.module ?? ""];
     if (!module) throw new Error(`no module named ${element.dataset.module}`);

@@ -4,16 +4,14 @@ import { Late } from "./late.js";
 
 /**
  * @typedef {object} HoldingsOptions
- * @property {(name: string) => void} onData
+ * @property {(name: string) => void} onData its points changed
  * @property {(run: string, name: string) => boolean} isWanted
  * @property {(run: string, name: string) => void} askAgain
- * @property {(run: string, cursor: number) => boolean} continues
- * @property {() => number} limit
+ * @property {(run: string, cursor: number) => boolean} continues whether its messages do
+ * @property {() => number} limit how many points a line may grow to
  */
 
 export class Holdings {
-  // onData(name): its points changed; isWanted(run, name); askAgain(run, name); continues(run, cursor): whether its
-  // messages do; limit(): how many points a line may grow to.
   /** @param {HoldingsOptions} options */
   constructor({ onData, isWanted, askAgain, continues, limit }) {
     this.onData = onData;

@@ -10,19 +10,17 @@ const ignore = () => {};
 
 /**
  * @typedef {object} LoaderOptions
- * @property {(batch: Batch) => void} [onSend]
+ * @property {(batch: Batch) => void} [onSend] then comes one of the next two
  * @property {(batch: Batch, answer: any) => void} onAnswer
  * @property {(batch: Batch) => void} [onFail]
  * @property {(run: string) => void} onGone
- * @property {() => number} points
+ * @property {() => number} points how many of a line
  * @property {(run: string, name: string) => number} numLines
- * @property {(run: string, name: string) => boolean | undefined} isWanted
- * @property {() => Partial<Batch>} [frame]
+ * @property {(run: string, name: string) => boolean | undefined} isWanted whether it still is
+ * @property {() => Partial<Batch>} [frame] what else a batch is asked with
  */
 
 export class Loader {
-  // onSend(batch), then onAnswer(batch, answer) or onFail(batch); onGone(run); points(): how many of a line;
-  // numLines(run, name). isWanted(run, name): whether it still is; frame(): what else a batch is asked with.
   /** @param {LoaderOptions} options */
   constructor({ onSend = ignore, onAnswer, onFail = ignore, onGone, points, numLines, isWanted, frame = () => ({}) }) {
     this.onSend = onSend;

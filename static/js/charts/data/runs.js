@@ -1,5 +1,6 @@
 // The runs of the page, and what a line of theirs is called, its colour, its group, and why an attempt began.
 import { groupColours, groupText } from "../../shared/grouping.js";
+import { getJson } from "./columns.js";
 import { keyOf } from "./names.js";
 
 const ALARMS_EVERY_MS = 2000;
@@ -86,13 +87,9 @@ export class Runs {
     const [run] = this.list;
     if (!run || Date.now() < (this.alarmsAt ?? 0) + ALARMS_EVERY_MS) return;
     this.alarmsAt = Date.now();
-    const answer = await fetch(`/api/v1/runs/${run.id}/alarms`, { headers: { Accept: "application/json" } }).catch(
-      () => null,
-    );
-    if (!answer?.ok) return;
-    const { items } = await answer.json();
-    if (items.length === (run.alarms?.length ?? 0)) return;
-    run.alarms = items.map(({ first_step: step, at: time, ...one }) => ({ ...one, step, time }));
+    const answer = await getJson(`/api/v1/runs/${run.id}/alarms`).catch(() => null);
+    if (!answer || answer.items.length === (run.alarms?.length ?? 0)) return;
+    run.alarms = answer.items.map(({ first_step: step, at: time, ...one }) => ({ ...one, step, time }));
     onKnown();
   }
 
@@ -133,14 +130,11 @@ function labelWords(labels) {
 }
 
 async function askAttempts(run) {
-  const answer = await fetch(`/api/v1/runs/${run.id}/attempts?limit=100`, {
-    headers: { Accept: "application/json" },
-  }).catch(() => null);
-  if (!answer?.ok) return false;
-  const { items } = await answer.json();
-  items.forEach(({ fence, number }, at) => {
+  const answer = await getJson(`/api/v1/runs/${run.id}/attempts?limit=100`).catch(() => null);
+  if (!answer) return false;
+  answer.items.forEach(({ fence, number }, at) => {
     if (run.attempts.some((one) => one.fence === fence)) return;
-    const before = items[at - 1];
+    const before = answer.items[at - 1];
     const why = before?.reason?.sentence ? ` Attempt ${before.number} ended: ${before.reason.sentence}` : "";
     run.attempts.push({ fence, number, cause: before ? `Attempt ${number} began.${why}` : "" });
   });

@@ -5,46 +5,28 @@ const NEAR = 0.9; // of the view: beyond it a step of the crosshair moves the vi
 // on: {step(number of points), pan(share), zoom(factor), reset(), open(), log(), line(1 or -1), ends(1 or -1), leave()}
 // isDrawn(): whether there is a plot; without one no key means anything.
 export function listenKeys(element, on, isDrawn) {
-  function actionOf({ key, shiftKey }) {
-    switch (key) {
-      case "ArrowRight":
-        return () => on.step(shiftKey ? PAGE : 1);
-      case "ArrowLeft":
-        return () => on.step(shiftKey ? -PAGE : -1);
-      case "ArrowDown":
-        return () => on.line(1);
-      case "ArrowUp":
-        return () => on.line(-1);
-      case "[":
-        return () => on.pan(-0.25);
-      case "]":
-        return () => on.pan(0.25);
-      case "+":
-      case "=":
-        return () => on.zoom(0.5);
-      case "-":
-      case "_":
-        return () => on.zoom(2);
-      case "0":
-        return on.reset;
-      case "Home":
-        return () => on.ends(-1);
-      case "End":
-        return () => on.ends(1);
-      case "Enter":
-        return on.open;
-      case "l":
-        return on.log;
-      case "Escape":
-        return on.leave;
-      default:
-        return null;
-    }
-  }
+  const actions = {
+    ArrowRight: ({ shiftKey }) => on.step(shiftKey ? PAGE : 1),
+    ArrowLeft: ({ shiftKey }) => on.step(shiftKey ? -PAGE : -1),
+    ArrowDown: () => on.line(1),
+    ArrowUp: () => on.line(-1),
+    "[": () => on.pan(-0.25),
+    "]": () => on.pan(0.25),
+    "+": () => on.zoom(0.5),
+    "=": () => on.zoom(0.5), // + without Shift
+    "-": () => on.zoom(2),
+    _: () => on.zoom(2), // - with it
+    0: () => on.reset(),
+    Home: () => on.ends(-1),
+    End: () => on.ends(1),
+    Enter: () => on.open(),
+    l: () => on.log(),
+    Escape: () => on.leave(),
+  };
   element.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target !== element || !isDrawn()) return;
-    const act = actionOf(event);
-    if (!act || act() === false) return;
+    const act = actions[event.key];
+    if (!act || act(event) === false) return;
     event.preventDefault();
     event.stopPropagation();
   });
