@@ -16,14 +16,9 @@ MAX_SHOWN = 30  # columns and classes on the terminal; --json has all
 
 def datasets(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.datasets(project=arguments.project))
-    if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        titles = ("name", "source", "state", "rows", "size", "project", "cluster", "checked", "id")
-        screen.table(titles, [_row(one) for one in found])
-    else:
-        screen.say("No datasets. Name one with `trainyard dataset add NAME --source csv --location /data/rows.csv`.")
-    return 0
+    titles = ("name", "source", "state", "rows", "size", "project", "cluster", "checked", "id")
+    nothing = "No datasets. Name one with `trainyard dataset add NAME --source csv --location /data/rows.csv`."
+    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

@@ -19,14 +19,9 @@ def runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     statuses = arguments.status.upper().split(",") if arguments.status else None
     pages = client.runs(**filters, status=statuses, archived=arguments.archived, limit=min(arguments.limit, 200))
     found = list(itertools.islice(pages, arguments.limit))
-    if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        titles = ("id", "name", "status", "step", "project", "cluster", "created")
-        screen.table(titles, [_row(run) for run in found])
-    else:
-        screen.say("No runs. Launch one with `trainyard submit FILE`.")
-    return 0
+    titles = ("id", "name", "status", "step", "project", "cluster", "created")
+    nothing = "No runs. Launch one with `trainyard submit FILE`."
+    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -79,38 +74,23 @@ def _show_cause(client: Client, run: run_answers.Run, screen: Screen) -> None:
 
 def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.checkpoints(arguments.id))
-    if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        titles = ("step", "state", "size", "attempt", "node", "rank", "took", "taken", "restored by")
-        screen.table(titles, [_checkpoint_row(one) for one in found])
-    else:
-        screen.say("No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken.")
-    return 0
+    titles = ("step", "state", "size", "attempt", "node", "rank", "took", "taken", "restored by")
+    nothing = "No checkpoints. `checkpoint.every_steps` of the spec says how often one is taken."
+    return screen.listing(found, titles, _checkpoint_row, nothing, is_json=arguments.json)
 
 
 def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.clusters())
-    if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
-        screen.table(titles, [_cluster_row(cluster) for cluster in found])
-    else:
-        screen.say("No clusters yet.")
-    return 0
+    titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
+    nothing = "No clusters yet."
+    return screen.listing(found, titles, _cluster_row, nothing, is_json=arguments.json)
 
 
 def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.nodes(cluster=arguments.cluster))
-    if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        titles = ("name", "cluster", "slots", "accelerator", "state", "seen", "id")
-        screen.table(titles, [_node_row(node) for node in found])
-    else:
-        screen.say("No nodes. Add one with `trainyard node --join TOKEN --server URL` on its machine.")
-    return 0
+    titles = ("name", "cluster", "slots", "accelerator", "state", "seen", "id")
+    nothing = "No nodes. Add one with `trainyard node --join TOKEN --server URL` on its machine."
+    return screen.listing(found, titles, _node_row, nothing, is_json=arguments.json)
 
 
 def _row(run: run_answers.Run) -> tuple[object, ...]:

@@ -5,9 +5,9 @@ Names, logs and sentences come from others: control characters never reach the t
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +17,7 @@ from trainyard.contract.statuses import Status
 from trainyard.formats import figures
 from trainyard.formats.names import DIRECTIONS
 
+T = TypeVar("T")
 STATUS_STYLES: dict[str, str] = {
     Status.QUEUED: "bright_black",
     Status.SCHEDULED: "blue",
@@ -61,6 +62,24 @@ class Screen:
     def json(self, document: Any) -> None:
         """Print ``document`` as JSON, indented for people."""
         print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
+
+    def listing(
+        self,
+        found: Sequence[T],
+        titles: Sequence[str],
+        row: Callable[[T], Sequence[object]],
+        nothing: str,
+        *,
+        is_json: bool,
+    ) -> int:
+        """Print what was found as a table or JSON, and the sentence where that is nothing. Return the exit code."""
+        if is_json:
+            self.json({"items": found})
+        elif found:
+            self.table(titles, map(row, found))
+        else:
+            self.say(nothing)
+        return 0
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print rows under their titles; a column called ``status`` gets its colours."""

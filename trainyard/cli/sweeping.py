@@ -158,14 +158,9 @@ def follow(client: Client, sweep_id: str, screen: Screen) -> sweep_answers.Sweep
 
 def sweeps(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(itertools.islice(client.sweeps(project=arguments.project), 200))
-    if arguments.json:
-        screen.json({"items": found})
-    elif found:
-        titles = ("id", "name", "status", "trials", "best", "project", "created")
-        screen.table(titles, [_row(one) for one in found])
-    else:
-        screen.say("No sweeps. Start one with `trainyard sweep FILE`.")
-    return 0
+    titles = ("id", "name", "status", "trials", "best", "project", "created")
+    nothing = "No sweeps. Start one with `trainyard sweep FILE`."
+    return screen.listing(found, titles, _row, nothing, is_json=arguments.json)
 
 
 def _row(one: sweep_answers.SweepItem) -> tuple[object, ...]:
