@@ -36,4 +36,4 @@ def test_the_keys_of_a_table_are_listed() -> None:
     text = script("grid/keys.js")
     keys = set(re.findall(r'event\.key === "([^"]+)"', text)) | set(re.findall(r"(Arrow\w+):", text))
     assert {"PageDown", " ", "x", "m"} < keys
-    assert {SIGNS.get(key, key) for key in keys - {"ContextMenu"}} <= listed("grid selection")
+    assert {SIGNS.get(key, key) for key in keys - {"ContextMenu"}} <= listed("grid")
