@@ -82,9 +82,7 @@ class StandardLibrary:
 
 
 @dataclass(frozen=True)
-class TextFiles:
-    """Files of text. Among many, some whole ones validate, by their names; of a few, some blocks of each."""
-
+class _OfFiles:
     files: Files
 
     @property
@@ -92,12 +90,17 @@ class TextFiles:
         return self.files.location
 
     @property
-    def key(self) -> str:
-        return f"text {self.files.key}"
-
-    @property
     def size_bytes(self) -> int:
         return self.files.size_bytes
+
+
+@dataclass(frozen=True)
+class TextFiles(_OfFiles):
+    """Files of text. Among many, some whole ones validate, by their names; of a few, some blocks of each."""
+
+    @property
+    def key(self) -> str:
+        return f"text {self.files.key}"
 
     def pieces(self) -> Iterator[Piece]:
         names = self.files.names
@@ -112,23 +115,14 @@ class TextFiles:
 
 
 @dataclass(frozen=True)
-class JsonLines:
+class JsonLines(_OfFiles):
     """Files with a JSON object on each line, one field of which is text. Of 20 lines one validates; of few the last."""
 
-    files: Files
     field: str
-
-    @property
-    def name(self) -> str:
-        return self.files.location
 
     @property
     def key(self) -> str:
         return f"jsonl {self.field!r} {self.files.key}"
-
-    @property
-    def size_bytes(self) -> int:
-        return self.files.size_bytes
 
     def pieces(self) -> Iterator[Piece]:
         last, has_validated = None, False

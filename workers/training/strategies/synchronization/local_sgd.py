@@ -22,13 +22,11 @@ from torch import nn
 from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import ring_bytes
 from workers.training.optimizing.numerics import Precision
-from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, parameters_of
+from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, Synchronization, parameters_of
 
 
-class LocalSGD:
+class LocalSGD(Synchronization):
     """A ``Synchronization`` over all ranks of the default group. ``own_loss`` takes the loss from the passes."""
-
-    is_over = False
 
     def __init__(
         self,
@@ -55,9 +53,6 @@ class LocalSGD:
     @property
     def is_agreed(self) -> bool:
         return not self._losses
-
-    def begin(self, step: int) -> None:
-        pass
 
     def step(self, step: int) -> None:
         self._precision.step(self._optimizer)
@@ -91,12 +86,6 @@ class LocalSGD:
     def measured(self) -> Mapping[str, float]:
         sent, self._bytes_reported = self.bytes_sent - self._bytes_reported, self.bytes_sent
         return {"rank/sent_bytes": sent}
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {}
-
-    def load(self, state: dict[str, torch.Tensor]) -> None:
-        pass
 
     def _agree(self) -> None:
         self._average()

@@ -21,7 +21,7 @@ import copy
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from torch import nn
 from workers.training.assembly import Assembly
 from workers.training.measuring.collectives import waiting
 from workers.training.optimizing.optimizers import Schedule, set_rate
-from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, parameters_of
+from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, Synchronization, parameters_of
 
 # Longer than any step takes: a connection without any sign of its end is given up after it.
 SILENCE_LIMIT = timedelta(minutes=30)
@@ -118,10 +118,8 @@ class Server:
                     optimizer.state[weight] = self._optimizer.state[own]
 
 
-class Worker:
+class Worker(Synchronization):
     """Part that all ranks share. ``optimizer`` is never stepped: it only gives the parameters and their order."""
-
-    is_over = False
 
     def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss) -> None:
         self.bytes_sent = 0  # by this rank, since it started
@@ -136,12 +134,6 @@ class Worker:
         sent = self.bytes_sent
         new, self._bytes_reported = sent - self._bytes_reported, sent
         return {"rank/staleness": self._lead, "rank/sent_bytes": new}
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {}
-
-    def load(self, state: dict[str, torch.Tensor]) -> None:
-        pass
 
 
 class ServingWorker(Worker):
@@ -269,9 +261,6 @@ class RemoteWorker(Worker):
         self._group = group
         self._message = ServerMessage(self._parameters)
 
-    def begin(self, step: int) -> None:
-        pass
-
     def step(self, step: int) -> None:
         """Push this step's gradient, and pull weights once the slowest worker is near enough. Raises ServerLost."""
         message = self._message
@@ -288,9 +277,6 @@ class RemoteWorker(Worker):
 
     def finish(self) -> None:
         """Do nothing: rank 0 has answered the last step."""
-
-    def agreed(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
     def late_losses(self) -> Mapping[int, float]:
         return {}

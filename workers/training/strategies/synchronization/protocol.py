@@ -3,7 +3,6 @@ send their tensors as one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
 import torch
 from torch import nn
@@ -11,23 +10,24 @@ from torch import nn
 from workers.training.optimizing.numerics import Precision
 
 
-class Synchronization(Protocol):
-    """Way from the gradients of a step to the weights of the next."""
+class Synchronization:
+    """Way from the gradients of a step to the weights of the next. Without more than a ``step`` the weights are equal
+    on all ranks after each, and nothing is carried from one to the next."""
+
+    is_over = False  # another rank has ended the training before its last step
 
     @property
     def is_agreed(self) -> bool:
         """Return whether every rank that keeps a checkpoint holds the same weights now: only then is one worth to be
         kept."""
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether another rank has ended the training before its last step."""
+        return True
 
     def begin(self, step: int) -> None:
         """Make the weights those that ``step`` starts from."""
 
     def step(self, step: int) -> None:
         """Take the optimizer's step; agree with the other ranks where that is due."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Agree for the last time: afterwards every rank that keeps weights holds those that are kept. May be called
@@ -36,55 +36,35 @@ class Synchronization(Protocol):
     def agreed(self) -> AbstractContextManager[None]:
         """Return a context in which the model has the weights that would be kept if the training ended now. Every
         rank that validates enters it."""
+        return nullcontext()
 
     def late_losses(self) -> Mapping[int, float] | None:
         """Return the losses of global batches that have become known since the last call, by step. None where no loss
         is late: then the one that the passes of a step return is that of the global batch, else that of this rank's
         rows."""
+        return None
 
     def measured(self) -> Mapping[str, float]:
         """Return what this rank has to report of the last step beside its loss, by the names of series."""
+        return {}
 
     def state(self) -> dict[str, torch.Tensor]:
         """Return what a checkpoint must hold beside model and optimizer, by name: this rank's own tensors."""
+        return {}
 
     def load(self, state: dict[str, torch.Tensor]) -> None:
         """Take back what ``state`` gave; what another kind has kept is of no use and left."""
 
 
-class EveryStep:
+class EveryStep(Synchronization):
     """Gradients arrive reduced: the weights stay equal on all ranks by themselves."""
-
-    is_agreed = True
-    is_over = False
 
     def __init__(self, optimizer: torch.optim.Optimizer, precision: Precision) -> None:
         self._optimizer = optimizer
         self._precision = precision
 
-    def begin(self, step: int) -> None:
-        pass
-
     def step(self, step: int) -> None:
         self._precision.step(self._optimizer)
-
-    def finish(self) -> None:
-        pass
-
-    def agreed(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def late_losses(self) -> None:
-        return None
-
-    def measured(self) -> Mapping[str, float]:
-        return {}
-
-    def state(self) -> dict[str, torch.Tensor]:
-        return {}
-
-    def load(self, state: dict[str, torch.Tensor]) -> None:
-        pass
 
 
 class OwnLoss:
