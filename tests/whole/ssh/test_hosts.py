@@ -147,7 +147,11 @@ def test_a_host_key_that_changed_is_a_sentence_until_the_new_one_is_entered(yard
     assert "ssh-keyscan" in yard.sentence(run)
     cluster = yard.get("/clusters/lab")
     assert (cluster["settings"]["hosts"], cluster["secrets"]) == (old, ["ssh_key"])
-    answer = yard.http.patch("/clusters/lab", json={"settings": {**cluster["settings"], "hosts": yard.lines()}})
+    settings = {**cluster["settings"], "hosts": yard.lines()}
+    answer = yard.http.patch("/clusters/lab", json={"settings": settings})  # the private key was given for the old host
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "settings.ssh_key")
+    settings["ssh_key"] = yard.hosts[0].key.read_text()
+    answer = yard.http.patch("/clusters/lab", json={"settings": settings})
     assert answer.status_code == 200 and "PRIVATE KEY" not in answer.text
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.sentence(run)
     yard.wait_until_nothing_is_left()
