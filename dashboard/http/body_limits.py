@@ -49,6 +49,8 @@ LIMITS = (
     Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/files/.+"), outputs.MAX_FILE_BYTES, "node"),
     Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/uploads/.+"), UPLOAD_PART_BYTES, "node"),
     Limit(("POST", "PUT", "PATCH"), re.compile(r"/api/v1/(?!node/|nodes/join).*"), DOCUMENT_BYTES),
+    Limit(("PUT",), re.compile(r"/mlflow/api/2\.0/mlflow-artifacts/.*"), outputs.MAX_FILE_BYTES),
+    Limit(("POST", "PUT", "PATCH"), re.compile(r"/mlflow/.*"), DOCUMENT_BYTES),
     Limit(("POST",), re.compile(r"/launch/(preview/|code/)?"), settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
     Limit(("POST",), re.compile(r"/admin/.*"), DOCUMENT_BYTES),
 )

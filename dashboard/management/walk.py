@@ -16,9 +16,10 @@ from dashboard.rules import TOKENS_ALONE, Caller, outcome
 from dashboard.sockets.consumers import websocket_urlpatterns
 from runs.rights.access.operations import PUBLIC, Rule, RuleKind
 
-API, ADMIN_PREFIX = "api/v1/", "admin/"
+APIS, ADMIN_PREFIX = ("/api/v1/", "/mlflow/"), "admin/"
 FRAMEWORKS = {"/api/v1/openapi.json", "/api/v1/docs"}  # whose views wear nothing, and show nothing of anybody
-NOTHING = {"/api/v1/", "/api/v1/<rest>"}  # answer what no route names: 404
+# Answer what no route names: 404.
+NOTHING = {"/api/v1/", "/api/v1/<rest>", "/mlflow/api/2.0/", "/mlflow/api/2.0/<rest>"}
 
 
 class Route(NamedTuple):
@@ -32,7 +33,7 @@ class Route(NamedTuple):
 
     @property
     def is_rest(self) -> bool:
-        return self.path.startswith(f"/{API}")
+        return self.path.startswith(APIS)
 
     @property
     def is_admin(self) -> bool:

@@ -17,6 +17,7 @@ from dashboard.management.walk import Route, rule_of
 from dashboard.pages.launch.spec_form import typed_of
 from dashboard.rules import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
 from runs import actions
+from runs.actions import mlflow
 from runs.models import ClusterRole, GitKey, Membership, Project, Role, Run, Token, User
 from runs.rights.access import Permission
 from runs.values.status import Phase, Status
@@ -77,6 +78,15 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/groups/<group_id>/members": {"members": []},
     "PUT /api/v1/groups/<group_id>/projects/<project_id>": {"role": "viewer"},
     "PUT /api/v1/groups/<group_id>/clusters/<cluster_id>": {"role": "runner"},
+    "POST /mlflow/api/2.0/mlflow/experiments/create": {"name": "new"},
+    "POST /mlflow/api/2.0/mlflow/logged-models": {"source_run_id": "{run_id}"},
+    **{
+        f"POST /mlflow/api/2.0/mlflow/runs/{verb}": {"run_id": "{run_id}", "key": "a", "value": "1"}
+        for verb in (
+            *("delete", "delete-tag", "log-batch", "log-inputs", "log-metric", "log-parameter", "outputs", "restore"),
+            *("set-tag", "update"),
+        )
+    },
     "POST /launch/": {**typed_of(parse_spec(spec()).resolved()), "task": "language-model", "from": "example:hello-gpt"},
     "POST /account/tokens/": {"project": []},
     "POST /people/<project_id>/invite/": {"role": "viewer"},
@@ -95,6 +105,11 @@ QUERIES = {
     "/api/v1/runs/<run_id>/logs/line": "id=a1.r0.o.0",
     "/api/v1/runs/<run_id>/media/histograms": "name=weights",
     "/api/v1/runs/<run_id>/media/steps": "name=weights",
+    "/mlflow/api/2.0/mlflow-artifacts/artifacts": "path={run_id}",
+    "/mlflow/api/2.0/mlflow/experiments/get": "experiment_id={project_id}",
+    "/mlflow/api/2.0/mlflow/experiments/get-by-name": "experiment_name={project_id}",
+    "/mlflow/api/2.0/mlflow/metrics/get-history": "run_id={run_id}&metric_key=loss",
+    "/mlflow/api/2.0/mlflow/runs/get": "run_id={run_id}",
 }
 # Of what these routes are about the world has nothing: whoever may see it is answered 404.
 ABSENT = {
@@ -112,6 +127,7 @@ ABSENT = {
     "GET /api/v1/runs/<run_id>/logs/line",
     "GET /api/v1/runs/<run_id>/media/<media_id>",
     "GET /api/v1/runs/<run_id>/media/<media_id>/file",
+    "GET /mlflow/api/2.0/mlflow-artifacts/artifacts/<run_id>/<path>",
     "POST /people/sign-in/scim-tokens/",
     "POST /people/sign-in/scim-tokens/<token_id>/revoke/",
     "GET /sign-in/with/<provider_id>/",
@@ -181,9 +197,8 @@ class World:
             path += "?" + QUERIES[route.path].format(**self.ids)
         body = BODIES.get(str(route), {})
         if route.is_rest:
-            return client.generic(
-                route.method, path, json.dumps(body), content_type="application/json", headers=headers
-            )
+            text = json.dumps(body).replace("{run_id}", self.ids["run_id"])
+            return client.generic(route.method, path, text, content_type="application/json", headers=headers)
         if route.method == "GET":
             return client.get(path, headers=headers)
         form = {"project": "default", "run": self.ids["run_id"], "name": "new", "source": "text", **body}
@@ -265,6 +280,8 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     target = make_user("target")
     Membership.objects.create(project=project, user=target, role=Role.VIEWER)
     assert Token.objects.filter(pk=token.pk).exists()
+    model_id = "m-" + "0" * 32
+    mlflow.keep_fact(run, model_id, {"info": {"tags": []}, "data": {"params": []}})
     return {
         "run_id": run.pk,
         "local_id": LOCAL_ID,
@@ -288,6 +305,7 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
         "verb": "stop",
         "path": "model.safetensors",
         "media_id": "1",
+        "model_id": model_id,
         "sweep_id": make_sweep(cast).pk,
         "view_id": actions.save_view(actor=owner, name="ours", query="sort=name", project=project.name).pk,
         "number": "0",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 import shutil
 import struct
 from pathlib import Path
@@ -23,12 +25,14 @@ from runs.records.media import read as media
 from runs.records.metrics.models import Media
 from tests.points import Points, key_of, rows, stored_points
 from tests.trainyard.command import Trainyard
+from trainyard.cli.parser import build_parser
 from trainyard.doors.tensorboard.event_files import record
 
 pytestmark = [
     pytest.mark.usefixtures("valkey"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard.*", "ignore::DeprecationWarning:tensorboardX.*"),
 ]
+DOCS = Path(__file__).parents[4] / "docs"
 WRITERS: dict[str, Any] = {"torch": SummaryWriter, "tensorboardX": tensorboardX.SummaryWriter}
 
 
@@ -189,6 +193,12 @@ def test_a_damaged_record_is_said_with_file_and_place_and_the_others_are_taken(
     assert item["points"] == 9
     human = trainyard("import", "tensorboard", str(tmp_path))
     assert human.code == 0 and item["run"]["id"] in human.out
+
+
+def test_the_command_of_the_page_is_one() -> None:
+    [command] = re.findall(r"```sh\n(.*?)```", (DOCS / "coming_from_tensorboard.md").read_text(), re.DOTALL)
+    arguments = build_parser().parse_args(shlex.split(command)[1:])
+    assert (arguments.folder, arguments.project) == ("runs", "vision")
 
 
 def test_nothing_to_import_is_one_sentence(trainyard: Trainyard, tmp_path: Path) -> None:

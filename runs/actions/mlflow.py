@@ -1,0 +1,181 @@
+"""Runs that the client of MLflow logs: runs from outside, with one producer that reports by points.
+
+What only MLflow knows, its tags and logged models, is kept as facts of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+
+from runs.actions.local import SpoolProcess, points_came, send_local_run
+from runs.ingest.memory import Memory
+from runs.ingest.report import report_points
+from runs.models import Project, Run, User
+from runs.records.metrics import progress
+from runs.records.metrics.models import Fact, Producer
+from runs.records.points.read import series_data
+from runs.rights.access import Permission, require
+from runs.values.refused import Refused
+from runs.values.run_config import RunDescription
+from runs.values.status import FINAL
+from trainyard.contract.base import JsonObject
+from trainyard.spec import Problem, SpecError
+
+ALL_POINTS = 10**9
+TAGS = "mlflow-tags"
+NOTE, NAME = "mlflow.note.content", "mlflow.runName"
+ENDS = {
+    "FINISHED": SpoolProcess(),
+    "FAILED": SpoolProcess(error="status FAILED"),
+    "KILLED": SpoolProcess(is_interrupted=True),
+}
+
+
+class MlflowPoint(NamedTuple):
+    name: str
+    step: int
+    time: float  # Unix seconds
+    value: float
+
+
+def begin(*, actor: User, project: Project, name: str, began_at: float | None) -> Run:
+    """Make a run that is at work. Raises Forbidden."""
+    local_id = uuid.uuid4().hex
+    run = send_local_run(actor=actor, local_id=local_id, name=name, project=project.name, is_live=True)
+    report_points(run, producer=_producer(run), sequence=1, points=[])
+    return _tell(actor, run, SpoolProcess(began_at=began_at))
+
+
+def end(*, actor: User, run: Run, status: str, ended_at: float | None) -> Run:
+    """Take over what became of it: a status of MLflow's. One that goes on says nothing new."""
+    if status not in ENDS:
+        return run
+    return _tell(actor, run, replace(ENDS[status], ended_at=ended_at or time.time()))
+
+
+def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Mapping[str, str] | None = None) -> None:
+    """Store points, each once however often it comes, and parameters, which keep their values. Raises Forbidden,
+    SpecError for another value, and Refused for a run that nodes report."""
+    require(actor, run.project, Permission.RUNS_REPORT)
+    if not run.is_local:
+        raise Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
+    if params:
+        known = flat(run.config)
+        if other := next((key for key, text in params.items() if key in known and as_text(known[key]) != text), None):
+            words = f"is {as_text(known[other])!r:.80} already and cannot become {params[other]!r:.80}"
+            raise SpecError([Problem(f"params.{other}", words)])
+        if problem := run.describe(RunDescription(config=with_params(run.config, params))):
+            raise SpecError([Problem("params", problem)])
+    if points:
+        with transaction.atomic(using=settings.METRICS_DATABASE):
+            Memory().lock(run.pk)  # two that send the same at once follow each other
+            row = Producer.objects.filter(run_id=run.pk, producer=_producer(run)).first()
+            fresh = [(one.name, {}, one.step, one.time, one.value) for one in _unknown(run, points)]
+            report_points(run, producer=_producer(run), sequence=row.watermark + 1 if row else 1, points=fresh)
+        if run.status not in FINAL:
+            points_came(run)
+
+
+def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
+    """Return the points that are not stored yet, each once: batches have no numbers by which a repeat is known."""
+    steps = [one.step for one in points]
+    names = sorted({one.name for one in points})
+    found = series_data(run.pk, names, start=min(steps), end=max(steps), points=ALL_POINTS)["series"]
+    known = {
+        (curve["name"], step, at, _same(value))
+        for curve in found
+        for step, at, value in zip(curve["step"], curve["time"], curve["value"], strict=True)
+    }
+    fresh: dict[tuple[str, int, float, str], MlflowPoint] = {
+        (one.name, one.step, one.time, _same(one.value)): one for one in points
+    }
+    return [one for key, one in fresh.items() if key not in known]
+
+
+def _same(value: float | str) -> str:
+    """Return what is equal for equal values: lists of points have words for those that are not finite."""
+    return str(float(value))
+
+
+def _producer(run: Run) -> str:
+    return hashlib.sha256(f"mlflow {run.pk}".encode()).hexdigest()[:32]
+
+
+def _tell(actor: User, run: Run, process: SpoolProcess) -> Run:
+    return send_local_run(
+        actor=actor, local_id=run.local_id or "", name=run.name, processes={_producer(run): process}, is_live=True
+    )
+
+
+# Tags and logged models.
+
+
+def tags_of(run_ids: Iterable[str]) -> dict[str, dict[str, str]]:
+    return dict(Fact.objects.filter(run_id__in=list(run_ids), name=TAGS).values_list("run_id", "data"))
+
+
+def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
+    """Set tags, or forget those whose value is None. ``key=value`` is one of the run's own tags, by which it is found;
+    a note is its notes, a name its name."""
+    require(actor, run.project, Permission.RUNS_REPORT)
+    with transaction.atomic():
+        Run.objects.select_for_update().get(pk=run.pk)
+        kept = {key: text for key, text in {**tags_of([run.pk]).get(run.pk, {}), **tags}.items() if text is not None}
+        keep_fact(run, TAGS, kept)
+    shown = [f"{key}={text}" for key, text in kept.items() if not key.startswith("mlflow.")]
+    own = [one for one in run.tags if one.partition("=")[0] not in {**kept, **tags}]
+    run.describe(RunDescription(tags=[*own, *shown], notes=tags.get(NOTE)))
+    if name := tags.get(NAME):
+        Run.objects.filter(pk=run.pk).update(name=name[:120])
+
+
+def keep_fact(run: Run, name: str, data: JsonObject) -> None:
+    progress.write_facts(run.pk, attempt=run.fence, items=[(-1, progress.ReportedFact(name, data, time.time()))])
+
+
+def flat(config: JsonObject, above: str = "") -> dict[str, object]:
+    """Return the configuration with paths for keys."""
+    found: dict[str, object] = {}
+    for key, value in config.items():
+        found.update(flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value})
+    return found
+
+
+def with_params(config: JsonObject, params: Mapping[str, str]) -> JsonObject:
+    """Return the configuration with the parameters; ``a.b`` is ``b`` inside of ``a``, where that can be."""
+    made: JsonObject = json.loads(json.dumps(config))
+    for key, text in params.items():
+        inner: Any = made
+        *above, last = key.split(".")
+        for part in above:
+            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
+        if last and isinstance(inner, dict) and not isinstance(inner.get(last), dict):
+            inner[last] = typed(text)
+        else:
+            made[key] = typed(text)
+    return made
+
+
+def typed(text: str) -> float | str:
+    """Return a parameter as a number where that is written the same way, so that filters compare it as one."""
+    for kind in (int, float):
+        try:
+            if str(number := kind(text)) == text and math.isfinite(number):
+                return number
+        except (ValueError, OverflowError):
+            continue
+    return text
+
+
+def as_text(value: object) -> str:
+    return value if isinstance(value, str) else str(value)

@@ -1,0 +1,190 @@
+"""The real client of MLflow, unchanged, against ``/mlflow``."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+from mlflow.entities import LoggedModelStatus, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+
+from runs import actions
+from runs.models import Run
+from runs.records.files import outputs
+from tests.cast import Cast
+from tests.points import stored_points
+
+DOCS = Path(__file__).parents[4] / "docs"
+pytestmark = [pytest.mark.usefixtures("valkey"), pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def tracking(
+    transactional_db: None, cast: Cast, live_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MlflowClient]:
+    """The client as the team mate's token makes it."""
+    _, secret = actions.create_token(actor=cast.mate, name="mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", secret)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    mlflow.set_tracking_uri(f"{live_server.url}/mlflow")
+    yield MlflowClient()
+    while mlflow.active_run():
+        mlflow.end_run()
+
+
+def test_the_common_script_leaves_a_run_with_all_that_it_logged(tracking: MlflowClient, tmp_path: Path) -> None:
+    experiment = mlflow.set_experiment("default")
+    with mlflow.start_run(run_name="first", tags={"phase": "try"}, description="a note") as active:
+        mlflow.log_params({"lr": 0.01, "model.width": 64, "name": "adam", "rate": "1e-3"})
+        for step in range(3):
+            mlflow.log_metric("train/loss", 1.0 / (step + 1), step=step)
+        mlflow.log_metrics({"odd": math.nan, "high": math.inf})
+        mlflow.log_text("hello", "notes/hello.txt")
+        (tmp_path / "plain.bin").write_bytes(b"\0\1\2")
+        mlflow.log_artifact(str(tmp_path / "plain.bin"))
+    run = Run.objects.get(name="first")
+    assert (run.pk, run.project_id) == (active.info.run_id, experiment.experiment_id)
+    assert (run.status, run.config) == (
+        "SUCCEEDED", {"lr": 0.01, "model": {"width": 64}, "name": "adam", "rate": "1e-3"},
+    )  # fmt: skip
+    assert run.notes == "a note" and run.tags == ["phase=try"]
+    assert {one["path"] for one in outputs.listing(run.pk)} == {"notes/hello.txt", "plain.bin"}
+    found = tracking.get_run(run.pk)
+    assert found.info.status == "FINISHED" and found.info.end_time >= found.info.start_time
+    assert found.data.params == {"lr": "0.01", "model.width": "64", "name": "adam", "rate": "1e-3"}
+    assert found.data.metrics["train/loss"] == 1 / 3 and math.isnan(found.data.metrics["odd"])
+    assert found.data.metrics["high"] == math.inf
+    assert found.data.tags["phase"] == "try" and found.data.tags["mlflow.runName"] == "first"
+    history = tracking.get_metric_history(run.pk, "train/loss")
+    assert [(one.step, one.value) for one in history] == [(0, 1.0), (1, 0.5), (2, 1 / 3)]
+    assert {one.path: one.is_dir for one in tracking.list_artifacts(run.pk)} == {"notes": True, "plain.bin": False}
+    assert [one.path for one in tracking.list_artifacts(run.pk, "notes")] == ["notes/hello.txt"]
+    assert Path(tracking.download_artifacts(run.pk, "plain.bin", str(tmp_path))).read_bytes() == b"\0\1\2"
+
+
+def test_the_script_of_the_page_runs(tracking: MlflowClient) -> None:
+    [script] = re.findall(r"```python\n(.*?)```", (DOCS / "coming_from_mlflow.md").read_text(), re.DOTALL)
+    exec(script, {})
+    run = Run.objects.get(name="first")
+    assert run.config == {"lr": 0.01, "model": {"width": 64}} and len(stored_points(run.pk)) == 1
+
+
+def test_a_batch_that_comes_again_is_stored_once(tracking: MlflowClient) -> None:
+    run = tracking.create_run("0")
+    metrics = [Metric("loss", math.nan if step == 7 else step / 8, 1_000 + step, step) for step in range(500)]
+    for _ in range(2):
+        tracking.log_batch(run.info.run_id, metrics, [Param("a", "1")], [RunTag("k", "v")])
+    tracking.log_batch(run.info.run_id, metrics=[*metrics[-2:], Metric("loss", 9.0, 5, 499), *metrics[:2]])
+    tracking.log_metric(run.info.run_id, "loss", 0.0, timestamp=1_000, step=0)
+    assert sum(map(len, stored_points(run.info.run_id).values())) == 501
+
+
+def test_a_status_is_what_the_client_says_also_without_any_metric(tracking: MlflowClient) -> None:
+    for said, status in (("FINISHED", "SUCCEEDED"), ("FAILED", "FAILED"), ("KILLED", "CANCELLED")):
+        run = tracking.create_run("0", start_time=1_700_000_000_000).info.run_id
+        assert tracking.get_run(run).info.status == "RUNNING"
+        tracking.set_terminated(run, said, end_time=1_700_000_060_000)
+        assert Run.objects.get(pk=run).status == status
+        tracking.log_metric(run, "late", 1.0)
+        info = tracking.get_run(run).info
+        assert (info.status, info.start_time, info.end_time) == (said, 1_700_000_000_000, 1_700_000_060_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ["b", "a"]),
+        ("metrics.loss < 0.3", ["a"]),
+        ("metrics.`loss` > 0.25 AND params.lr = '0.1'", ["b"]),
+        ("params.kind != 'x'", ["b"]),
+        ("tags.phase = 'one'", ["a"]),
+        ("tags.phase != 'one'", ["b"]),
+        ("attributes.status = 'FINISHED'", ["a"]),
+        ("run_name LIKE '%b%'", ["b"]),
+        ("attributes.run_name IN ('a', 'c')", ["a"]),
+        ("start_time > 0", ["b", "a"]),
+    ],
+)
+def test_filters_are_those_of_mlflow(tracking: MlflowClient, text: str, names: list[str]) -> None:
+    for name, loss, phase in (("a", 0.25, "one"), ("b", 0.5, "two")):
+        run = tracking.create_run("0", run_name=name, tags={"phase": phase}).info.run_id
+        tracking.log_metric(run, "loss", loss)
+        tracking.log_param(run, "lr", "0.1")
+        tracking.log_param(run, "kind", "x" if name == "a" else "y")
+        if name == "a":
+            tracking.set_terminated(run)
+    found = tracking.search_runs(["0"], text)
+    assert [one.info.run_name for one in found] == names
+    ordered = tracking.search_runs(["0"], order_by=["metrics.loss ASC"], max_results=1)
+    assert [one.info.run_name for one in ordered] == ["a"] and ordered.token
+    [other] = tracking.search_runs(["0"], order_by=["metrics.loss ASC"], max_results=1, page_token=ordered.token)
+    assert other.info.run_name == "b"
+
+
+def test_what_is_refused_has_mlflows_code_and_a_sentence(tracking: MlflowClient, cast: Cast) -> None:
+    run = tracking.create_run("0").info.run_id
+    tracking.log_param(run, "lr", "0.1")
+    tracking.log_param(run, "lr", "0.1")
+    for code, call in (
+        ("INVALID_PARAMETER_VALUE", lambda: tracking.log_param(run, "lr", "0.2")),
+        ("RESOURCE_DOES_NOT_EXIST", lambda: tracking.get_run("nothing")),
+        ("INVALID_PARAMETER_VALUE", lambda: tracking.search_runs(["0"], "metrics.loss ! 3")),
+        ("ENDPOINT_NOT_FOUND", lambda: tracking.create_registered_model("m")),
+        ("PERMISSION_DENIED", lambda: tracking.create_experiment("new")),
+    ):
+        with pytest.raises(MlflowException) as refusal:
+            call()
+        assert refusal.value.error_code == code and refusal.value.message
+    assert tracking.get_experiment_by_name("nothing") is None
+    tracking.delete_tag(run, "nothing")
+    tracking.set_terminated(run)
+    tracking.delete_run(run)
+    assert [one.info.run_id for one in tracking.search_runs(["0"])] == []
+    tracking.restore_run(run)
+    assert [one.info.run_id for one in tracking.search_runs(["0"])] == [run]
+
+
+def test_an_outsider_finds_none_of_it(
+    tracking: MlflowClient, cast: Cast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = tracking.create_run("0").info.run_id
+    tracking.log_text(run, "secret", "secret.txt")
+    _, secret = actions.create_token(actor=cast.outsider, name="mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", secret)
+    for call in (
+        lambda: tracking.get_run(run),
+        lambda: tracking.log_metric(run, "loss", 1.0),
+        lambda: tracking.list_artifacts(run),
+        lambda: tracking.create_run("0"),
+        lambda: tracking.download_artifacts(run, "secret.txt", str(tmp_path)),
+    ):
+        with pytest.raises(Exception, match=r"404|no (run|project)"):
+            call()
+    assert tracking.search_runs(["0"]) == [] and tracking.search_experiments() == []
+
+
+def test_autolog_of_scikit_learn_logs_parameters_metrics_and_the_model(tracking: MlflowClient) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    mlflow.set_experiment("default")
+    mlflow.sklearn.autolog(silent=True)
+    try:
+        with mlflow.start_run() as active:
+            LogisticRegression(C=0.5).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    finally:
+        mlflow.sklearn.autolog(disable=True, silent=True)
+    found = tracking.get_run(active.info.run_id)
+    assert found.info.status == "FINISHED" and found.data.params["C"] == "0.5"
+    assert found.data.metrics["training_accuracy_score"] == 1.0
+    [model] = mlflow.search_logged_models(experiment_ids=["0"], output_format="list")
+    assert model.status == LoggedModelStatus.READY and model.source_run_id == active.info.run_id
+    paths = {one["path"] for one in outputs.listing(active.info.run_id)}
+    assert any(path.endswith("MLmodel") for path in paths), paths
