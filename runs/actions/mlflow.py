@@ -96,9 +96,8 @@ def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
         for curve in found
         for step, at, value in zip(curve["step"], curve["time"], curve["value"], strict=True)
     }
-    fresh: dict[tuple[str, int, float, str], MlflowPoint] = {
-        (one.name, one.step, one.time, _same(one.value)): one for one in points
-    }
+    wanted = [(one.name, one.step, one.time, _same(one.value)) for one in points]
+    fresh: dict[tuple[str, int, float, str], MlflowPoint] = dict(zip(wanted, points, strict=True))
     return [one for key, one in fresh.items() if key not in known]
 
 

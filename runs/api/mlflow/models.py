@@ -69,10 +69,8 @@ def search(request: HttpRequest, body: ModelIn) -> Any:
     named = NAMED.fullmatch(body.filter)
     if named is None:
         raise HttpError(422, f"Logged models are found by name = '…' alone, and the filter is {body.filter!r:.80}")
-    facts = Fact.objects.filter(name__startswith="m-").order_by("-pk")
-    if named[1] is not None:
-        facts = facts.filter(data__info__name=named[1])
-    facts = list(facts[:MAX_FOUND])
+    of_name = Q() if named[1] is None else Q(data__info__name=named[1])
+    facts = list(Fact.objects.filter(of_name, name__startswith="m-").order_by("-pk")[:MAX_FOUND])
     runs = visible_runs(actor(request)).filter(pk__in={fact.run_id for fact in facts})
     if body.experiment_ids:
         wanted = [project_of(one) for one in body.experiment_ids]

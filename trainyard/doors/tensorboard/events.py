@@ -10,7 +10,6 @@ from typing import Any
 from trainyard.doors.gathering import Gathering
 from trainyard.doors.protobuf import (
     DOUBLE,
-    SCALAR,
     WRONG,
     BadMessage,
     fields,
@@ -32,36 +31,34 @@ class Translator:
         self.gathering = gathering
         self._labels = labels
         self._plugins: dict[str, str] = {}  # by tag
-        self._known: dict[bytes, Rows] = {}  # by the bytes between step and value, which all points of a tag share
+        self._known: dict[bytes, Packed] = {}  # by the bytes between step and value, which all points of a tag share
         self.first_at, self.last_at = math.inf, -math.inf  # Unix seconds
 
     def take(self, bodies: list[bytes]) -> None:
         """Add what the records hold to the gathering; it may be emptied between two calls."""
-        self._known.clear()
+        known = self._known = {}
         for body in bodies:
+            # Most records are a number of a tag that came before: time, step, then the same bytes but for the value.
             try:
-                self._read(body)
+                step, place = 0, 9
+                if body[9] == STEP_KEY:
+                    step, place = body[10], 11
+                    if step > 0x7F:
+                        step, place = varint(body, 10)
+                points = known.get(body[place:-4])
+                if points is None or body[0] != TIME_KEY:
+                    self._read_any(body, place)
+                else:
+                    points.steps.append(step if step < 2**63 else step - 2**64)
+                    points.times += body[1:9]
+                    points.values += body[-4:]
             except WRONG as error:
                 self.gathering.refuse("", f"records that are no events ({error})")
+        for points in known.values():
+            points.move(self.gathering)
         for body in (*bodies[:1], *bodies[-1:]):
             if body[:1] == b"\x09" and len(body) > 8 and math.isfinite(at := DOUBLE.unpack_from(body, 1)[0]):
                 self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
-
-    def _read(self, body: bytes) -> None:
-        # Most records are a number of a tag that came before: time, step, then the same bytes but for the value.
-        place, step = 9, 0
-        if body[9] == STEP_KEY:
-            step, place = varint(body, 10)
-        rows = self._known.get(body[place:-4])
-        if rows is None or body[0] != TIME_KEY:
-            self._read_any(body, place)
-            return
-        at = DOUBLE.unpack_from(body, 1)[0]
-        if not math.isfinite(at):
-            raise BadMessage(f"the time is {at}")
-        rows.steps.append(step if step < 2**63 else step - 2**64)
-        rows.times.append(at)
-        rows.values.append(SCALAR.unpack_from(body, len(body) - 4)[0])
 
     def _read_any(self, body: bytes, place: int) -> None:
         found = dict(fields(body))
@@ -85,7 +82,7 @@ class Translator:
         if [number for number, _ in inner] == [1, 2] and body[-5] == NUMBER_KEY:
             tag = inner[0][1].decode()
             if self._plugins.get(tag, "scalars") == "scalars":
-                self._known[body[place:-4]] = self.gathering.rows(tag, self._labels)
+                self._known[body[place:-4]] = Packed(self.gathering.rows(tag, self._labels))
 
     def _read_value(self, data: bytes, step: int, at: float) -> None:
         found = dict(fields(data))
@@ -136,6 +133,31 @@ class Translator:
                 self.gathering.media(name, step, at, Audio(data), tuple(sorted(labels)))
         else:
             self.gathering.refuse("", f"{plugin or 'tensor'} values")
+
+
+class Packed:
+    """Points of a tag as the records have them: times as doubles, values as floats."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.steps = array("q")
+        self.times = bytearray()
+        self.values = bytearray()
+
+    def move(self, gathering: Gathering) -> None:
+        """Add them to the series, but those without a time."""
+        times, values = array("d", bytes(self.times)), array("f", bytes(self.values))
+        if not all(map(math.isfinite, times)):
+            sound = [place for place, at in enumerate(times) if math.isfinite(at)]
+            gathering.refused["records without a time"] += len(times) - len(sound)
+            self.steps = array("q", [self.steps[place] for place in sound])
+            times, values = (
+                array("d", [times[place] for place in sound]),
+                array("f", [values[place] for place in sound]),
+            )
+        self._rows.steps.extend(self.steps)
+        self._rows.times.extend(times)
+        self._rows.values.extend(array("d", values))
 
 
 class Tensor:
