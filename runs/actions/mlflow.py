@@ -19,7 +19,7 @@ from django.db import transaction
 
 from runs.actions.local import SpoolProcess, points_came, send_local_run
 from runs.ingest.memory import Memory
-from runs.ingest.report import report_points
+from runs.ingest.report import Point, report_points
 from runs.models import Project, Run, User
 from runs.records.metrics import progress
 from runs.records.metrics.models import Fact, Producer
@@ -80,7 +80,7 @@ def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Ma
         with transaction.atomic(using=settings.METRICS_DATABASE):
             Memory().lock(run.pk)  # two that send the same at once follow each other
             row = Producer.objects.filter(run_id=run.pk, producer=_producer(run)).first()
-            fresh = [(one.name, {}, one.step, one.time, one.value) for one in _unknown(run, points)]
+            fresh: list[Point] = [(one.name, {}, one.step, one.time, one.value) for one in _unknown(run, points)]
             report_points(run, producer=_producer(run), sequence=row.watermark + 1 if row else 1, points=fresh)
         if run.status not in FINAL:
             points_came(run)
