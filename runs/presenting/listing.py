@@ -16,6 +16,11 @@ from runs.models.sweeps.trial import Trial, TrialRun
 from runs.rights.access import Someone, visible_runs
 from runs.values.status import Status
 
+# The run that stands for its sweep in a list without trials: that of the best trial, before there is one of the first.
+IS_BEST = Q(Exists(
+    Trial.objects.filter(Q(sweep__best=F("pk")) | Q(sweep__best=None, number=0), run=OuterRef("pk"))
+))  # fmt: skip
+
 
 class BadQuery(ValueError):
     """A status that there is not."""
@@ -31,10 +36,11 @@ def find_runs(
     fitting: str = "",
     is_archived: bool = False,
     has_trials: bool = True,
+    has_best: bool = False,
 ) -> QuerySet[Run]:
     """Return the visible runs that have one of the statuses, all of the tags, the words in name, tag or id, and fit the
     filter ``fitting``; where not ``has_trials``, of the trials of sweeps only one whose whole id the words or the
-    filter are. Raises FilterError.
+    filter are, and where it ``has_best``, one that stands for each sweep. Raises FilterError.
 
     They are to be read in the order of an index (``ListIndex``) until a page is full: the filters are such that no
     database takes another index and sorts what it finds, which may be all runs.
@@ -55,7 +61,8 @@ def find_runs(
         words = words or fitting.strip()
         same = {"run": OuterRef("pk")}
         is_trial = Q(Exists(Trial.objects.filter(**same))) | Q(Exists(TrialRun.objects.filter(**same)))
-        runs = runs.filter(~is_trial | Q(pk=words) if words else ~is_trial)
+        shown = ~is_trial | IS_BEST if has_best else ~is_trial
+        runs = runs.filter(shown | Q(pk=words) if words else shown)
     return runs
 
 

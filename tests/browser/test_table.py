@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 from benchmarks.load.planting import START_S, Writer, plant
 from tests.browser.conftest import Seat, Sit
 from tests.browser.test_pages import AXE, PHONE, barriers
+from tests.up_process import ROOT, Up
 from tests.whole.runs import Yard, example
 
 HOSTS = ("depot", "harbour", "quarry")
@@ -32,7 +37,7 @@ def send(office: Yard, name: str, loss: float, host: str) -> str:
 
 
 def grid(page: Page) -> Locator:
-    return page.get_by_role("grid", name="Runs")
+    return page.get_by_role("treegrid", name="Runs")  # sweeps and groups fold
 
 
 def active(page: Page) -> Locator:
@@ -197,3 +202,35 @@ def test_the_table_of_jobs_is_used_by_the_same_keys(seat: Seat, office: Yard) ->
     page.keyboard.press("Home")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="tender-b", level=1)).to_be_visible()
+
+
+@pytest.fixture
+def swept(office: Yard, running_trainyard: Up) -> Iterator[str]:
+    """The id of a sweep of 40 trials."""
+    place = {**os.environ, "TRAINYARD_HOME": str(running_trainyard.home)}
+    command = [sys.executable, "-m", "benchmarks.load.long_sweep", "40"]
+    key = subprocess.run(command, cwd=ROOT, env=place, capture_output=True, text=True, check=True).stdout.split()[-1]
+    yield key
+    for run in office.get("/runs?q=long-40-&limit=100")["items"]:
+        office.http.delete(f"/runs/{run['id']}")
+    office.http.delete(f"/sweeps/{key}")
+
+
+def test_a_sweep_opens_in_the_table_of_runs_by_keys(seat: Seat, swept: str) -> None:
+    page = seat.go("/runs/?filter=long-40&sort=name")
+    expect(grid(page).get_by_role("row")).to_have_count(2)
+    grid(page).focus()
+    page.keyboard.press("ArrowRight")
+    expect(grid(page).get_by_role("row").nth(1)).to_have_attribute("aria-expanded", "true")
+    expect(grid(page).get_by_role("row")).to_have_count(42)
+    expect(page).to_have_url(re.compile(rf"open={swept}"))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("x")
+    expect(page.get_by_role("region", name="Selected runs")).to_contain_text("1 selected")
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    expect(grid(page).get_by_role("row")).to_have_count(2)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="long-40", level=1)).to_be_visible()

@@ -67,8 +67,14 @@ def has_trials(asked: Asked) -> bool:
     return asked["trials"] == "1" or asked["tag"].startswith(OF_SWEEP)
 
 
-def runs_of(request: HttpRequest, asked: Asked) -> QuerySet[Run]:
-    """Return the runs that the address asks for, in no order. Raises FilterError and BadQuery."""
+def opened_of(asked: Asked) -> list[str]:
+    """Return the sweeps, or the groups, that are unfolded."""
+    return [one.name for one in read_columns(asked["open"])]
+
+
+def runs_of(request: HttpRequest, asked: Asked, *, has_best: bool = False) -> QuerySet[Run]:
+    """Return the runs that the address asks for, in no order; without trials, where it ``has_best``, one for each
+    sweep. Raises FilterError and BadQuery."""
     return find_runs(
         request.user,
         status=statuses_named(asked["view"]) if asked["view"] not in ("", "archived") else (),
@@ -77,6 +83,7 @@ def runs_of(request: HttpRequest, asked: Asked) -> QuerySet[Run]:
         tags=[asked["tag"]] if asked["tag"] else (),
         fitting=asked["filter"],
         has_trials=has_trials(asked),
+        has_best=has_best,
     )
 
 

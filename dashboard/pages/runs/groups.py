@@ -14,10 +14,10 @@ from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.frontend.icons import icon
 from dashboard.pages.runs import cells
-from dashboard.pages.runs.address import Asked, url_of
+from dashboard.pages.runs.address import Asked, opened_of, url_of
 from dashboard.pages.runs.listed import Listed
 from dashboard.pages.shared import numbers
-from dashboard.pages.shared.grid import Chosen, Column, Sort, draw_rows, read_columns, write_columns
+from dashboard.pages.shared.grid import Chosen, Column, Sort, draw_rows, write_columns
 from runs.finding import columns as finding
 from runs.finding.columns import Group, GroupFigure
 from runs.finding.fields import Cell
@@ -48,7 +48,7 @@ def draw_groups(
     figures = [column.name for column in shown.columns if column.is_number and cells.is_of_field(column.name)]
     found = finding.groups(runs, by, figures, MOST_GROUPS + 1)
     groups = ordered(found[:MOST_GROUPS], by, sorts)
-    opened = [one.name for one in read_columns(asked["open"])]
+    opened = opened_of(asked)
     parts, place = [], 0
     for group in groups:
         text = fitting(by, group.key)

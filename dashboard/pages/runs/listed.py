@@ -44,9 +44,9 @@ class Listed:
         """Return the runs from the place ``first`` on."""
         return whole(keys_of(self._runs, self.order, first, min(count, MOST_AT_ONCE)))
 
-    def keys(self, count: int) -> list[str]:
-        """Return the ids of the first runs."""
-        return keys_of(self._runs, self.order, 0, count)
+    def keys(self, count: int, first: int = 0) -> list[str]:
+        """Return the ids of the runs from the place ``first`` on."""
+        return keys_of(self._runs, self.order, first, count)
 
 
 def _newer(runs: QuerySet[Run], until: datetime) -> list[str]:

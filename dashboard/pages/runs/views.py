@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from dashboard.pages.runs import beside, cells
+from dashboard.pages.runs import beside, cells, folding
 from dashboard.pages.runs.address import (
     Asked,
     FilterProblem,
@@ -20,6 +20,7 @@ from dashboard.pages.runs.address import (
     columns_of,
     groups_of,
     has_trials,
+    opened_of,
     problem_of,
     runs_of,
     sorts_of,
@@ -48,7 +49,7 @@ from runs.finding.fields import FIXED
 from runs.finding.language import FilterError
 from runs.models import Run
 from runs.presenting.listing import BadQuery, Trials, trials_among
-from runs.rights.access import Permission, projects_with, visible_runs
+from runs.rights.access import Permission, projects_with
 from runs.rights.access.operations import lists
 from runs.values.status import Status
 
@@ -124,16 +125,17 @@ def table(request: HttpRequest) -> HttpResponse:
 
 
 def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked) -> None:
-    runs = runs_of(request, asked)
+    runs = runs_of(request, asked, has_best=not by)
     try:
-        listed = Listed(runs, looked.sorts)
+        listed = _folded(request, asked, Listed(runs, looked.sorts))
         found = listed.window(0, WINDOW)
     except FilterError as error:
         looked.notices.append(f"{error.message} The newest come first.")
         looked.sorts = sorts_of({**asked, "sort": ""})
-        listed = Listed(runs, looked.sorts)
+        listed = _folded(request, asked, Listed(runs, looked.sorts))
         found = listed.window(0, WINDOW)
-    looked.number, looked.until, looked.first = listed.number(), listed.until.isoformat(), found
+    looked.number, looked.until = listed.number(), listed.until.isoformat()
+    looked.first = whole([key for key, _ in found])
     shown, may_act_in = looked.shown, looked.may_act_in
     try:
         if by:
@@ -145,9 +147,28 @@ def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked)
             looked.colouring = colouring_of(runs, asked["colour"]) if asked["colour"] else None
         except FilterError as error:
             looked.notices.append(f"{error.message} The rows have no colours.")
-        looked.rows = cells.lines(request.user, found, shown, may_act_in, looked.colouring)
+        looked.rows = _lines(request, asked, found, shown, may_act_in, looked.colouring)
     if not has_trials(asked):
         looked.hidden = trials_among(runs_of(request, {**asked, "trials": "1"}), words=asked["filter"])
+
+
+def _folded(request: HttpRequest, asked: Asked, listed: Listed) -> folding.Folded:
+    opened = [] if asked["group"] or has_trials(asked) else opened_of(asked)
+    return folding.Folded(listed, runs_of(request, {**asked, "trials": "1"}) if opened else None, opened)
+
+
+def _lines(
+    request: HttpRequest,
+    asked: Asked,
+    entries: Sequence[folding.Entry],
+    shown: cells.Shown,
+    may_act_in: set[str],
+    colouring: Colouring | None,
+) -> list[GridRow]:
+    if has_trials(asked):
+        return cells.lines(request.user, whole([key for key, _ in entries]), shown, may_act_in, colouring)
+    opened, alone = opened_of(asked), asked["filter"].strip()
+    return folding.lines(request.user, entries, shown, may_act_in, colouring, opened, alone)
 
 
 def _choices(asked: Asked, by: Sequence[str]) -> dict[str, object]:
@@ -186,6 +207,7 @@ def _found(asked: Asked, looked: Looked) -> dict[str, object]:
         "noun": "run",
         "rows": grouped.markup if grouped else draw_rows(columns, looked.rows, 0),
         "is_grouped": grouped is not None,
+        "is_tree": grouped is not None or not has_trials(asked),
         "group_words": grouped.words if grouped else "",
         "num_rows": grouped.num_rows if grouped else number.num,
         "num_below": 0 if grouped else max(0, number.num - len(looked.rows)),
@@ -216,20 +238,20 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
     shown = cells.shown(columns_of(asked)[:MAX_COLUMNS])
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
     try:
-        listed = Listed(runs_of(request, asked), sorts_of(asked), _moment(request.GET.get("until", "")))
+        runs = runs_of(request, asked, has_best=True)
+        listed = _folded(request, asked, Listed(runs, sorts_of(asked), _moment(request.GET.get("until", ""))))
     except (FilterError, BadQuery) as error:
         return refusal(request, 400, str(error))
     first = place_of(request.GET.get("offset", ""))
     if ids := request.GET.get("ids", ""):
-        seen = visible_runs(request.user).filter(pk__in=ids.split(".")[:MOST_AT_ONCE])
-        runs = whole(list(seen.values_list("pk", flat=True)))
+        entries = folding.entries_of(request.user, ids.split(".")[:MOST_AT_ONCE])
     else:
-        runs = listed.window(first, place_of(request.GET.get("limit", "")) or WINDOW)
+        entries = listed.window(first, min(MOST_AT_ONCE, place_of(request.GET.get("limit", "")) or WINDOW))
     try:
         colouring = colouring_of(runs_of(request, asked), asked["colour"]) if asked["colour"] else None
     except FilterError:
         colouring = None  # the page says so
-    rows = cells.lines(request.user, runs, shown, may_act_in, colouring)
+    rows = _lines(request, asked, entries, shown, may_act_in, colouring)
     answer = HttpResponse(draw_rows(shown.columns, rows, first))
     if request.GET.get("count"):
         number = listed.number()

@@ -71,6 +71,8 @@ class GridRow(NamedTuple):
     actions: str = ""  # markup of the buttons at its end
     edge: int = 0  # the colour of its left edge; 0: none
     run: str = ""  # the id that its checkbox selects; empty: it has none
+    attributes: str = ""  # further ones of the row
+    fold: str = ""  # markup in the place of its checkbox
 
 
 def read_columns(text: str) -> list[Chosen]:
@@ -148,7 +150,7 @@ def draw_rows(
         cells = "".join(f"{start}{cell}</td>" for start, cell in zip(starts, row.cells, strict=True))
         lines.append(
             f'<tr role="row" class="grid-row series-{row.colour}" data-key="{escape(row.key)}" data-place="{place}"'
-            f' aria-rowindex="{place + 2}"{_UNSELECTED if row.run else ""}>'
+            f' aria-rowindex="{place + 2}"{row.attributes}{_UNSELECTED if row.run else ""}>'
             f"{_box(row, verb) if has_boxes else ''}"
             f'{cells}<td role="gridcell" aria-colindex="{len(columns) + num_before + 1}" class="actions-cell">'
             f'<div class="row-actions">{row.actions}</div></td></tr>'
@@ -162,7 +164,7 @@ def _box(row: GridRow, verb: str) -> str:
         f'<input class="row-check" type="checkbox" name="run" value="{escape(row.run)}" tabindex="-1"'
         f' aria-label="{verb} {escape(row.name)}" title="{verb} it (x)"><i class="run-dot"></i>'
     )
-    return f'<td role="gridcell" aria-colindex="1" class="check pinned">{edge}{box if row.run else ""}</td>'
+    return f'<td role="gridcell" aria-colindex="1" class="check pinned">{edge}{box if row.run else row.fold}</td>'
 
 
 def place_of(text: str) -> int:

@@ -53,6 +53,7 @@ export async function show(place, url, { isNew = false, isBack = false } = {}) {
   const refused = found.querySelector("[data-refused]")?.closest("form");
   const before = refused && place.querySelector(`form[data-search="${place.id}"]`);
   if (before) return patch(before, refused.innerHTML);
+  place.className = found.className;
   patch(place, found.innerHTML);
   sweep();
   mountAll(place);

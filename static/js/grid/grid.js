@@ -73,8 +73,14 @@ function startTable(element, table, place) {
   // A group is unfolded or folded where it stands.
   /** @param {HTMLElement} row */
   async function fold(row) {
+    const open = row.dataset.toggled ?? "";
+    if (table.dataset.grouped === undefined) {
+      history.pushState(history.state, "", withOpen(location.href, open));
+      table.dataset.url = withOpen(table.dataset.url ?? "", open);
+      return rows.refresh(false);
+    }
     isFolding = true;
-    await change(place, { open: row.dataset.toggled ?? "" });
+    await change(place, { open });
     isFolding = false;
   }
 
@@ -106,7 +112,7 @@ function startTable(element, table, place) {
   }
   /** @param {MouseEvent} event */
   function onClick(event) {
-    const row = around(event, ".grid-group");
+    const row = around(event, ".grid-group, .grid-fold")?.closest("tr");
     if (row) fold(row);
   }
   table.addEventListener("click", onClick);
@@ -150,4 +156,13 @@ function startLinks(place) {
     place.removeEventListener("click", onClick);
     removeEventListener("popstate", onBack);
   };
+}
+
+// The address that has these sweeps unfolded.
+/** @param {string} address @param {string} open */
+function withOpen(address, open) {
+  const url = new URL(address, location.href);
+  if (open) url.searchParams.set("open", open);
+  else url.searchParams.delete("open");
+  return url.href;
 }

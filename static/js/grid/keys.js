@@ -26,12 +26,14 @@ export function startKeys(table, rows, acts) {
   // Marks the cell again: its row may have come, or changed.
   function mark() {
     cell?.classList.remove("is-active");
+    cell?.parentElement?.classList.remove("is-at");
     const row = rowOf();
     const wide = row?.querySelector("[colspan]"); // the head of a group
     cell = /** @type {HTMLElement | null} */ (wide ?? row?.children[at.column] ?? null);
     if (!cell) return table.removeAttribute("aria-activedescendant");
     cell.id ||= `cell-${Math.random().toString(36).slice(2)}`;
     cell.classList.add("is-active");
+    cell.parentElement?.classList.add("is-at");
     table.setAttribute("aria-activedescendant", cell.id);
   }
   /** @param {number} row @param {number} column */
@@ -89,7 +91,7 @@ export function startKeys(table, rows, acts) {
         new MouseEvent("click", { bubbles: true, cancelable: true, shiftKey: event.shiftKey }),
       );
     }
-    if (row?.hasAttribute("aria-expanded")) return acts.fold(row, row.getAttribute("aria-expanded") !== "true");
+    if (row?.matches(".grid-group")) return acts.fold(row, row.getAttribute("aria-expanded") !== "true");
     const first = /** @type {HTMLElement | null} */ (cell?.matches(".actions-cell") && cell.querySelector("a, button"));
     if (first) return first.focus();
     /** @type {HTMLElement | null | undefined} */

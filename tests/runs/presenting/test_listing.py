@@ -34,6 +34,7 @@ FILTERS: dict[str, dict[str, Any]] = {
     },
     "trials": {"has_trials": False},
     "trials and words": {"has_trials": False, "words": "none"},
+    "a row for each sweep": {"has_trials": False, "has_best": True},
 }
 
 

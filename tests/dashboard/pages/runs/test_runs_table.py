@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from dashboard.pages.runs import files
 from dashboard.pages.shared.run_colours import colour_of
-from runs.models import Project, Run, TrialRun, User, Workspace
+from runs.models import Project, Run, Sweep, TrialRun, User, Workspace
 from runs.presenting.runs import run_document
 from runs.values.status import Status
 from tests.cast import Cast, make_sweep, spec
@@ -348,15 +348,15 @@ def test_trials_of_sweeps_are_left_out_until_they_are_asked_for_and_counted(
     other = make_run(name="search-b", status=Status.RUNNING, tags=["sweep:search"])
     sweep.trials.update(run=pruned)
     TrialRun.objects.create(trial=sweep.trials.get(), seed=1, run=other)
-    assert "All runs here are trials of sweeps." in text_of(client)
+    assert "All runs here are trials of sweeps." in text_of(client, "/runs/?view=live")
     make_run(name="lonely")
     text = text_of(client)
     assert "lonely" in text and "search-a" not in text and "search-b" not in text
-    assert "2 trials of 1 sweep are hidden." in text and 'href="?trials=1"' in text
-    assert "1 trial of 1 sweep is hidden." in text_of(client, "/runs/?view=live")
-    assert "hidden." not in text_of(client, "/runs/?q=lonely")
+    assert "2 trials of 1 sweep are folded." in text and 'href="?trials=1"' in text
+    assert "1 trial of 1 sweep is folded." in text_of(client, "/runs/?view=live")
+    assert "folded." not in text_of(client, "/runs/?q=lonely")
     text = text_of(client, "/runs/?trials=1")
-    assert "search-a" in text and "search-b" in text and "hidden." not in text
+    assert "search-a" in text and "search-b" in text and "folded." not in text
     assert '<input type="hidden" name="trials" value="1">' in text  # a search keeps them
     assert "search-a" in text_of(client, "/runs/?tag=sweep%3Asearch")  # as the sweep's page links to its runs
     assert "search-a" in text_of(client, f"/runs/?q={pruned.pk}")
@@ -388,3 +388,39 @@ def test_the_palette_names_a_sweep_once_and_none_of_its_trials_except_by_id(
     assert found("search") == ["search"]
     assert found(run.pk) == ["search-a"]
     assert found("search&runs=1") == ["search-a"], "which Compare adds"
+
+
+def test_a_sweep_is_one_row_in_the_place_of_its_best_trial_and_its_runs_are_beneath_where_it_is_opened(
+    cast: Cast, as_user: AsUser, make_run: MakeRun
+) -> None:
+    sweep, client = make_sweep(cast), as_user(cast.viewer)
+    trials = [make_run(name=f"find-{number}", status=Status.SUCCEEDED) for number in range(3)]
+    sweep.trials.all().delete()
+    made = [sweep.trials.create(number=at, run=run, state="COMPLETE", value=at / 4) for at, run in enumerate(trials)]
+    for name in ("a", "z"):
+        make_run(name=name)
+    shut = rows_of(client, "sort=name")
+    assert [name for _, name in shut] == ["a", sweep.name, "z"]  # before there is a best trial the first stands for it
+    Sweep.objects.update(best=made[1])
+    make_run(name="find-0-then")
+    text = text_of(client, "/runs/?sort=name")
+    assert [name for _, name in rows_of(client, "sort=name")] == ["a", "find-0-then", sweep.name, "z"]
+    assert "3 trials, best 0.250" in text and f'href="/sweeps/{sweep.pk}/"' in text
+    assert f'aria-expanded="false" data-toggled="{sweep.pk}"' in text
+    opened = rows_of(client, f"sort=name&open={sweep.pk}")
+    assert [name for _, name in opened] == ["a", "find-0-then", sweep.name, "find-0", "find-1", "find-2", "z"]
+    assert [place for place, _ in opened] == list(range(7))
+    for first in range(7):
+        part = rows_of(client, f"sort=name&open={sweep.pk}&fragment=rows&offset={first}&limit=2")
+        assert part == opened[first : first + 2]
+    kept = text_of(client, f"/runs/?open={sweep.pk}&fragment=rows&count=1&ids=sweep-{sweep.pk}.{trials[2].pk}.nothing")
+    assert kept.count("<tr") == 2 and 'aria-level="1" aria-expanded="true" data-toggled=""' in kept
+    assert 'aria-level="2"' in kept and client.get("/runs/?open=nothing,%00&sort=name").status_code == 200
+
+
+def rows_of(client: Client, query: str) -> list[tuple[int, str]]:
+    """The place and the name of each row."""
+    rows = text_of(client, f"/runs/?{query}").split('<tr role="row" class="grid-row')[1:]
+    return [
+        (int(re.findall(r'data-place="(\d+)"', row)[0]), re.findall(r"data-open>([^<]+)</a>", row)[0]) for row in rows
+    ]
