@@ -91,7 +91,8 @@ def _setting(text: str) -> str:
 
 def _actions(row: Compared, name: str) -> str:
     return (
-        f'<button class="run-dot" type="button" tabindex="-1" data-pick aria-label="Colour of {name}"'
+        '<button class="run-dot" type="button" tabindex="-1" popovertarget="swatches" data-pick'
+        f' aria-label="Colour of {name}"'
         ' title="Choose its colour"></button>'
         f'<button class="{QUIET}" type="button" tabindex="-1" data-base="{row.run.pk}"'
         f' aria-pressed="{str(row.is_base).lower()}" aria-label="Make {name} the baseline"'

@@ -11,7 +11,6 @@ import { startAdding } from "./adding.js";
 import { knownRuns, listedRuns, paint, toggled, withGone } from "./list.js";
 import { change, runsIn, runsOut, withQuery } from "./query.js";
 import { startSides } from "./sides.js";
-import { startSwatches } from "./swatches.js";
 
 const MIN_MS = 1500; // between two looks at how the runs are
 const QUIET_MS = 9000;
@@ -43,10 +42,7 @@ export function mount(element) {
 
   /** @param {object} detail */
   const send = (detail) => charts?.dispatchEvent(new CustomEvent("workspace", { detail }));
-  const openSwatches = startSwatches(need(element, "#swatches"), (button, index) => {
-    const run = /** @type {HTMLElement | null} */ (button.closest(".grid-row"))?.dataset.key;
-    if (run) send({ colours: { ...state.colours, [run]: index } });
-  });
+  const palette = need(element, "#swatches");
   const stopAdding = startAdding(need(element, "[data-add]"), {
     url: element.dataset.jump ?? "",
     isHere: (id) => ids().includes(id),
@@ -142,8 +138,10 @@ export function mount(element) {
     }
     if (around(event, "[data-fold]")) return fold(element.dataset.list !== "closed");
     if (around(event, "[data-eyes]")) return send({ hidden: toggled(state.hidden, ids()) });
+    const choice = around(event, "[data-index]")?.dataset.index;
+    if (choice) return send({ colours: { ...state.colours, [palette.dataset.run ?? ""]: Number(choice) } });
     const pick = around(event, "[data-pick]");
-    if (pick) return openSwatches(pick, Number(/series-(\d+)/.exec(row?.className ?? "")?.[1]) - 1);
+    if (row && pick) return preparePalette(pick, row);
     if (row && around(event, "[data-close]")) takeOut(row);
   }
   /** @param {{target: EventTarget | null}} event */
@@ -194,6 +192,14 @@ export function mount(element) {
     (buttons[at + 1] ?? buttons[at - 1])?.focus();
     row.remove();
     await Promise.all([refresh(), refreshSpecs()]);
+  }
+  // It opens beside the dot by itself.
+  /** @param {HTMLElement} dot @param {HTMLElement} row */
+  function preparePalette(dot, row) {
+    palette.dataset.run = row.dataset.key;
+    palette.ariaLabel = dot.ariaLabel;
+    for (const one of all(palette, "[data-index]"))
+      one.ariaPressed = String(row.classList.contains(`series-${Number(one.dataset.index) + 1}`));
   }
   /** @param {boolean} isClosed */
   function fold(isClosed) {
