@@ -161,6 +161,7 @@ urlpatterns = [
     route("runs/<slug:run_id>/files/", run.files, "run-files"),
     route("runs/<slug:run_id>/spec/", run.spec, "run-spec"),
     route("runs/<slug:run_id>/timeline/", run.timeline, "run-timeline"),
+    route("runs/<slug:run_id>/note/", page_verbs.note, "run-note"),
     route("runs/<slug:run_id>/rewind/", page_verbs.rewind, "rewind"),
     route("runs/<slug:run_id>/exclude-node/", page_verbs.exclude_node, "exclude-node"),
     route("runs/<slug:run_id>/trace/", page_verbs.trace, "trace"),

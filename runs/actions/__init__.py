@@ -80,6 +80,7 @@ from runs.actions.runs import (
     delete_run,
     give_up_run,
     note_run,
+    note_step,
     pause_run,
     resize_run,
     restart_run,

@@ -17,7 +17,7 @@ from runs.inputs.repositories.pinning import PinnedCode
 from runs.life import stopping
 from runs.life.reconcile.placing import is_claimed
 from runs.life.resizing import begin_change, change_asked_for, refuse_resize
-from runs.models import Attempt, HeldSlot, Job, Run, User, bundle_of
+from runs.models import Attempt, Event, HeldSlot, Job, Run, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.privacy.quota import require_room
@@ -27,7 +27,7 @@ from runs.rights.access import Permission, require, require_still, require_use
 from runs.tasks import reconcile_soon, schedule_soon
 from runs.values.checkpoint_reference import Origin
 from runs.values.refused import Refused
-from runs.values.run_config import MAX_NOTES, clean_tags, config_of
+from runs.values.run_config import MAX_NOTES, MAX_STEP_NOTE, MOST_STEP_NOTES, NOTE, clean_tags, config_of
 from runs.values.status import PLACED, Status, Wanted
 from trainyard.contract.base import JsonObject, SpecDocument, to_builtins
 from trainyard.contract.facts import EstimateDocument
@@ -330,6 +330,17 @@ def note_run(*, actor: User, run: Run, notes: str) -> Run:
     run.notes = notes[:MAX_NOTES]
     run.save(update_fields=["notes"])
     return run
+
+
+def note_step(*, actor: User, run: Run, step: int, text: str) -> Event:
+    """Write a note at a step, which the charts and the timeline of the run show."""
+    require(actor, run.project, Permission.RUNS_ANNOTATE)
+    words = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    if not words:
+        raise Refused("empty-note", "A note has words.")
+    if run.events.filter(code=NOTE).count() >= MOST_STEP_NOTES:
+        raise Refused("too-many-notes", f"Run {run.name} has {MOST_STEP_NOTES} notes at steps, and more are not kept.")
+    return run.record(NOTE, words[:MAX_STEP_NOTE], data={"step": step}, actor=actor)
 
 
 def give_up_run(*, actor: User, run: Run) -> Run:

@@ -16,6 +16,8 @@ from typing import Any
 from trainyard.contract.base import JsonObject
 from trainyard.formats.names import without_hidden
 
+NOTE = "note"  # the code of the event that is a person's note at a step
+MAX_STEP_NOTE, MOST_STEP_NOTES = 500, 1_000  # characters of one; of a run
 MAX_NOTES = 100_000  # characters
 MAX_BYTES = 1_048_576  # of a configuration, as JSON
 _OPTION = re.compile(r"--?(?P<name>[A-Za-z_][\w.-]*)(?:=(?P<value>.*))?", re.DOTALL)

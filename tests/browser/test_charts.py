@@ -121,6 +121,31 @@ def test_a_chart_is_saved_as_a_picture(seat: Seat, ranks: str, tmp_path: Path) -
     assert height > canvas[1] + 18 * NUM_RANKS, "with its title and its legend"
 
 
+def test_a_note_is_written_at_a_step_by_keys_and_read_in_chart_table_and_timeline(seat: Seat, ranks: str) -> None:
+    page = seat.go(f"/runs/{ranks}/")
+    loss = chart(page, "train/loss")
+    wait_until_drawn(loss)
+    loss.get_by_role("application").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("n")
+    dialog = page.get_by_role("dialog", name="Note at a step")
+    expect(dialog.get_by_label("Step")).to_have_value("300")
+    expect(dialog.get_by_label("Note", exact=True)).to_be_focused()
+    dialog.get_by_label("Step").fill("150")
+    dialog.get_by_label("Note", exact=True).fill("new <data> from here")
+    page.keyboard.press("Enter")
+    flag = loss.get_by_role("button", name="new <data> from here")
+    flag.focus()
+    expect(flag.get_by_text("new <data> from here")).to_be_visible()
+    loss.get_by_role("button", name="As a table").click()
+    expect(loss.get_by_role("listitem")).to_have_text(re.compile("step 150: .+: new <data> from here"))
+    seat.watch.expect("")  # from here on the console has what axe does
+    page.evaluate(AXE.read_text())
+    assert barriers(page) == []
+    page.goto(f"{seat.url}/runs/{ranks}/timeline/")
+    expect(page.get_by_label("Timeline", exact=True).get_by_text("new <data> from here")).to_be_visible()
+
+
 def test_a_chart_keeps_the_size_that_it_was_given(seat: Seat, ranks: str) -> None:
     page = seat.go(f"/runs/{ranks}/")
     card = chart(page, "rank/wait_s")

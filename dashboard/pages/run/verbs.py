@@ -60,6 +60,17 @@ def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
+@page(post=thing(Permission.RUNS_ANNOTATE))
+def note(request: HttpRequest, run_id: str) -> HttpResponse:
+    run = get_run(request, run_id)
+    try:
+        step = _whole("step", request.POST.get("step", ""))
+    except SpecError as error:
+        return refusal(request, 422, "; ".join(map(str, error.errors)))
+    actions.note_step(actor=person(request), run=run, step=step, text=request.POST.get("text", ""))
+    return answer(request, f"Noted at step {step:,}.")
+
+
 def _suggested(run: Run) -> dict[str, int | str]:
     attempt = run.attempts.order_by("-number").first()
     if attempt is None or not attempt.alarms:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import yaml
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
 
@@ -16,7 +16,7 @@ from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab, width_transfer
 from dashboard.pages.run.verbs import nodes_over_time
-from dashboard.pages.shared.chart_runs import charts_context
+from dashboard.pages.shared.chart_runs import chart_runs, charts_context
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, row_with_document
@@ -61,6 +61,10 @@ run.log({"answers": trainyard.Table(["prompt", "answer"], rows)}, step=step)"""
 @page(get=thing(Permission.RUNS_READ))
 def charts(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
+    if request.GET.get("fragment") == "marks":
+        [known] = chart_runs([run])
+        found = {"alarms": known["alarms"], "attempts": known["attempts"], "marks": known["marks"]}
+        return JsonResponse(found, headers={"Cache-Control": "no-store"})
     context = {**around(request, run, "charts"), **charts_context(person(request), [run])}
     return show(request, "runs/charts.html", context, fragments=HEADER)
 

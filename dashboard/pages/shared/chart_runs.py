@@ -12,11 +12,15 @@ from django.db.models import Min, Q
 
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Attempt, Event, Run, User, Workspace
-from runs.records.metrics.models import Series
+from runs.records.metrics.models import Checkpoint, Series
 from runs.rights.access import Permission, can
+from runs.values.run_config import NOTE
 from trainyard.contract.base import JsonObject, SpecDocument
 
 TOLD = ("restarted", "restored")  # of what happens between two attempts, what people ask about
+# Of what else happens, what may explain a line.
+MARKED = (NOTE, "resizing", "paused", "resumed", "hang-found", "hang-over", "straggler", "log-rule", "rewind-refused")
+FEW, MAX_MARKS = 4, 200  # runs; marks of each kind
 MAX_FIELDS = 400
 MAX_SERIES = 1_000
 MANY = 100  # runs: of more the charts draw groups, and need no list of every series
@@ -40,6 +44,15 @@ class ChartAlarm(TypedDict):
     sentence: str
 
 
+class ChartMark(TypedDict):
+    """What happened to a run, where charts mark it. ``step`` is None where only the time is known."""
+
+    step: int | None
+    time: float
+    sentence: str
+    kind: str  # note, checkpoint or event
+
+
 class ChartRun(TypedDict):
     """A run as the scripts of the charts read it."""
 
@@ -52,6 +65,7 @@ class ChartRun(TypedDict):
     fields: dict[str, str]
     attempts: list[ChartAttempt]
     alarms: list[ChartAlarm]
+    marks: list[ChartMark]
 
 
 class ChartSeries(TypedDict):
@@ -108,7 +122,7 @@ def _series(runs: Sequence[Run]) -> list[ChartSeries]:
 def chart_runs(runs: Sequence[Run], colours: Mapping[str, int] | None = None) -> list[ChartRun]:
     """Return of each run its name, the zero of its relative time (Unix seconds), status, colour (that of ``colours``
     where it has one), the fields of its spec as short texts, and its attempts with why each began."""
-    events = _events(runs)
+    events, marks = _events(runs), _marks(runs)
     attempts: defaultdict[str, list[Attempt]] = defaultdict(list)
     for attempt in Attempt.objects.filter(run__in=runs).order_by("number"):
         attempts[attempt.run_id].append(attempt)
@@ -123,6 +137,7 @@ def chart_runs(runs: Sequence[Run], colours: Mapping[str, int] | None = None) ->
             "fields": fields_of(run.spec),
             "attempts": _attempts(attempts[run.pk], events[run.pk]),
             "alarms": [one for attempt in attempts[run.pk] for one in _alarms(attempt)],
+            "marks": marks[run.pk],
         }
         for run in runs
     ]
@@ -139,6 +154,26 @@ def _alarms(attempt: Attempt) -> list[ChartAlarm]:
         }
         for one in attempt.known_alarms
     ]
+
+
+def _marks(runs: Sequence[Run]) -> defaultdict[str, list[ChartMark]]:
+    """Return notes at steps, checkpoints, and what else happened; of more runs than a few nothing: nobody would tell
+    whose they are."""
+    found: defaultdict[str, list[ChartMark]] = defaultdict(list)
+    if len(runs) > FEW:
+        return found
+    ids = [run.pk for run in runs]
+    events = Event.objects.filter(run_id__in=ids, code__in=MARKED).select_related("actor").order_by("-at", "-pk")
+    for one in events[:MAX_MARKS]:
+        is_note, step = one.code == NOTE, one.data.get("step")
+        words = f"{one.actor or 'Somebody'}: {one.sentence}" if is_note else one.sentence
+        found[one.run_id].append(
+            {"step": step, "time": one.at.timestamp(), "sentence": words, "kind": "note" if is_note else "event"}
+        )
+    for saved in Checkpoint.objects.sound().filter(run_id__in=ids).order_by("-step")[:MAX_MARKS]:
+        words = f"Checkpoint of step {saved.step:,}"
+        found[saved.run_id].append({"step": saved.step, "time": saved.at, "sentence": words, "kind": "checkpoint"})
+    return found
 
 
 def fields_of(spec: SpecDocument) -> dict[str, str]:

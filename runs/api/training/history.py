@@ -7,14 +7,18 @@ from typing import Any
 
 from django.http import HttpRequest
 from ninja import Field, Query, Schema
+from ninja import Status as Answer
 from pydantic import ConfigDict
 
-from runs.api.auth import Resource
+from runs import actions
+from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import Body
 from runs.models import Attempt, Event, Placement
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
+from runs.values.run_config import MAX_STEP_NOTE
 from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import CauseClass
 
@@ -97,6 +101,11 @@ class EventOut(Schema):
     data: dict[str, Any]
 
 
+class NoteIn(Body):
+    step: int = Field(ge=0, le=2**63 - 1)
+    text: str = Field(min_length=1, max_length=MAX_STEP_NOTE)
+
+
 class AlarmOut(Schema):
     """Values of a metric that broke a rule of `watch`, one after the other."""
 
@@ -135,6 +144,16 @@ def events(request: HttpRequest, run_id: str, query: Query[ListQuery]) -> Page[E
     """The history in sentences, the oldest first."""
     found = get_run(request, run_id).events.select_related("attempt", "actor")
     return page(found, _events, sort="at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/runs/{run_id}/notes", response={201: EventOut}, summary="Write a note at a step")
+@operation(thing(Permission.RUNS_ANNOTATE))
+def note(request: HttpRequest, run_id: str, body: NoteIn) -> Answer[EventOut]:
+    """An event `note` of the run, with the step in its `data`; charts mark it there. Example: `{"step": 400, "text":
+    "new data from here on"}`"""
+    user = actor(request)
+    event = actions.note_step(actor=user, run=get_run(request, run_id), step=body.step, text=body.text)
+    return Answer(201, _events([event])[0])
 
 
 @router.get("/runs/{run_id}/alarms", response=AlarmsOut, summary="Values that broke a rule on a metric")

@@ -13,6 +13,7 @@ import { contextOf } from "./page/context.js";
 import { Deck } from "./page/deck.js";
 import { Editing } from "./page/editing.js";
 import { Layout } from "./page/layout.js";
+import { startNoting } from "./page/noting.js";
 import { Painter } from "./page/painter.js";
 import { Panels } from "./page/panels.js";
 import { Saving } from "./settings/saving.js";
@@ -90,6 +91,7 @@ class Charts {
     );
     this.listen();
     this.editing = new Editing(this);
+    this.note = startNoting(this);
     this.takeKeptZoom();
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
@@ -108,7 +110,7 @@ class Charts {
       .querySelector("[data-clear-filter]")
       .addEventListener("click", () => this.toolbar.clearFilter(), { signal });
     addEventListener("themechange", () => this.redraw(), { signal });
-    this.stopAlarms = on("run", () => this.runs.isMany || this.runs.askAlarms(() => this.redraw()));
+    this.stopMarks = on("run", () => this.runs.isMany || this.runs.ask(this.runs.list[0], () => this.redraw()));
   }
 
   onData(name) {
@@ -170,7 +172,7 @@ class Charts {
 
   close() {
     this.over.abort();
-    this.stopAlarms();
+    this.stopMarks();
     const parts = [
       this.layout,
       this.fullscreen,

@@ -145,7 +145,8 @@ interface Mark {
   x: number;
   run: string | null;
   attempt: number;
-  sentence?: string; // of a value that broke a rule
+  sentence?: string; // of what is no new attempt
+  kind?: string; // alarm, note, checkpoint or event
 }
 
 /** A chart as it is drawn (lines/build.js). */

@@ -4,6 +4,7 @@ import { Pointing } from "../interaction/pointing.js";
 import { HEIGHT, listenResize } from "../interaction/resize.js";
 import { Zooming } from "../interaction/zooming.js";
 import { build } from "../lines/build.js";
+import { lowerBound } from "../scales/views.js";
 import { Reader } from "./reader.js";
 import { listenTools, showTools, TOOLS } from "./tools.js";
 
@@ -94,7 +95,7 @@ export class Card {
     this.colours = new Map();
     const isOwn = axis.startsWith("value "); // in the place of steps
     this.built = build(entry, { ...settings, axis: isOwn ? "step" : axis, width: this.plot.width, view });
-    this.built.marks.push(...this.context.alarmsOf(this.name, axis));
+    this.built.marks.push(...this.context.marksOf(this.name, axis, (run, time) => stepAt(entry, run, time)));
     const before = this.plot.extent;
     this.plot.draw(this.built, {
       axis: isOwn ? "value" : axis,
@@ -133,6 +134,11 @@ export class Card {
     this.reader.shine(line);
   }
 
+  // Where the crosshair is, else the last one; 0 where the axis has no steps.
+  get step() {
+    return this.axis === "step" ? Math.round(this.pointing.x ?? this.built?.x.at(-1) ?? 0) : 0;
+  }
+
   press(tool) {
     TOOLS[tool](this);
   }
@@ -157,6 +163,14 @@ export class Card {
       );
     return [...(this.context.entry(this.name)?.lines.values() ?? [])].flatMap(rows);
   }
+}
+
+// The last step of the run that this chart has from before the time; null where there is none.
+function stepAt(entry, run, time) {
+  const found = [...(entry?.lines.values() ?? [])]
+    .filter((line) => line.run === run)
+    .flatMap(({ parts }) => [...parts.values()].map((part) => part.step[lowerBound(part.time, time) - 1]));
+  return found.reduce((most, step) => (step === undefined ? most : Math.max(most ?? step, step)), null);
 }
 
 // Whether x has grown by so little that nothing moved in the plot.

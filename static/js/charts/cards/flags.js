@@ -14,7 +14,8 @@ export class Flags {
   show(over, plot) {
     const [from, to] = plot.range;
     const inView = plot.built.marks.filter(({ x }) => x >= from && x <= to);
-    const shown = new Map((inView.length > MOST ? [] : inView).map((mark) => [keyOf(mark), mark]));
+    const few = [inView, inView.filter(({ kind }) => kind !== "checkpoint")].find((all) => all.length <= MOST) ?? [];
+    const shown = new Map(few.map((mark) => [keyOf(mark), mark]));
     for (const [key, flag] of this.flags) {
       if (shown.has(key)) continue;
       flag.remove();
@@ -30,7 +31,7 @@ export class Flags {
         flag.firstChild.textContent = sentence;
       }
       const left = plot.toLeft(mark.x);
-      flag.classList.toggle("is-alarm", Boolean(mark.sentence));
+      flag.dataset.kind = mark.kind ?? "";
       flag.style.transform = `translateX(${Math.round(left)}px)`;
       flag.classList.toggle("is-left", left > plot.width / 2);
       flag.firstChild.style.maxWidth = `${Math.min(260, Math.max(left, plot.width - left) - 4)}px`;

@@ -156,7 +156,7 @@ export class Reader {
 }
 
 function wordOf(mark) {
-  return mark ? (mark.sentence ? "broke a rule" : "restarted here") : "";
+  return mark ? ({ alarm: "broke a rule", undefined: "restarted here" }[mark.kind] ?? mark.sentence) : "";
 }
 
 function put(element, words) {

@@ -14,6 +14,7 @@ export const TOOLS = {
     const isShown = card.reader.toggleValues();
     card.element.querySelector('[data-tool="table"]').setAttribute("aria-pressed", isShown);
   },
+  note: (card) => card.context.onNote(card.step),
   edit: (card) => card.context.onEdit(card.name),
   remove: (card) => card.context.onRemove(card.name),
   pin: (card) => card.context.onPin(card.name),

@@ -19,7 +19,8 @@ export class Values {
       return button;
     });
     this.place = make("span");
-    host.append(this.table, make("p", {}, ...this.buttons, this.place));
+    this.marks = make("ul"); // what is marked in the plot, restarts too
+    host.append(this.table, make("p", {}, ...this.buttons, this.place), this.marks);
   }
 
   get isShown() {
@@ -34,6 +35,12 @@ export class Values {
     this.places = [];
     for (let at = nextPlace(built, built.x.length, -1); at !== null; at = nextPlace(built, at, -1))
       if (built.x[at] >= from && built.x[at] <= to) this.places.push(at);
+    this.marks.replaceChildren(
+      ...built.marks
+        .filter(({ x }) => x >= from && x <= to)
+        .sort((one, two) => one.x - two.x)
+        .map((mark) => make("li", {}, `${where(mark.x, card.axis)}: ${card.reader.sentenceOf(mark)}`)),
+    );
     this.go(this.page);
   }
 

@@ -3,7 +3,7 @@ import { groupColours, groupText } from "../../shared/grouping.js";
 import { getJson } from "./columns.js";
 import { keyOf } from "./names.js";
 
-const ALARMS_EVERY_MS = 2000;
+const EVERY_MS = 2000;
 const EACH = "*"; // grouped by nothing, however many there are
 const { compare } = new Intl.Collator("en", { numeric: true });
 
@@ -71,25 +71,37 @@ export class Runs {
     return [this.titles.get(line.run) ?? line.run, words].filter(Boolean).join(" · ");
   }
 
-  // Where values of the metric broke a rule, along the axis.
-  alarmsOf(name, axis) {
-    const along = { step: ({ step }) => step, time: ({ time }) => time, relative: ({ time }, start) => time - start };
+  // Where values of the metrics broke a rule, and what happened to the runs, along the axis. stepAt(run, time) -> the
+  // step that a run had reached, null where it had none.
+  marksOf(names, axis, stepAt) {
+    const along = {
+      step: ({ step, time }, { id }) => step ?? stepAt(id, time),
+      time: ({ time }) => time,
+      relative: ({ time }, { start }) => time - start,
+    };
     if (!along[axis]) return [];
-    return this.list.flatMap(({ id, start, alarms = [] }) =>
-      alarms
-        .filter(({ metric }) => metric === name)
-        .map((one) => ({ run: id, attempt: one.attempt, x: along[axis](one, start), sentence: one.sentence })),
-    );
+    return this.list.flatMap((run) => {
+      const alarms = (run.alarms ?? []).filter(({ metric }) => names.includes(metric));
+      return [...alarms.map((one) => ({ ...one, kind: "alarm" })), ...(run.marks ?? [])]
+        .map(({ attempt = 0, sentence, kind, ...at }) => ({
+          run: run.id,
+          attempt,
+          sentence,
+          kind,
+          x: along[axis](at, run),
+        }))
+        .filter(({ x }) => x !== null);
+    });
   }
 
-  // The run has changed: there may be more.
-  async askAlarms(onKnown) {
-    const [run] = this.list;
-    if (!run || Date.now() < (this.alarmsAt ?? 0) + ALARMS_EVERY_MS) return;
-    this.alarmsAt = Date.now();
-    const answer = await getJson(`/api/v1/runs/${run.id}/alarms`).catch(() => null);
-    if (!answer || answer.items.length === (run.alarms?.length ?? 0)) return;
-    run.alarms = answer.items.map(({ first_step: step, at: time, ...one }) => ({ ...one, step, time }));
+  // What the server knows of the run by now, beside its points.
+  async ask(run, onKnown, isAtOnce = false) {
+    if (!run || (!isAtOnce && Date.now() < (run.askedAt ?? 0) + EVERY_MS)) return;
+    run.askedAt = Date.now();
+    const found = await getJson(`/runs/${run.id}/?fragment=marks`).catch(() => null);
+    const textOf = ({ alarms, attempts, marks }) => JSON.stringify([alarms, attempts, marks]);
+    if (!found || textOf(found) === textOf(run)) return;
+    Object.assign(run, found);
     onKnown();
   }
 
@@ -101,7 +113,7 @@ export class Runs {
     const question = `${id} ${fence}`;
     if (run && !this.asked.has(question)) {
       this.asked.add(question);
-      askAttempts(run).then((isNew) => isNew && onKnown());
+      this.ask(run, onKnown, true);
     }
     return { sentence: "A new attempt began." };
   }
@@ -127,16 +139,4 @@ function labelWords(labels) {
   return Object.entries(labels ?? {})
     .map(([name, value]) => (name === "node" || name === "" ? value : `${name} ${value}`))
     .join(" ");
-}
-
-async function askAttempts(run) {
-  const answer = await getJson(`/api/v1/runs/${run.id}/attempts?limit=100`).catch(() => null);
-  if (!answer) return false;
-  answer.items.forEach(({ fence, number }, at) => {
-    if (run.attempts.some((one) => one.fence === fence)) return;
-    const before = answer.items[at - 1];
-    const why = before?.reason?.sentence ? ` Attempt ${before.number} ended: ${before.reason.sentence}` : "";
-    run.attempts.push({ fence, number, cause: before ? `Attempt ${number} began.${why}` : "" });
-  });
-  return true;
 }

@@ -2,16 +2,19 @@
 // value was not finite.
 import { colour, faded } from "../../shared/colours.js";
 
+/** @type {Record<string, string>} */
+const TOKENS = { alarm: "amber", note: "accent", checkpoint: "faint" };
+
 /** @param {import("./frame.js").Frame} frame @param {Mark[]} marks */
 export function drawMarks(frame, marks) {
   const { ctx, bbox } = frame;
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-  for (const { x, sentence } of marks) {
+  for (const { x, kind } of marks) {
     if (x < frame.x.min || x > frame.x.max) continue;
     const at = Math.round(frame.leftOf(x)) + 0.5;
-    ctx.strokeStyle = faded(colour(sentence ? "amber" : "muted"), 0.75);
+    ctx.strokeStyle = faded(colour(TOKENS[kind ?? ""] ?? "muted"), 0.75);
     ctx.beginPath();
     ctx.moveTo(at, bbox.top);
     ctx.lineTo(at, bbox.top + bbox.height);

@@ -2,7 +2,8 @@
 const PAGE = 10; // points, with Shift
 const NEAR = 0.9; // of the view: beyond it a step of the crosshair moves the view along
 
-// on: {step(number of points), pan(share), zoom(factor), reset(), open(), log(), line(1 or -1), ends(1 or -1), leave()}
+// on: {step(number of points), pan(share), zoom(factor), reset(), open(), log(), note(), line(1 or -1),
+// ends(1 or -1), leave()}
 // isDrawn(): whether there is a plot; without one no key means anything.
 export function listenKeys(element, on, isDrawn) {
   const actions = {
@@ -21,6 +22,7 @@ export function listenKeys(element, on, isDrawn) {
     End: () => on.ends(1),
     Enter: () => on.open(),
     l: () => on.log(),
+    n: () => on.note(),
     Escape: () => on.leave(),
   };
   element.addEventListener("keydown", (event) => {

@@ -70,6 +70,7 @@ export class Pointing {
       reset: () => card.zooming.set(null),
       open: () => card.context.onOpen(card.isLarge ? null : card.name),
       log: () => card.press("log"),
+      note: () => card.press("note"),
       line: (step) => this.nextLine(step),
       ends: (side) =>
         side < 0 && this.isHome()

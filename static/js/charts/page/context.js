@@ -40,8 +40,9 @@ export function contextOf(page, template) {
     onOpen: (name) => page.fullscreen.open(name),
     onEdit: (name) => page.editing.open(page.panels.of(name) ? name : null, null),
     onRemove: (name) => page.editing.remove(name),
+    onNote: (step) => page.note(step),
     isPanel: (name) => page.panels.of(name) !== null,
-    alarmsOf: (name, axis) => page.panels.namesOf(name).flatMap((one) => page.runs.alarmsOf(one, axis)),
+    marksOf: (name, axis, stepAt) => page.runs.marksOf(page.panels.namesOf(name), axis, stepAt),
     causeOf: (run, attempt) => page.runs.causeOf(run, attempt, () => page.redraw()),
     csvUrl: (name) => csvUrl(page.runs.list, page.panels.namesOf(name)),
   };

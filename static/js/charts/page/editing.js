@@ -12,7 +12,7 @@ export class Editing {
   // page: the Charts of charts.js
   constructor(page) {
     this.page = page;
-    this.dialog = page.element.querySelector("dialog.panel-dialog");
+    this.dialog = page.element.querySelector("dialog.panel-dialog:not(.note-dialog)");
     this.form = this.dialog.querySelector("form");
     const { signal } = page.over;
     const { host } = page.deck;

@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from dashboard.pages.shared import chart_runs as chart_runs_module
 from dashboard.pages.shared.chart_runs import MAX_CHARS, MAX_FIELDS, chart_runs, charts_context, fields_of
+from runs.actions import note_step
 from runs.models import Attempt, Run, Workspace
-from runs.records.metrics.models import Series
+from runs.records.metrics.models import Checkpoint, Series
 from runs.values.status import Status
 from tests.cast import Cast, make_attempt, make_node, spec
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(databases="__all__")
 MakeRun = Callable[..., Run]
 
 
@@ -54,6 +55,23 @@ def test_a_later_attempt_says_why_it_began_and_from_where_it_went_on(cast: Cast,
         "Attempt 2 began. Attempt 1 ended: Rank 0 on node-b was killed by SIGKILL in step 110. "
         "Restarted by mate. Continues from step 100 of attempt 1."
     )
+
+
+def test_charts_mark_notes_checkpoints_and_what_else_may_explain_a_line(cast: Cast, make_run: MakeRun) -> None:
+    run = make_run(status=Status.RUNNING)
+    note_step(actor=cast.mate, run=run, step=40, text=" new\ndata\x00 from here ")
+    run.record("straggler", "Rank 1 is slow.")
+    run.record("submitted", "Submitted.")
+    Checkpoint.objects.create(run_id=run.pk, step=1_000, fence=1, at=5.0)
+    Checkpoint.objects.create(run_id=run.pk, step=2_000, fence=1, at=6.0, invalid_why="torn")
+    marks = chart_runs([run])[0]["marks"]
+    assert [(one["kind"], one["step"], one["sentence"]) for one in marks] == [
+        ("event", None, "Rank 1 is slow."),
+        ("note", 40, "mate: new data from here"),
+        ("checkpoint", 1_000, "Checkpoint of step 1,000"),
+    ]
+    many = chart_runs([run, *[make_run() for _ in range(4)]])
+    assert all(one["marks"] == [] for one in many), "of many runs nobody would tell whose they are"
 
 
 def test_each_run_has_its_own_attempts_and_their_number_costs_no_more_queries(

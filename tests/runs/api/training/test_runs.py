@@ -269,3 +269,16 @@ def test_a_browser_needs_its_csrf_token(cast: Cast, make_run: MakeRun) -> None:
     path = f"/api/v1/runs/{make_run().pk}"
     assert client.get(path).status_code == 200
     assert client.post(f"{path}/stop").status_code == 403
+
+
+def test_a_note_at_a_step_is_an_event_of_whoever_may_annotate(mate: Api, as_: Any, make_run: MakeRun) -> None:
+    run = make_run()
+    answer = mate("POST", f"/runs/{run.pk}/notes", {"step": 40, "text": "new data\u0000 from\nhere"})
+    assert answer.status_code == 201
+    [event] = [one for one in mate("GET", f"/runs/{run.pk}/events").json()["items"] if one["code"] == "note"]
+    assert event == answer.json()
+    assert (event["sentence"], event["actor"], event["data"]) == ("new data from here", "mate", {"step": 40})
+    assert as_("viewer")("POST", f"/runs/{run.pk}/notes", {"step": 40, "text": "no"}).status_code == 403
+    for step, text in ((-1, "x"), (2**63, "x"), ("soon", "x"), (1, ""), (1, "x" * 501)):
+        assert mate("POST", f"/runs/{run.pk}/notes", {"step": step, "text": text}).status_code == 422
+    assert mate("POST", f"/runs/{run.pk}/notes", {"step": 1, "text": " \n "}).status_code == 409

@@ -45,7 +45,8 @@ const context = {
   crosshair: new Crosshair(),
   onZoom: (axis, range) => { zoom[axis] = range; redraw(); },
   onPin() {}, isPinned: () => false, onOpen: (name) => full.open(name),
-  alarmsOf: (name) => (name === "guarded" ? [{ run: "r", attempt: 1, x: 2, sentence: "It rose to 9 at step 2." }] : []),
+  marksOf: (name) => (name === "guarded"
+    ? [{ run: "r", attempt: 1, x: 2, sentence: "It rose to 9 at step 2.", kind: "alarm" }] : []),
   causeOf: (run, attempt) => (attempt === 2 ? { sentence: "Attempt 2 began after node-b was lost." } : null),
   csvUrl: () => "/points.csv",
 };

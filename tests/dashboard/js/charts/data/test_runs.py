@@ -96,8 +96,9 @@ def test_an_attempt_that_began_meanwhile_is_asked_for_once(ask: Ask) -> None:
         """async ({Runs}, list) => {
           const {fetch} = globalThis;
           let num = 0;
-          const items = [{fence: 1, number: 1, reason: {sentence: "Rank 0 died."}}, {fence: 4, number: 2, reason: {}}];
-          globalThis.fetch = async () => { num += 1; return {ok: true, json: async () => ({items})}; };
+          const attempts = [...list[0].attempts, {fence: 4, number: 2, cause: "Attempt 2 began. Rank 0 died."}];
+          const found = {alarms: [], attempts, marks: []};
+          globalThis.fetch = async () => { num += 1; return {ok: true, json: async () => found}; };
           const runs = new Runs(list);
           const known = new Promise((resolve) => runs.causeOf("a", 4, resolve));
           runs.causeOf("a", 4, () => {});
@@ -107,4 +108,27 @@ def test_an_attempt_that_began_meanwhile_is_asked_for_once(ask: Ask) -> None:
         }""",
         [run("a", attempts=[{"fence": 1, "number": 1, "cause": ""}])],
     )
-    assert found == ["Attempt 2 began. Attempt 1 ended: Rank 0 died.", 1]
+    assert found == ["Attempt 2 began. Rank 0 died.", 1]
+
+
+MARKS = [
+    {"step": 40, "time": 100.0, "sentence": "mate: new data", "kind": "note"},
+    {"step": None, "time": 110.0, "sentence": "Rank 1 is slow.", "kind": "event"},
+    {"step": None, "time": 90.0, "sentence": "Before its first point.", "kind": "event"},
+]
+ALARM = {"metric": "loss", "attempt": 1, "step": 7, "time": 107.0, "sentence": "It rose."}
+
+
+@pytest.mark.parametrize(
+    ("axis", "found"),
+    [
+        ("step", [["alarm", 7], ["note", 40], ["event", 50]]),
+        ("relative", [["alarm", 7], ["note", 0], ["event", 10], ["event", -10]]),
+        ("value loss", []),
+    ],
+)
+def test_what_happened_is_marked_where_the_axis_has_it(runs: Any, axis: str, found: list[Any]) -> None:
+    at = "(run, time) => (time < 100 ? null : 50)"
+    asked = f"runs.marksOf(['loss'], '{axis}', {at}).map(({{kind, x}}) => [kind, x])"
+    those = [run("a", start=100.0, alarms=[ALARM, {**ALARM, "metric": "other"}], marks=MARKS)]
+    assert runs(those, asked) == found
