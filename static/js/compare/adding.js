@@ -1,4 +1,5 @@
 // A field that finds runs by name, tag or id, and hands over the one that is chosen.
+import { getJson } from "../charts/data/columns.js";
 import { all, around, make, need } from "../shared/dom.js";
 
 const WAIT_MS = 120;
@@ -86,12 +87,9 @@ export function startAdding(host, { url, isHere, onAdd }) {
 
 /** @param {string} url @param {string} words @returns {Promise<Offer[]>} */
 async function find(url, words) {
-  const answer = await fetch(`${url}?runs=1&q=${encodeURIComponent(words)}`, {
-    headers: { "X-Requested-With": "fetch" },
-  }).catch(() => null);
-  if (!answer?.ok) return [];
+  const asked = getJson(`${url}?runs=1&q=${encodeURIComponent(words)}`);
   /** @type {{items: {kind: string, url: string, label: string}[]}} */
-  const { items } = await answer.json();
+  const { items } = await asked.catch(() => ({ items: [] }));
   return items.map(({ url: page, label, kind }) => ({ id: page.split("/").at(-2) ?? "", name: label, words: kind }));
 }
 

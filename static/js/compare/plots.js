@@ -1,5 +1,6 @@
 // Plots over the runs that are compared, drawn by the scripts of sweeps: fetched once the fold is opened. What is
 // brushed, by hand or by the fields below the drawing, is shown in the charts and in the list alone.
+import { getJson } from "../charts/data/columns.js";
 import { all, make, need, seek } from "../shared/dom.js";
 import { number } from "../shared/format.js";
 import { Board, load } from "../sweeps/board.js";
@@ -53,10 +54,7 @@ class RunPlots {
 
   /** @param {Record<string, string | string[]>} [changes] */
   async ask(changes = {}, url = this.root.dataset.columns ?? "") {
-    const answer = await fetch(`${url}${withQuery(location.search, changes)}`, {
-      headers: { "X-Requested-With": "fetch" },
-    }).catch(() => null);
-    return answer?.ok ? answer.json().catch(() => null) : null;
+    return getJson(`${url}${withQuery(location.search, changes)}`).catch(() => null);
   }
 
   async fetch() {

@@ -62,7 +62,8 @@ export async function seriesOf(runs, signal) {
 
 /** @param {Labels | undefined} labels */
 export function keyOf(labels) {
-  return JSON.stringify(Object.entries(labels ?? {}).sort(([a], [b]) => (a < b ? -1 : 1)));
+  const entries = Object.entries(labels ?? {});
+  return entries.length ? JSON.stringify(entries.sort(([a], [b]) => (a < b ? -1 : 1))) : "[]";
 }
 
 /** @param {string} run @param {Labels | undefined} labels */

@@ -2,8 +2,7 @@
 const PAGE = 10; // points, with Shift
 const NEAR = 0.9; // of the view: beyond it a step of the crosshair moves the view along
 
-// on: {step(number of points), pan(share), zoom(factor), reset(), open(), log(), note(), line(1 or -1),
-// ends(1 or -1), leave()}
+// on: {step(points), pan(share), zoom(factor), reset(), open(), log(), note(), line(±1), ends(±1), leave()}
 // isDrawn(): whether there is a plot; without one no key means anything.
 export function listenKeys(element, on, isDrawn) {
   const actions = {

@@ -64,9 +64,17 @@ export class Filter {
   }
 }
 
+const lowered = new WeakMap(); // names -> the same in small letters
+
 function having(words, names) {
   const wanted = words.toLowerCase();
-  return names.filter((name) => name.toLowerCase().includes(wanted));
+  if (!lowered.has(names))
+    lowered.set(
+      names,
+      names.map((name) => name.toLowerCase()),
+    );
+  const low = lowered.get(names);
+  return names.filter((_, at) => low[at].includes(wanted));
 }
 
 function later(wait) {

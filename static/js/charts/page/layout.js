@@ -41,7 +41,7 @@ export class Layout {
   }
 
   onNames() {
-    this.colours = null;
+    this.colours = this.titles = null;
     this.arrange();
   }
 
@@ -53,10 +53,13 @@ export class Layout {
   async arrange() {
     const { deck, store, workspace, panels } = this.page;
     const { state } = workspace;
-    const names = new Map(this.keys().map((key) => [panels.titleOf(key), key]));
-    const found = await this.filter.ask(state.filter, [...names.keys()]);
+    if (this.laidFor !== workspace.layout) this.titles = null;
+    this.laidFor = workspace.layout;
+    const names = (this.titles ??= this.keys().map((key) => panels.titleOf(key)));
+    const keys = new Map(Object.keys(workspace.layout.panels).map((key) => [panels.titleOf(key), key]));
+    const found = await this.filter.ask(state.filter, names);
     if (!found || this.isOver) return; // asked anew meanwhile
-    const fitting = found.fitting.map((title) => names.get(title));
+    const fitting = [...new Set(found.fitting.map((title) => keys.get(title) ?? title))];
     this.dropChanged();
     const plan = cut(this.planned(fitting), MOST_CARDS, this.asked);
     deck.keep(new Set(plan.flatMap(({ cards }) => cards)));
@@ -68,7 +71,7 @@ export class Layout {
     this.notes.show({
       isListed: this.isListed,
       isUnanswered,
-      numNames: names.size,
+      numNames: names.length,
       numFitting: fitting.length,
       filter: state.filter,
       note: found.note,

@@ -8,6 +8,7 @@ const ORDER = ["train", "rank", null, "others", "system"]; // null: all that peo
 const FIRST = ["train", "val"]; // one section, so that the first glance has both losses side by side
 const LOOKED_AT = ["loss", "accuracy", "perplexity", "tokens_per_second", "samples_per_second"];
 const PINNED = "pinned ★"; // no prefix of a name: a series called pinned/… has a section of its own
+const MANY = 2000; // names
 export const MORE = 120; // charts at a time, where there are more than a page lays out
 const { compare } = new Intl.Collator("en", { numeric: true });
 
@@ -24,8 +25,8 @@ export function planned(names, pinned, layout = EMPTY_LAYOUT) {
     if (!found.has(prefix)) found.set(prefix, { prefix, title: prefix === PANELS ? "Panels" : prefix, names: [] });
     return found.get(prefix);
   };
-  if (names.some((name) => keyOf(name) === PANELS)) section(PANELS); // before all that is of names
-  for (const name of names.filter((one) => !isTop.has(one)).sort(byPlace)) section(keyOf(name)).names.push(name);
+  for (const name of names) if (!isTop.has(name)) section(keyOf(name)).names.push(name);
+  for (const one of found.values()) one.names = inOrder(one.names);
   const sections = new Map();
   for (const { key, title, names: own } of layout.sections) {
     if (!found.has(key) && !key.startsWith(OWN)) continue;
@@ -34,7 +35,9 @@ export function planned(names, pinned, layout = EMPTY_LAYOUT) {
     one.names.sort((a, b) => (order.get(a) ?? own.length) - (order.get(b) ?? own.length));
     sections.set(key, Object.assign(one, title && { title }));
   }
-  for (const [key, one] of found) if (!sections.has(key)) sections.set(key, one);
+  const others = [...found].filter(([key]) => !sections.has(key));
+  for (const [key, one] of others.sort(([a, one], [b, two]) => bySection(a, one.names[0], b, two.names[0])))
+    sections.set(key, one);
   const first = sections.get(FIRST[0]);
   if (first?.title === FIRST[0])
     first.title = FIRST.filter((one) => first.names.some((name) => name.startsWith(`${one}/`))).join(" & ");
@@ -44,14 +47,18 @@ export function planned(names, pinned, layout = EMPTY_LAYOUT) {
   ];
 }
 
-function byPlace(a, b) {
-  return (
-    place(a) - place(b) ||
-    compare(prefixOf(a), prefixOf(b)) ||
-    headline(a) - headline(b) ||
-    own(a) - own(b) ||
-    compare(a, b)
-  );
+function bySection(a, nameOfA, b, nameOfB) {
+  const byPanels = Number(b === PANELS) - Number(a === PANELS); // before all that is of names
+  return byPanels || place(nameOfA) - place(nameOfB) || compare(prefixOf(nameOfA), prefixOf(nameOfB));
+}
+
+// The names of a section; of very many numbers in them are read as letters, for the sake of speed.
+function inOrder(names) {
+  const order = names.length > MANY ? (a, b) => (a < b ? -1 : 1) : compare;
+  return names
+    .map((name) => ({ name, rank: 100 * place(name) + 10 * headline(name) + own(name) }))
+    .sort((a, b) => a.rank - b.rank || order(a.name, b.name))
+    .map(({ name }) => name);
 }
 
 // Pure: the plan with `cards`, those of its names that are laid out: as many as a page has room for, in their order,
