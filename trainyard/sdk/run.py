@@ -15,11 +15,13 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
+from time import time as clock
 from types import TracebackType
 from typing import Any, Self
 
-from trainyard.contract.records import AnyRecord, Begin, LossCounts, decode_record, encode_record, record_of
+from trainyard.contract.records import YEAR_3000, AnyRecord, Begin, LossCounts, decode_record, encode_record, record_of
 from trainyard.formats.media import Text
 from trainyard.sdk import local_run as local
 from trainyard.sdk import streaming
@@ -32,6 +34,7 @@ from trainyard.sdk.buffers import (
     clean_row,
     flat,
     learn_numpy,
+    number,
     packer,
     records_of,
     whole_step,
@@ -90,16 +93,16 @@ class Run:
         *,
         commit: bool = True,
         wait_for_gpu: bool = False,
+        time: float | datetime | None = None,
     ) -> None:
         """Take a number, a text, or one or a list of media, for each name in ``values`` at ``step``: by itself 0, 1, …
 
         ``{"train": {"loss": 1}}`` is ``train/loss``. Steps may repeat or go back. NaN and infinities are kept. Anything
-        with ``item()`` or ``__float__`` is a number. A text is kept where it differs from the one before. A number that
-        lies on a GPU is copied behind what the GPU has to do and written once it has arrived; ``wait_for_gpu`` reads it
-        at once, as ``item()`` does. ``commit=False`` holds the values back, for the next call.
+        with ``item()`` or ``__float__`` is a number. A text is kept where it differs from the one before. A number on a
+        GPU is copied behind what that has to do and written once it has arrived; ``wait_for_gpu`` reads it at once.
+        ``commit=False`` holds the values back, for the next call. ``time``: Unix seconds, or a datetime; else now.
         """
-        now = time.time()
-        late = album = None
+        now, late, album = clock() if time is None else self._clean_time(time), None, None
         if (self._held or not commit) and not (values := self._hold(values, is_over=commit)):
             return
         try:
@@ -335,6 +338,16 @@ class Run:
         if whole is None:
             self._refuse("step", f"is not an integer of 64 bits: {step!r:.60}", num_values)
         return whole
+
+    def _clean_time(self, time: object) -> float:
+        """Return the time in Unix seconds; now for what is none."""
+        try:
+            if 0 <= (found := time.timestamp() if isinstance(time, datetime) else number(time)) <= YEAR_3000:
+                return found
+        except Exception:  # anything may come; it is named below
+            pass
+        self._refuse("time", f"is no time from 1970 to 3000 in Unix seconds: {time!r:.60}")
+        return clock()
 
     def _lose(self, num_points: int) -> None:
         with self._lock:

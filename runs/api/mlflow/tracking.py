@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Q
 from django.http import HttpRequest
 from ninja import Schema
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from runs import actions
 from runs.actions import mlflow as doing
@@ -33,12 +33,12 @@ ALL_POINTS = 10**9
 STATUS = {Status.SUCCEEDED: "FINISHED", Status.FAILED: "FAILED", Status.CANCELLED: "KILLED", Status.QUEUED: "SCHEDULED"}
 
 
-class Pair(Schema):
+class Pair(BaseModel):  # 1,000 in a request: a Schema reads three times slower
     key: str
     value: str = ""
 
 
-class Metric(Schema):
+class Metric(BaseModel):
     key: str = Field(min_length=1, max_length=500)
     value: float
     timestamp: int = Field(0, ge=-(2**62), le=2**62)  # ms

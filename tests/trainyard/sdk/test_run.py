@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from array import array
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from time import time as clock
 from typing import Any
 
 import numpy
@@ -50,6 +53,21 @@ def test_one_process_has_one_run_until_it_is_finished(spool: Path, caplog: pytes
     assert second is not first
     second.finish()
     assert len(producers(spool)) == 2
+
+
+def test_what_happened_elsewhere_keeps_its_own_time(spool: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = trainyard.init()
+    run.log({"loss": 1.0}, step=0, time=1_600_000_000.5)
+    run.log({"loss": 2.0}, step=1, time=datetime(2021, 1, 1, tzinfo=UTC))
+    run.log({"said": "hello"}, step=1, time=1_600_000_001)
+    run.log({"loss": 3.0}, step=2, time="yesterday")  # type: ignore[arg-type]
+    run.finish()
+    [frames] = producers(spool)
+    times = [at for frame in frames for group in frame.payload.get("g", []) for at in array("d", group[3])]
+    assert times[:2] == [1_600_000_000.5, datetime(2021, 1, 1, tzinfo=UTC).timestamp()]
+    assert abs(times[2] - clock()) < 600
+    assert [frame.payload["at"] for frame in frames if frame.kind == "media"] == [1_600_000_001.0]
+    assert run.num_bad_values == 1 and "yesterday" in caplog.text
 
 
 def test_steps_may_repeat_go_back_and_count_by_themselves(spool: Path) -> None:
