@@ -108,7 +108,7 @@ def bundle(path: str, modules: Iterable[str], elsewhere: Mapping[str, str], expo
     head += [
         f'import {{ {names(one)} }} from "{relative(path, bundle)}";\n'
         for one, bundle in elsewhere.items()
-        if any(names(one) in text for text in own.values())
+        if one == path or any(names(one) in text for text in own.values())
     ]
     if exported:
         tail = f"export {{ {', '.join(map(names, exported))} }};\n"

@@ -95,17 +95,19 @@ def test_a_bundle_does_what_its_modules_do(sources: Callable[..., None], tmp_pat
         shared='let number = 0;\n/** @type {import("./nothing.js").No} */\nexport const next = () => (number += 1);\n'
         "export class Box {}\n",
         page='import {\n  Box,\n  next,\n} from "./shared.js";\nimport { late } from "./late.js";\n'
-        'console.log(next(), late, new Box() instanceof Box);\nimport("./other.js");\n',
+        'console.log(next(), late, new Box() instanceof Box);\nimport("./other.js");\n'
+        # a script of its own that others import at once, too
+        'import("./late.js").then((one) => console.log(one.late));\n',
         other='import { late } from "./late.js";\nconsole.log(late);\n',
         late="const late = 'late';\n\nexport { late };\n",
     )  # fmt: skip
     found = bundles.bundles()
-    assert sorted(found) == ["js/app.js", "js/other.js", "js/page.js"]
+    assert sorted(found) == ["js/app.js", "js/late.js", "js/other.js", "js/page.js"]
     for name, text in found.items():
         (tmp_path / name.removeprefix("js/")).write_text(text)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     done = subprocess.run([find_node(), tmp_path / "app.js"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["1 20 1", "2 late true", "late"]
+    assert done.stdout.splitlines() == ["1 20 1", "2 late true", "late", "late"]
 
 
 def test_a_circle_and_a_name_that_changes_are_refused(sources: Callable[..., None]) -> None:
