@@ -22,7 +22,7 @@ export function mount(menu) {
     place();
     (seek(menu, "input.form-control") ?? items()[0])?.focus(/** @type {FocusOptions} */ ({ focusVisible: false }));
   }
-  const items = () => all(menu, "a[href], button:not(:disabled, [hidden]), input[type=checkbox]");
+  const items = () => all(menu, "a[href], button:not(:disabled, [hidden]), input[type=checkbox]:not(:disabled)");
   /** @param {KeyboardEvent} event */
   function onKey(event) {
     const step = STEPS[event.key];

@@ -6,13 +6,14 @@ import { all } from "../shared/dom.js";
 /** @typedef {{name: string, width: number, isPinned: boolean}} Chosen */
 
 /** @param {HTMLElement} place @param {Record<string, string>} changes */
-export function change(place, changes) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value) query.set(name, value);
-    else query.delete(name);
-  }
-  return show(place, `${location.pathname}${query.size ? `?${query}` : ""}`, { isNew: true });
+export const change = (place, changes) => show(place, changed(location.href, changes), { isNew: true });
+
+/** @param {string} address @param {Record<string, string | number>} changes */
+export function changed(address, changes) {
+  const url = new URL(address, location.href);
+  for (const [name, value] of Object.entries(changes)) url.searchParams.set(name, String(value));
+  for (const [name, value] of [...url.searchParams]) if (!value) url.searchParams.delete(name);
+  return url.href;
 }
 
 // A name as it stands in a list of the address; pages/shared/grid.py reads it.

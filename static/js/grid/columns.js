@@ -1,6 +1,6 @@
 // The panel in which one chooses columns among all fields, and what the table is grouped by.
 
-import { all, around, need } from "../shared/dom.js";
+import { around, need } from "../shared/dom.js";
 import { change, columnsOf, quoted, written } from "./address.js";
 import { known } from "./names.js";
 
@@ -60,19 +60,6 @@ export function startColumns(table, place) {
     table.focus();
     change(place, { group: before ? `${before},${quoted(name)}` : quoted(name), open: "" });
   }
-  // Arrows go from line to line, as they do in a list.
-  /** @param {KeyboardEvent} event */
-  function onKey(event) {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    const lines = [search, ...all(list, "input")];
-    const at = lines.indexOf(
-      /** @type {HTMLElement} */ (document.activeElement?.closest("li")?.querySelector("input") ?? search),
-    );
-    lines[Math.max(0, Math.min(lines.length - 1, at + step))]?.focus();
-  }
   /** @param {ToggleEvent} event */
   function onToggle(event) {
     if (event.newState !== "open") return;
@@ -82,13 +69,5 @@ export function startColumns(table, place) {
   panel.addEventListener("toggle", onToggle);
   panel.addEventListener("change", onChange);
   panel.addEventListener("click", onClick);
-  panel.addEventListener("keydown", onKey, { capture: true });
   search.addEventListener("input", draw);
-  return () => {
-    panel.removeEventListener("toggle", onToggle);
-    panel.removeEventListener("change", onChange);
-    panel.removeEventListener("click", onClick);
-    panel.removeEventListener("keydown", onKey, { capture: true });
-    search.removeEventListener("input", draw);
-  };
 }

@@ -78,18 +78,12 @@ export function mount(input) {
     const index = [...list.children].indexOf(/** @type {Element} */ (event.target));
     if (index >= 0) take(index);
   }
-  const listeners = /** @type {[string, any][]} */ ([
-    ["input", look],
-    ["complete", look],
-    ["keydown", onKey],
-    ["blur", close],
-  ]);
-  for (const [type, listener] of listeners) input.addEventListener(type, listener);
+  input.addEventListener("input", look);
+  input.addEventListener("complete", look);
+  input.addEventListener("keydown", onKey);
+  input.addEventListener("blur", close);
   list.addEventListener("pointerdown", onPointer);
-  return () => {
-    for (const [type, listener] of listeners) input.removeEventListener(type, listener);
-    list.removeEventListener("pointerdown", onPointer);
-  };
+  return () => {};
 }
 
 // What may stand at the end of the text: values behind a field and a sign, else fields.

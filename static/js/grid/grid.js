@@ -4,7 +4,7 @@ import { show } from "../frame/search.js";
 import { onRefetch } from "../live/fragment.js";
 import { on } from "../live/live.js";
 import { around, need, seek } from "../shared/dom.js";
-import { change } from "./address.js";
+import { change, changed } from "./address.js";
 import { startColumns } from "./columns.js";
 import { startHeads } from "./heads.js";
 import { startKeys } from "./keys.js";
@@ -67,7 +67,7 @@ function startTable(element, table, place) {
     fold: (row) => fold(row),
   });
   const heads = startHeads(table, place);
-  const endColumns = startColumns(table, place);
+  startColumns(table, place);
   let isFolding = false;
 
   // A group is unfolded or folded where it stands.
@@ -75,8 +75,8 @@ function startTable(element, table, place) {
   async function fold(row) {
     const open = row.dataset.toggled ?? "";
     if (table.dataset.grouped === undefined) {
-      history.pushState(history.state, "", withOpen(location.href, open));
-      table.dataset.url = withOpen(table.dataset.url ?? "", open);
+      history.pushState(history.state, "", changed(location.href, { open }));
+      table.dataset.url = changed(table.dataset.url ?? "", { open });
       return rows.refresh(false);
     }
     isFolding = true;
@@ -131,8 +131,6 @@ function startTable(element, table, place) {
     end() {
       rows.end();
       selection?.end();
-      heads.end();
-      endColumns();
       place.removeEventListener("shown", onShown);
     },
   };
@@ -156,13 +154,4 @@ function startLinks(place) {
     place.removeEventListener("click", onClick);
     removeEventListener("popstate", onBack);
   };
-}
-
-// The address that has these sweeps unfolded.
-/** @param {string} address @param {string} open */
-function withOpen(address, open) {
-  const url = new URL(address, location.href);
-  if (open) url.searchParams.set("open", open);
-  else url.searchParams.delete("open");
-  return url.href;
 }

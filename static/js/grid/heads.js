@@ -56,10 +56,8 @@ export function startHeads(table, place) {
     const cell = /** @type {HTMLElement | null | undefined} */ (document.activeElement?.closest("th"));
     name = cell?.dataset.of ?? "";
     need(menu, "header").textContent = name;
-    for (const item of all(menu, "[data-for]")) {
-      const kinds = (cell?.dataset.can ?? "").split(" ");
-      item.hidden = !kinds.includes(item.dataset.for ?? "");
-    }
+    const kinds = (cell?.dataset.can ?? "").split(" ");
+    for (const item of all(menu, "[data-for]")) item.hidden = !kinds.includes(item.dataset.for ?? "");
   }
   /** @param {Event} event */
   async function onAct(event) {
@@ -101,11 +99,5 @@ export function startHeads(table, place) {
   menu.addEventListener("beforetoggle", onToggle);
   menu.addEventListener("click", onAct);
   table.addEventListener("pointerdown", onDown);
-  return {
-    open,
-    end() {
-      menu.removeEventListener("beforetoggle", onToggle);
-      menu.removeEventListener("click", onAct);
-    },
-  };
+  return { open };
 }

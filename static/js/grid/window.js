@@ -2,6 +2,7 @@
 // not there is a space of the same height. What is live changes in its place; new rows wait until one asks for them.
 
 import { patchElement } from "../live/patch.js";
+import { changed } from "./address.js";
 
 const CHUNK = 50; // rows, as the page's first ones are
 const OVERSCAN = 12;
@@ -119,8 +120,7 @@ export function startWindow(table, { onRows, onCount }) {
   }
   /** @param {Record<string, string | number>} asked */
   async function ask(asked) {
-    const url = new URL(table.dataset.url ?? "", location.href);
-    for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, String(value));
+    const url = changed(table.dataset.url ?? "", asked);
     const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     const html = answer?.ok ? await answer.text().catch(() => null) : null;
     if (!answer || html === null) return null;
