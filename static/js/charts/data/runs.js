@@ -83,13 +83,7 @@ export class Runs {
     return this.list.flatMap((run) => {
       const alarms = (run.alarms ?? []).filter(({ metric }) => names.includes(metric));
       return [...alarms.map((one) => ({ ...one, kind: "alarm" })), ...(run.marks ?? [])]
-        .map(({ attempt = 0, sentence, kind, ...at }) => ({
-          run: run.id,
-          attempt,
-          sentence,
-          kind,
-          x: along[axis](at, run),
-        }))
+        .map((one) => ({ attempt: 0, ...one, run: run.id, x: along[axis](one, run) }))
         .filter(({ x }) => x !== null);
     });
   }

@@ -64,17 +64,9 @@ export class Filter {
   }
 }
 
-const lowered = new WeakMap(); // names -> the same in small letters
-
 function having(words, names) {
   const wanted = words.toLowerCase();
-  if (!lowered.has(names))
-    lowered.set(
-      names,
-      names.map((name) => name.toLowerCase()),
-    );
-  const low = lowered.get(names);
-  return names.filter((_, at) => low[at].includes(wanted));
+  return names.filter((name) => name.toLowerCase().includes(wanted));
 }
 
 function later(wait) {
