@@ -1,7 +1,6 @@
 // The page that compares runs: its list and the specs beside charts that show them all.
 
-import { startLighting } from "../grid/beside.js";
-import { startKeys } from "../grid/keys.js";
+import { startKeys, startLighting } from "../grid/keys.js";
 import { pin, startWindow } from "../grid/window.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";

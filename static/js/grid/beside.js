@@ -1,7 +1,8 @@
 // Charts beside a table, of the runs that it shows: of others when it shows others, and a row lights its line.
 
 import { on } from "../live/live.js";
-import { around, need, seek } from "../shared/dom.js";
+import { need } from "../shared/dom.js";
+import { startLighting } from "./keys.js";
 
 const MIN_MS = 4000; // between two looks at which runs there are
 
@@ -42,22 +43,4 @@ export function mount(pane) {
     endLighting();
     stops.forEach((stop) => stop());
   };
-}
-
-// The row that is pointed at, or that keys are in, lights its lines as the charts' crosshair does.
-/** @param {HTMLElement} place @param {(detail: object) => void} send */
-export function startLighting(place, send) {
-  let lit = "";
-  /** @param {Event} event */
-  function light(event) {
-    const isKey = event.type === "keyup";
-    const row = isKey ? seek(place, "tr:has(> .is-active)") : around(event, "tr[data-key]");
-    const { key = "", group } = row?.dataset ?? {};
-    const line = group === undefined ? { key: `run ${key}`, runs: [key] } : { key: `group ${group}`, runs: [] };
-    if (key !== lit) send({ lit: key ? line : null });
-    lit = key;
-  }
-  const types = ["pointerover", "pointerleave", "keyup"];
-  for (const type of types) place.addEventListener(type, light);
-  return () => types.forEach((type) => place.removeEventListener(type, light));
 }

@@ -1,7 +1,7 @@
 // Keys of a table, as the grid pattern of ARIA has them. The table itself keeps the focus, and `aria-activedescendant`
 // names the cell that one is in: so it stays where it is while rows come and go.
 
-import { seek } from "../shared/dom.js";
+import { around, seek } from "../shared/dom.js";
 
 /** @typedef {ReturnType<typeof import("./window.js").startWindow>} Window */
 /** @typedef {{
@@ -133,4 +133,22 @@ export function startKeys(table, rows, acts) {
       mark();
     },
   };
+}
+
+// The row that is pointed at, or that keys are in, lights its lines as the charts' crosshair does.
+/** @param {HTMLElement} place @param {(detail: object) => void} send */
+export function startLighting(place, send) {
+  let lit = "";
+  /** @param {Event} event */
+  function light(event) {
+    const isKey = event.type === "keyup";
+    const row = isKey ? seek(place, "tr:has(> .is-active)") : around(event, "tr[data-key]");
+    const { key = "", group } = row?.dataset ?? {};
+    const line = group === undefined ? { key: `run ${key}`, runs: [key] } : { key: `group ${group}`, runs: [] };
+    if (key !== lit) send({ lit: key ? line : null });
+    lit = key;
+  }
+  const types = ["pointerover", "pointerleave", "keyup"];
+  for (const type of types) place.addEventListener(type, light);
+  return () => types.forEach((type) => place.removeEventListener(type, light));
 }
