@@ -71,11 +71,13 @@ def plant(
     *,
     is_over: bool = True,
     host: str = "",
+    config: Mapping[str, object] | None = None,
 ) -> str:
     """Make a run of these frames and return its id. ``http`` has the address of /api/v1 and a token."""
     body = {
         "name": name,
         "host": host,
+        "config": config or {},
         "processes": {
             writer.producer: {"rank": writer.rank, "began_at": START_S, "ended_at": START_S + 1 if is_over else None}
             for writer in writers
