@@ -29,7 +29,7 @@ def gauges(office: Yard) -> None:
 
 
 def grid(page: Page) -> Locator:
-    return page.get_by_role("grid", name="Runs")
+    return page.get_by_role("grid", name="Runs").or_(page.get_by_role("treegrid", name="Runs"))
 
 
 def compared(page: Page) -> None:
@@ -71,4 +71,51 @@ def test_by_visible_labels(seat: Seat, gauges: None) -> None:
     dialog = page.get_by_role("dialog", name="Add a panel")
     dialog.get_by_label("Lines").fill("val/loss / train/loss")
     dialog.get_by_role("button", name="Save").click()
+    compared(page)
+
+
+def test_by_keys_alone(seat: Seat, gauges: None) -> None:
+    page = seat.go("/runs/")
+    expect(page.get_by_role("status", name="How this page gets its news")).to_have_text("live")
+
+    def at(element: Locator, *keys: str) -> None:
+        element.focus()
+        for key in keys:
+            page.keyboard.press(key)
+
+    page.keyboard.press("/")
+    page.keyboard.type("name ~ gauge-")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(f"{NUM_RUNS} runs")).to_be_visible()
+    at(page.get_by_role("button", name="Columns", exact=True), "Enter")
+    page.keyboard.type("val/loss.min")
+    expect(page.get_by_role("checkbox", name="summary.val/loss.min")).to_be_visible()
+    at(page.get_by_label("Find a field"), "ArrowDown", "Space", "ArrowUp", "Control+A")
+    page.keyboard.type("config.width")
+    expect(page.get_by_role("button", name="Group by config.width")).to_be_visible()
+    at(page.get_by_label("Find a field"), "ArrowDown", "Tab", "Enter")
+    groups = grid(page).get_by_role("row").filter(has_text="width")
+    expect(groups).to_have_count(len(WIDTHS))
+    head = grid(page).get_by_role("columnheader", name="val/loss min")
+    at(head.get_by_role("link"), "Enter")
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    at(groups.filter(has_text="64").first.get_by_role("link").first, "Enter")
+    for name in BEST:
+        at(grid(page).get_by_role("link", name=name, exact=True), "x")
+    at(page.get_by_role("button", name="Views"), "Enter")
+    expect(page.get_by_label("Name of the view")).to_be_focused()
+    page.keyboard.type("best of each width, by keys")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="best of each width, by keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    at(page.get_by_role("link", name="Compare 2 runs"), "Enter")
+    field = page.get_by_label("Which metric the list shows")
+    field.focus()
+    page.keyboard.type("val/loss")
+    at(page.get_by_role("button", name=f"Make {BEST[0]} the baseline"), "Enter")
+    at(page.get_by_role("button", name="Panel", exact=True), "Enter")
+    dialog = page.get_by_role("dialog", name="Add a panel")
+    dialog.get_by_label("Lines").focus()
+    page.keyboard.type("val/loss / train/loss")
+    at(dialog.get_by_role("button", name="Save"), "Enter")
     compared(page)

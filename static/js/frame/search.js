@@ -6,6 +6,10 @@ import { mountAll, sweep } from "../shared/modules.js";
 
 const TYPING_MS = 200;
 let number = 0; // of the newest request
+let asked = ""; // by it, until it is shown
+
+// The address of what will be shown: what one changes next is a change of that.
+export const newest = () => asked || location.href;
 
 /** @param {HTMLFormElement} form */
 export function mount(form) {
@@ -40,10 +44,13 @@ export function mount(form) {
 /** @param {HTMLElement} place @param {string} url @param {{isNew?: boolean, isBack?: boolean}} [how] */
 export async function show(place, url, { isNew = false, isBack = false } = {}) {
   const mine = (number += 1);
+  asked = url;
   place.setAttribute("aria-busy", "true");
   const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
   const html = answer?.ok ? await answer.text().catch(() => null) : null;
-  if (mine !== number || !place.isConnected) return;
+  if (mine !== number) return;
+  asked = "";
+  if (!place.isConnected) return;
   place.removeAttribute("aria-busy");
   if (html === null) return; // the lamp says that the server is away, and the next key asks again
   const found = new DOMParser().parseFromString(html, "text/html").getElementById(place.id);

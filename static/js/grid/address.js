@@ -1,12 +1,12 @@
 // The address of a table says all that it shows; what one changes by hand is a change of the address.
 
-import { show } from "../frame/search.js";
+import { newest, show } from "../frame/search.js";
 import { all } from "../shared/dom.js";
 
 /** @typedef {{name: string, width: number, isPinned: boolean}} Chosen */
 
 /** @param {HTMLElement} place @param {Record<string, string>} changes */
-export const change = (place, changes) => show(place, changed(location.href, changes), { isNew: true });
+export const change = (place, changes) => show(place, changed(newest(), changes), { isNew: true });
 
 /** @param {string} address @param {Record<string, string | number>} changes */
 export function changed(address, changes) {

@@ -1,5 +1,6 @@
 // The panel in which one chooses columns among all fields, and what the table is grouped by.
 
+import { newest } from "../frame/search.js";
 import { around, need } from "../shared/dom.js";
 import { change, columnsOf, quoted, written } from "./address.js";
 import { known } from "./names.js";
@@ -55,7 +56,7 @@ export function startColumns(table, place) {
   function onClick(event) {
     const name = around(event, "[data-group]")?.dataset.group;
     if (name === undefined) return;
-    const before = new URLSearchParams(location.search).get("group") ?? "";
+    const before = new URL(newest(), location.href).searchParams.get("group") ?? "";
     panel.hidePopover();
     table.focus();
     change(place, { group: before ? `${before},${quoted(name)}` : quoted(name), open: "" });
