@@ -1,0 +1,82 @@
+"""Real data that is on every node: scikit-learn's small sets, which come inside its package."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from workers.training.data.builtin_sets import TABLES
+from workers.training.data.sources.files import Files
+from workers.training.data.storage.arrays import Array
+from workers.training.data.storage.cache import Facts
+from workers.training.data.storage.sample_files import SamplesWriter, Split
+from workers.training.data.tabular.table_parts import Batch
+from workers.training.data.tabular.table_samples import write_table
+
+QUANTITIES = ("diabetes",)
+TARGET = "target"
+DARKEST = 16  # of the digits' pixels
+
+
+def write_builtin(folder: Path, source: str) -> Facts:
+    """Write the samples of a set into ``folder``, an entry of the cache, and return the facts, with the digest."""
+    if source == "digits":
+        return _write_digits(folder)
+    found = _load(TABLES[source])
+    table = _LoadedTable(source, found)
+    place = Path(source)
+    is_quantity = source in QUANTITIES
+    facts = write_table(folder, table, Files(source, place, [place]), TARGET, is_quantity=is_quantity)
+    return {**facts, "digest": _digest(found.data, found.target)}
+
+
+def _write_digits(folder: Path) -> Facts:
+    found = _load("load_digits")
+    images = np.rint(found.images[:, None] * (255 / DARKEST)).astype(np.uint8)
+    classes = found.target.astype(np.int64)
+    with SamplesWriter(folder, Split(np.bincount(classes).tolist()), (np.uint8, images.shape[1:]), np.int64) as writer:
+        writer.append(images, classes, classes)
+    return {
+        **writer.num_rows,
+        "num_rows": len(images),
+        "channels": 1,
+        "image_size": images.shape[-1],
+        "num_classes": 10,
+        "classes": [str(number) for number in range(10)],
+        "digest": _digest(images, classes),
+    }
+
+
+def _load(name: str) -> Any:
+    import sklearn.datasets  # takes a second, and only here
+
+    return getattr(sklearn.datasets, name)()
+
+
+def _digest(*arrays: Array) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+class _LoadedTable:
+    """One of the sets as a table, with the names of its classes where it has some."""
+
+    def __init__(self, source: str, found: Any) -> None:
+        self._source = source
+        self._columns = [pa.array(np.ascontiguousarray(column, np.float64)) for column in found.data.T]
+        answers = found.target if source in QUANTITIES else found.target_names[found.target]
+        self._columns.append(pa.array(answers.tolist(), pa.float64() if source in QUANTITIES else pa.string()))
+        self.names = [*map(str, found.feature_names), TARGET]
+
+    def batches(self) -> Any:
+        yield Batch(self._columns, Path(self._source), 0, len(self._columns[0]))
+
+    def count_rows(self) -> int:
+        return len(self._columns[0])
+
+    def place(self, path: Path, row: int) -> str:
+        return f"{self._source}, row {row + 1}"
