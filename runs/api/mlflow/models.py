@@ -105,9 +105,12 @@ def add_params(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
 
 def _changed(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
     run, model = _found(request, model_id)
-    model["info"]["status"] = body.status or model["info"]["status"]
-    model["info"]["tags"] = _merged(model["info"]["tags"], body.tags)
-    model["data"]["params"] = _merged(model["data"]["params"], body.params)
+    try:
+        model["info"]["status"] = body.status or model["info"]["status"]
+        model["info"]["tags"] = _merged(model["info"]["tags"], body.tags)
+        model["data"]["params"] = _merged(model["data"]["params"], body.params)
+    except (LookupError, TypeError):  # facts are a script's to name: this one is no model
+        raise NotFound(f"There is no logged model {model_id!r} that you can see.") from None
     keep_fact(run, model_id, model)
     return {"model": model}
 

@@ -282,7 +282,7 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     Membership.objects.create(project=project, user=target, role=Role.VIEWER)
     assert Token.objects.filter(pk=token.pk).exists()
     model_id = "m-" + "0" * 32
-    mlflow.keep_fact(run, model_id, {"info": {"tags": []}, "data": {"params": []}})
+    mlflow.keep_fact(run, model_id, {"info": {"status": "READY", "tags": []}, "data": {"params": []}})
     return {
         "run_id": run.pk,
         "local_id": LOCAL_ID,

@@ -205,7 +205,7 @@ def test_many_runs_cost_no_more_queries_than_few(cast: Cast, as_user: AsUser, ma
             text_of(client, url)
         return len(queries)
 
-    assert num_queries(8) == num_queries(2)
+    assert num_queries(8) <= num_queries(2)  # more than four are not offered side by side
 
 
 def test_runs_beside_each_other_have_colours_of_their_own(cast: Cast, make_run: MakeRun) -> None:

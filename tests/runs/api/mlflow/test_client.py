@@ -15,6 +15,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from runs import actions
+from runs.actions.mlflow import keep_fact
 from runs.models import Run
 from runs.records.files import outputs
 from tests.cast import Cast
@@ -188,3 +189,12 @@ def test_autolog_of_scikit_learn_logs_parameters_metrics_and_the_model(tracking:
     assert model.status == LoggedModelStatus.READY and model.source_run_id == active.info.run_id
     paths = {one["path"] for one in outputs.listing(active.info.run_id)}
     assert any(path.endswith("MLmodel") for path in paths), paths
+
+
+def test_a_fact_of_a_script_that_is_no_model_is_not_found(tracking: MlflowClient) -> None:
+    mlflow.set_experiment("default")
+    with mlflow.start_run() as active:
+        model_id = "m-" + "0" * 32
+        keep_fact(Run.objects.get(pk=active.info.run_id), model_id, {"info": 1})
+        with pytest.raises(MlflowException, match="no logged model"):
+            tracking.finalize_logged_model(model_id, LoggedModelStatus.READY)

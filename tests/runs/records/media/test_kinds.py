@@ -10,11 +10,11 @@ from runs.records.media.kinds import ALL_OF, ANY_OF, KINDS, ONE_OF
 from trainyard.contract.records import META, MediaKind
 from trainyard.formats import media
 
-VIEWS = Path(__file__).parents[4] / "static" / "js" / "media" / "views" / "views.js"
+CARD = Path(__file__).parents[4] / "static" / "js" / "media" / "cards" / "card.js"
 
 
 def test_contract_sdk_server_and_page_know_the_same_kinds() -> None:
-    [table] = re.findall(r"const VIEWS = \{(.*?)\}", VIEWS.read_text(), re.DOTALL)
+    [table] = re.findall(r"const VIEWS = \{(.*?)\}", CARD.read_text(), re.DOTALL)
     in_page = set(re.findall(r"(\w+): \w+View", table))
     in_sdk = {kind.kind for kind in media.Media.__subclasses__()}
     assert KINDS.keys() == META.keys() == set(get_args(MediaKind)) == in_sdk == in_page
