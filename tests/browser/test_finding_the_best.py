@@ -52,6 +52,7 @@ def test_by_visible_labels(seat: Seat, gauges: None) -> None:
     page.get_by_role("button", name="Columns", exact=True).click()
     page.get_by_label("Find a field").fill("val/loss.min")
     page.get_by_role("checkbox", name="summary.val/loss.min").check()
+    expect(grid(page).get_by_role("columnheader", name="val/loss min")).to_be_visible()
     page.get_by_label("Find a field").fill("config.width")
     page.get_by_role("button", name="Group by config.width").click()
     groups = grid(page).get_by_role("row").filter(has_text="width")
