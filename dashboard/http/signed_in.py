@@ -27,9 +27,9 @@ from runs.models import BrowserSession, User
 from runs.people.identity import second_factor
 from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW, begin_session, use_session
 from runs.privacy import consent
+from runs.rights.audit.recording import APIS
 from runs.serving.rates import TooManyRequests, claim
 
-API = ("/api/", "/mlflow/")
 # Pages open to a person who needs a second factor and has none.
 OPEN = frozenset(
     {"security", "set-up-app", "set-up-key", "recovery-codes", "second-factor-step", "sign-in", "sign-out"}
@@ -46,7 +46,7 @@ class SignedInMiddleware(MiddlewareMixin):
     def process_view(
         self, request: HttpRequest, view: Callable[..., HttpResponseBase], arguments: Any, keywords: Any
     ) -> HttpResponse | None:
-        is_api = request.path.startswith(API)
+        is_api = request.path.startswith(APIS)
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not takes_session(view, str(request.method)):
             return None
         if is_api and "Authorization" in request.headers:  # then SessionAuth takes no session; a page takes it anyway
@@ -91,7 +91,7 @@ def _too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, sentence: str, code: str, *, to: str) -> HttpResponse:
-    if request.path.startswith(API):
+    if request.path.startswith(APIS):
         return problem(403, sentence, code=code)
     if request.headers.get("X-Requested-With") == "fetch":
         return JsonResponse({"sentence": sentence}, status=403)

@@ -12,6 +12,7 @@ from django.views.defaults import server_error
 
 from dashboard.pages.shared.frame import is_script, refusal
 from runs.api.problems import database_away
+from runs.rights.audit.recording import APIS
 from runs.serving.database_away import RETRY_S, is_away, sentence_for
 
 log = structlog.get_logger(__name__)
@@ -45,7 +46,7 @@ def failed(request: HttpRequest) -> HttpResponse:
         return server_error(request)
     log.warning("page.database_away", path=request.path, method=request.method, error=str(error))
     # REST's views answer for themselves; this is of a middleware before them.
-    is_rest = request.path.startswith("/api/")
+    is_rest = request.path.startswith(APIS)
     answer = database_away(error) if is_rest else _database_away(request, sentence_for(error))
     answer["Retry-After"] = str(RETRY_S)
     answer["Cache-Control"] = "no-store"

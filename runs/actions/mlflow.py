@@ -48,6 +48,13 @@ class MlflowPoint(NamedTuple):
     value: float
 
 
+def may_report(actor: User, run: Run) -> None:
+    """Raise Forbidden, and Refused for a run that nodes report: its files, tags and end are theirs."""
+    require(actor, run.project, Permission.RUNS_REPORT)
+    if not run.is_local:
+        raise Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
+
+
 def begin(*, actor: User, project: Project, name: str, began_at: float | None) -> Run:
     """Make a run that is at work. Raises Forbidden."""
     local_id = uuid.uuid4().hex
@@ -58,6 +65,7 @@ def begin(*, actor: User, project: Project, name: str, began_at: float | None) -
 
 def end(*, actor: User, run: Run, status: str, ended_at: float | None) -> Run:
     """Take over what became of it: a status of MLflow's. One that goes on says nothing new."""
+    may_report(actor, run)
     if status not in ENDS:
         return run
     return _tell(actor, run, replace(ENDS[status], ended_at=ended_at or time.time()))
@@ -66,9 +74,7 @@ def end(*, actor: User, run: Run, status: str, ended_at: float | None) -> Run:
 def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Mapping[str, str] | None = None) -> None:
     """Store points, each once however often it comes, and parameters, which keep their values. Raises Forbidden,
     SpecError for another value, and Refused for a run that nodes report."""
-    require(actor, run.project, Permission.RUNS_REPORT)
-    if not run.is_local:
-        raise Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
+    may_report(actor, run)
     if params:
         known = flat(run.config)
         if other := next((key for key, text in params.items() if key in known and as_text(known[key]) != text), None):
@@ -126,7 +132,7 @@ def tags_of(run_ids: Iterable[str]) -> dict[str, dict[str, str]]:
 def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
     """Set tags, or forget those whose value is None. ``key=value`` is one of the run's own tags, by which it is found;
     a note is its notes, a name its name."""
-    require(actor, run.project, Permission.RUNS_REPORT)
+    may_report(actor, run)
     with transaction.atomic():
         Run.objects.select_for_update().get(pk=run.pk)
         kept = {key: text for key, text in {**tags_of([run.pk]).get(run.pk, {}), **tags}.items() if text is not None}

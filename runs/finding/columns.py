@@ -223,13 +223,13 @@ class Distribution:
     counts: list[int]
     texts: list[tuple[str, int]]
     num_texts: int  # runs with any text
-    num_missing: int  # runs without a value
+    num_missing: int  # runs without a value that a range can hold
 
 
 def distribution(query: QuerySet[Run], name: str, bins: int = 20) -> Distribution | None:
     """Return how the field's values are spread over the runs of the query; None where none has a value."""
     numbers, [column] = table(query, [_field(name)])
-    values, codes = column.numbers[~np.isnan(column.numbers)], column.codes[column.codes >= 0]
+    values, codes = column.numbers[np.isfinite(column.numbers)], column.codes[column.codes >= 0]
     if not values.size and not codes.size:
         return None
     counts, edges = np.histogram(values, bins) if values.size else (np.zeros(0, int), np.zeros(0))

@@ -88,10 +88,12 @@ class WandbFile:
                     translator.take(body)
                 except WRONG as error:
                     translator.gathering.refuse("", f"records that are none of W&B's ({error})")
-                if count % TAKE_EVERY == 0:
-                    yield from translator.gathering.take() if place > start else ()
+                if place <= start:
+                    translator.gathering = Gathering()  # the server has these
+                elif count % TAKE_EVERY == 0:
+                    yield from gathering.take()
         if place > start:
-            yield from translator.gathering.take()
+            yield from gathering.take()
         self.first_at, self.error = translator.first_at, translator.error
         self.last_at = translator.last_at if translator.has_ended else -math.inf
 
@@ -266,8 +268,8 @@ class Translator:
         code = signed(found.get(1, 0))
         self.error = f"exit code {code}" if code else ""
         for name, value in self._summary.items():
-            is_number = type(value) in (int, float)
-            if is_number and not name.startswith("_") and self._last.get(name) != float(value):
+            is_number = type(value) in (int, float) and not name.startswith("_")
+            if is_number and str(self._last.get(name)) != str(float(value)):  # texts, since NaN is no NaN
                 self._value(f"summary/{name}", value, self._at())
         for stream, line in self._lines.items():
             if line:

@@ -428,7 +428,7 @@ class Run:
         if must_describe and local.rank_of() <= 0 and (stated := self._stated.record(self._refuse)) is not None:
             self._outbox.put(stated, 0)
         for (names, labels), rows in groups.items():
-            self._newest_step = max(self._newest_step, *rows.steps)
+            self._newest_step = max(self._newest_step, max(rows.steps))
             if not labels:
                 self._lasts.update(zip(names, rows.values[-len(names) :], strict=True))
         for record, num_points in records_of(groups, self._refuse):

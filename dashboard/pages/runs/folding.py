@@ -61,7 +61,7 @@ class Folded:
     def _place(self, sweep: str) -> int:
         """Return where the list has the run that stands for the sweep; -1 where it has none."""
         own = set(Run.objects.filter(trial__sweep=sweep).values_list("pk", flat=True))
-        for most in STEPS:
+        for most in STEPS if own else ():
             keys = self._listed.keys(most)
             place = next((at for at, key in enumerate(keys) if key in own), -1)
             if place >= 0 or len(keys) < most:

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja.errors import HttpError
 
-from runs.api.auth import Resource
+from runs.actions.mlflow import may_report
+from runs.api.auth import Resource, actor
 from runs.api.training import files
 from runs.api.training.uploads import keyring_for
 from runs.records.files import outputs
@@ -24,8 +25,11 @@ router = Resource(tags=["mlflow"])
 @operation(thing(Permission.RUNS_REPORT))
 def store(request: HttpRequest, run_id: str, path: str) -> Any:
     run = get_run(request, run_id)
+    may_report(actor(request), run)
+    if (length := request.headers.get("Content-Length")) is None:
+        raise HttpError(411, "An artifact is sent with its length.")
     try:
-        check_room(run.pk, int(request.headers.get("Content-Length") or 0))
+        check_room(run.pk, int(length))
         outputs.store(run.pk, path, request.read, "", keyring_for(run))
     except (ValueError, outputs.TooLarge) as error:
         raise HttpError(422, str(error)) from error

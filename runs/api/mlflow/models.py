@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from ninja import Field, Schema
 from ninja.errors import HttpError
 
-from runs.actions.mlflow import keep_fact
+from runs.actions.mlflow import keep_fact, may_report
 from runs.api.auth import Resource, actor
 from runs.api.mlflow.tracking import Pair, project_of
 from runs.models import Run
@@ -44,6 +44,7 @@ class ModelIn(Schema):
 def create(request: HttpRequest, body: ModelIn) -> Any:
     """A model needs a run: without one there is nobody whose it is."""
     run = get_run(request, body.source_run_id)
+    may_report(actor(request), run)
     model_id, now = f"m-{uuid.uuid4().hex}", int(time.time() * 1000)
     info = {
         "model_id": model_id,
@@ -105,6 +106,7 @@ def add_params(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
 
 def _changed(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
     run, model = _found(request, model_id)
+    may_report(actor(request), run)
     try:
         model["info"]["status"] = body.status or model["info"]["status"]
         model["info"]["tags"] = _merged(model["info"]["tags"], body.tags)

@@ -39,6 +39,7 @@ VERBS = {"PUT": "set", "PATCH": "edit", "DELETE": "delete"}
 REFUSED_EVERY_S = 60.0  # tries that are refused alike are one row in this time
 REFUSED_KEYS = 5_000
 REFUSED_A_MINUTE = 120  # rows of refused tries from all together
+APIS = ("/api/", "/mlflow/")  # paths below which errors are documents, and a token is taken
 
 
 class Subject:
@@ -126,7 +127,7 @@ def _token_of(request: HttpRequest, user: Any) -> str:
     known = getattr(user, "token", None)
     if isinstance(known, Token):
         return f"{known.pk} {known.name}"
-    if isinstance(user, User) and not request.path.startswith("/api/"):
+    if isinstance(user, User) and not request.path.startswith(APIS):
         return ""  # a page takes the session, whatever comes beside it
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret:

@@ -84,6 +84,9 @@ def test_a_distribution_has_numbers_texts_and_what_is_missing(four: dict[str, Ru
     assert found is not None
     assert found.edges == pytest.approx([0.1, 0.2, 0.3]) and found.counts == [1, 1]
     assert (found.texts, found.num_texts, found.num_missing) == ([("auto", 1)], 1, 1)
+    write_series(four["c"], "val/accuracy", [float("inf")])
+    of_series = columns.distribution(find_runs(cast.owner), "summary.val/accuracy.max", bins=1)
+    assert of_series is not None and (of_series.counts, of_series.num_missing) == ([2], 2)  # an infinity has no range
     assert columns.distribution(find_runs(cast.owner), "summary.nosuch.min") is None
     assert columns.distribution(find_runs(cast.outsider), "status") is None
 

@@ -32,7 +32,8 @@ run = wandb.init(project="digits", name="wide", config={"lr": 0.5, "model": {"wi
                  group="g", job_type="train")
 run.define_metric("val/acc", summary="max")
 for step in range(300):
-    row = {"loss": 1 / (step + 1), "t": {"x": step}, "odd": [math.nan, math.inf, -math.inf][step % 3]}
+    row = {"loss": 1 / (step + 1), "t": {"x": step}, "never": math.nan,
+           "odd": [math.nan, math.inf, -math.inf][step % 3]}
     if step % 100 == 0:
         row |= {"word": "a" if step < 200 else "b", "weights": wandb.Histogram([1.0, 2.0, 2.0], num_bins=2),
                 "table": wandb.Table(columns=["k", "v"], data=[["x", step]]),
@@ -76,7 +77,7 @@ def test_runs_come_with_all_that_they_have(folder: Path, trainyard: Trainyard) -
     assert found["t/x"] == [(step, float(step)) for step in range(300)]
     assert [str(value) for _, value in found["odd"][:3]] == ["nan", "inf", "-inf"]
     assert (found["val/acc"], found["summary/best"]) == ([(1000, 0.5)], [(1000, 0.25)])
-    assert {"val/acc", "loss", "t/x", "odd", "summary/best"} == set(found)
+    assert {"val/acc", "loss", "t/x", "odd", "never", "summary/best"} == set(found)
     kept = Media.objects.filter(run_id=run.pk)
     assert sorted((one.name, one.step) for one in kept if one.kind == "text") == [("word", 0), ("word", 200)]
     assert {one.name: one.kind for one in kept} == {
@@ -125,7 +126,7 @@ def test_a_run_without_an_end_is_lost_until_more_of_it_comes(
     path = one_run(folder, tmp_path)
     path.write_bytes(path.read_bytes()[:-200])
     [item] = imported(trainyard, tmp_path)
-    assert (item["run"]["status"], item["points"]) == ("LOST", 900)
+    assert (item["run"]["status"], item["points"]) == ("LOST", 1200)
 
 
 def test_a_newer_version_and_damage_are_said(folder: Path, trainyard: Trainyard, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class EventFile:
         with self._path.open("rb") as file:
             for piece in pieces(file, start):
                 translator.take(piece.bodies)
+                translator.gathering = Gathering()  # the server has these
                 place = piece.end
             translator.gathering = gathering
             for number, piece in enumerate(pieces(file, end, place), 1):

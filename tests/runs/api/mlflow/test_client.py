@@ -10,6 +10,7 @@ from typing import Any
 
 import mlflow
 import pytest
+import requests
 from mlflow.entities import LoggedModelStatus, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -198,3 +199,16 @@ def test_a_fact_of_a_script_that_is_no_model_is_not_found(tracking: MlflowClient
         keep_fact(Run.objects.get(pk=active.info.run_id), model_id, {"info": 1})
         with pytest.raises(MlflowException, match="no logged model"):
             tracking.finalize_logged_model(model_id, LoggedModelStatus.READY)
+
+
+def test_a_run_of_nodes_takes_no_files_tags_or_end(tracking: MlflowClient, make_run: Any, tmp_path: Path) -> None:
+    run_id = make_run().pk
+    (tmp_path / "weights.bin").write_bytes(b"other")
+    for change in (
+        lambda: tracking.log_artifact(run_id, str(tmp_path / "weights.bin")),
+        lambda: tracking.set_tag(run_id, "mlflow.runName", "mine"),
+        lambda: tracking.set_terminated(run_id),
+    ):
+        with pytest.raises((MlflowException, requests.HTTPError), match="trains on nodes"):
+            change()
+    assert outputs.listing(run_id) == [] and Run.objects.get(pk=run_id).name != "mine"
