@@ -28,7 +28,13 @@ def run_script(tmp_path: Path, text: str, **variables: str) -> str:
     inherited = {name: value for name, value in os.environ.items() if name != local.VARIABLE}
     environment = {**inherited, "PYTHONPATH": str(ROOT), **variables}
     done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     return done.stdout
 
