@@ -12,20 +12,7 @@ from django.contrib.auth.models import Permission
 from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
-from runs.models import (
-    Attempt,
-    Cluster,
-    HeldSlot,
-    Membership,
-    Node,
-    Placement,
-    Project,
-    Role,
-    Run,
-    Sweep,
-    Trial,
-    User,
-)
+from runs.models import Attempt, Cluster, HeldSlot, Membership, Node, Placement, Project, Role, Run, Sweep, Trial, User
 from runs.values.status import FINAL, Phase, Status
 from trainyard.contract.keys import new_key
 from trainyard.contract.statuses import TrialState

@@ -82,11 +82,7 @@ def ingest(peer: Peer, count: int) -> dict[str, float]:
         peer.read(NAMES[0])
         reads.append(time.perf_counter() - began)
     points = count * len(NAMES)
-    found = {
-        "points": points,
-        "seconds": seconds,
-        "bytes_per_point": (peer.stored_bytes() - empty_bytes) / points,
-    }
+    found = {"points": points, "seconds": seconds, "bytes_per_point": (peer.stored_bytes() - empty_bytes) / points}
     if got is not None:  # else nothing can be read without a server of the maker
         found |= {"read_s": sorted(reads)[len(reads) // 2], "read_points": got[0]}
     return found

@@ -44,9 +44,7 @@ def _begin(request: HttpRequest) -> tuple[Act, ResolverMatch | None]:
         return Act(is_wanted=False), None
     method = str(request.method)
     return Act(
-        action=action_name(method, match.route),
-        object=object_name(match.kwargs),
-        is_wanted=is_act(method, match.route),
+        action=action_name(method, match.route), object=object_name(match.kwargs), is_wanted=is_act(method, match.route)
     ), match
 
 

@@ -168,7 +168,7 @@ async def _refuse(send: Send, status: int, detail: str) -> None:
 async def _send(send: Send, answer: HttpResponse) -> None:
     headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
     await send(
-        {"type": "http.response.start", "status": answer.status_code, "headers": [*headers, (b"connection", b"close")]},
+        {"type": "http.response.start", "status": answer.status_code, "headers": [*headers, (b"connection", b"close")]}
     )
     await send({"type": "http.response.body", "body": answer.content})
 

@@ -45,14 +45,7 @@ from runs.actions.people.projects import (
     remove_member,
     withdraw_invitation,
 )
-from runs.actions.people.sign_in import (
-    Paused,
-    first_start,
-    make_sign_in_link,
-    set_password,
-    sign_in,
-    use_sign_in_link,
-)
+from runs.actions.people.sign_in import Paused, first_start, make_sign_in_link, set_password, sign_in, use_sign_in_link
 from runs.actions.people.tokens import (
     close_service_account,
     create_service_account,

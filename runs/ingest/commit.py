@@ -153,11 +153,7 @@ class _Commit:
         }  # fmt: skip
         for name in sorted(names - rows.keys()):
             rows[name] = Producer(
-                run_id=self.run_id,
-                producer=name,
-                attempt=self.fence,
-                role=self.source.role,
-                node=self.source.node_name,
+                run_id=self.run_id, producer=name, attempt=self.fence, role=self.source.role, node=self.source.node_name
             )
         return {name: row for name, row in rows.items() if name not in foreign}, foreign
 

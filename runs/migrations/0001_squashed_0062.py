@@ -118,9 +118,7 @@ class Migration(migrations.Migration):
     initial = True
     replaces = [("runs", name) for name in REPLACED]
 
-    dependencies = [
-        ("auth", "0012_alter_user_first_name_max_length"),
-    ]
+    dependencies = [("auth", "0012_alter_user_first_name_max_length")]
 
     operations = [
         migrations.CreateModel(
@@ -154,9 +152,7 @@ class Migration(migrations.Migration):
                 ("slow_ranks", models.JSONField(blank=True, default=list)),
                 ("alarms", models.JSONField(blank=True, default=list)),
             ],
-            options={
-                "ordering": ("number",),
-            },
+            options={"ordering": ("number",)},
         ),
         migrations.CreateModel(
             name="AuditHead",
@@ -186,9 +182,7 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("last_used_at", models.DateTimeField()),
             ],
-            options={
-                "ordering": ("-last_used_at",),
-            },
+            options={"ordering": ("-last_used_at",)},
         ),
         migrations.CreateModel(
             name="Cluster",
@@ -221,9 +215,7 @@ class Migration(migrations.Migration):
                 ),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="CustomRole",
@@ -250,9 +242,7 @@ class Migration(migrations.Migration):
                 ("permissions", models.JSONField(default=list)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="ErasedPerson",
@@ -262,10 +252,7 @@ class Migration(migrations.Migration):
                 ("runs", models.JSONField(blank=True, default=list)),
                 ("at", models.DateTimeField()),
             ],
-            options={
-                "verbose_name_plural": "erased people",
-                "ordering": ("at",),
-            },
+            options={"verbose_name_plural": "erased people", "ordering": ("at",)},
         ),
         migrations.CreateModel(
             name="GoneRun",
@@ -410,9 +397,7 @@ class Migration(migrations.Migration):
                 ("recover_at", models.DateTimeField(editable=False, null=True)),
                 ("heartbeat_at", models.DateTimeField(editable=False, null=True)),
             ],
-            options={
-                "ordering": ("-created_at", "-id"),
-            },
+            options={"ordering": ("-created_at", "-id")},
         ),
         migrations.CreateModel(
             name="User",
@@ -482,14 +467,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "verbose_name": "user",
-                "verbose_name_plural": "users",
-                "abstract": False,
-            },
-            managers=[
-                ("objects", django.contrib.auth.models.UserManager()),
-            ],
+            options={"verbose_name": "user", "verbose_name_plural": "users", "abstract": False},
+            managers=[("objects", django.contrib.auth.models.UserManager())],
         ),
         migrations.CreateModel(
             name="Allocation",
@@ -527,9 +506,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at",),
-            },
+            options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="AuditEntry",
@@ -666,9 +643,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="PersonalExport",
@@ -702,9 +677,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at",),
-            },
+            options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="Placement",
@@ -747,9 +720,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("node_rank",),
-            },
+            options={"ordering": ("node_rank",)},
         ),
         migrations.CreateModel(
             name="HeldSlot",
@@ -771,9 +742,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("index",),
-            },
+            options={"ordering": ("index",)},
         ),
         migrations.CreateModel(
             name="Preflight",
@@ -817,9 +786,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at",),
-            },
+            options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="Project",
@@ -849,9 +816,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.AddField(
             model_name="membership",
@@ -889,9 +854,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("name", "-version"),
-            },
+            options={"ordering": ("name", "-version")},
         ),
         migrations.CreateModel(
             name="GroupRole",
@@ -972,9 +935,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("place", "kind"),
-            },
+            options={"ordering": ("place", "kind")},
         ),
         migrations.CreateModel(
             name="Dataset",
@@ -1041,9 +1002,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.AddField(
             model_name="customrole",
@@ -1116,7 +1075,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("provider", "name"), name="one_group_per_provider_and_name")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1144,9 +1103,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at",),
-            },
+            options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="RunCode",
@@ -1257,9 +1214,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "verbose_name_plural": "removed data",
-            },
+            options={"verbose_name_plural": "removed data"},
         ),
         migrations.CreateModel(
             name="Event",
@@ -1296,9 +1251,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("at", "id"),
-            },
+            options={"ordering": ("at", "id")},
         ),
         migrations.AddField(
             model_name="attempt",
@@ -1349,9 +1302,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("name",),
-            },
+            options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="SecretUse",
@@ -1375,9 +1326,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("name", "at"),
-            },
+            options={"ordering": ("name", "at")},
         ),
         migrations.CreateModel(
             name="SecretVersion",
@@ -1404,9 +1353,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-number",),
-            },
+            options={"ordering": ("-number",)},
         ),
         migrations.CreateModel(
             name="SignInLink",
@@ -1447,9 +1394,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("number",),
-            },
+            options={"ordering": ("number",)},
         ),
         migrations.CreateModel(
             name="StoredData",
@@ -1468,10 +1413,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "verbose_name_plural": "stored data",
-                "ordering": ("kind", "place"),
-            },
+            options={"verbose_name_plural": "stored data", "ordering": ("kind", "place")},
         ),
         migrations.CreateModel(
             name="Sweep",
@@ -1534,9 +1476,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at", "-id"),
-            },
+            options={"ordering": ("-created_at", "-id")},
         ),
         migrations.CreateModel(
             name="Token",
@@ -1573,9 +1513,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at",),
-            },
+            options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="JoinToken",
@@ -1701,9 +1639,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("-created_at",),
-            },
+            options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="Trial",
@@ -1763,9 +1699,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("sweep", "number"),
-            },
+            options={"ordering": ("sweep", "number")},
         ),
         migrations.AddField(
             model_name="sweep",
@@ -1787,9 +1721,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ("trial", "step"),
-            },
+            options={"ordering": ("trial", "step")},
         ),
         migrations.CreateModel(
             name="TrialRun",
@@ -1868,7 +1800,7 @@ class Migration(migrations.Migration):
                         fields=("group",),
                         name="one_role_per_group_on_all_clusters",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -1886,9 +1818,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "constraints": [models.UniqueConstraint(fields=("user", "digest"), name="one_consent_per_text")],
-            },
+            options={"constraints": [models.UniqueConstraint(fields=("user", "digest"), name="one_consent_per_text")]},
         ),
         migrations.CreateModel(
             name="IdempotencyKey",
@@ -1907,9 +1837,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "constraints": [models.UniqueConstraint(fields=("user", "key"), name="one_answer_per_key")],
-            },
+            options={"constraints": [models.UniqueConstraint(fields=("user", "key"), name="one_answer_per_key")]},
         ),
         migrations.CreateModel(
             name="Identity",
@@ -1946,7 +1874,7 @@ class Migration(migrations.Migration):
                         name="one_identity_per_username",
                     ),
                     models.UniqueConstraint(fields=("provider", "user"), name="one_identity_per_provider"),
-                ],
+                ]
             },
         ),
         migrations.AddConstraint(
@@ -1962,8 +1890,7 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=("node", "index", "share"), name="a_slot_is_held_once"),
         ),
         migrations.AddIndex(
-            model_name="preflight",
-            index=models.Index(fields=["cluster", "-created_at"], name="preflight_by_cluster"),
+            model_name="preflight", index=models.Index(fields=["cluster", "-created_at"], name="preflight_by_cluster")
         ),
         migrations.AddConstraint(
             model_name="preflight",
@@ -2011,10 +1938,7 @@ class Migration(migrations.Migration):
             model_name="codebundle",
             constraint=models.UniqueConstraint(fields=("project", "sha256"), name="one_bundle_per_digest"),
         ),
-        migrations.AddIndex(
-            model_name="runcode",
-            index=models.Index(fields=["commit"], name="code_by_commit"),
-        ),
+        migrations.AddIndex(model_name="runcode", index=models.Index(fields=["commit"], name="code_by_commit")),
         migrations.AddIndex(
             model_name="run",
             index=runs.models.indexes.ListIndex(
@@ -2062,8 +1986,7 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=models.Index(condition=models.Q(("is_long", True)), fields=["id"], name="run_long"),
+            model_name="run", index=models.Index(condition=models.Q(("is_long", True)), fields=["id"], name="run_long")
         ),
         migrations.AddIndex(
             model_name="run",
@@ -2074,28 +1997,19 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["project", "dataset", "created_at"], name="run_of_dataset"),
+            model_name="run", index=models.Index(fields=["project", "dataset", "created_at"], name="run_of_dataset")
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=models.Index(fields=["job", "created_at", "id"], name="run_of_job"),
+            model_name="run", index=models.Index(fields=["job", "created_at", "id"], name="run_of_job")
         ),
         migrations.AddConstraint(
             model_name="removeddata",
             constraint=models.UniqueConstraint(fields=("run", "kind"), name="one_removal_per_run_and_kind"),
         ),
+        migrations.AddIndex(model_name="event", index=models.Index(fields=["run", "at"], name="event_run_at")),
+        migrations.AddIndex(model_name="event", index=models.Index(fields=["code"], name="event_by_code")),
         migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["run", "at"], name="event_run_at"),
-        ),
-        migrations.AddIndex(
-            model_name="event",
-            index=models.Index(fields=["code"], name="event_by_code"),
-        ),
-        migrations.AddIndex(
-            model_name="attempt",
-            index=models.Index(fields=["created_at", "id"], name="attempt_by_created"),
+            model_name="attempt", index=models.Index(fields=["created_at", "id"], name="attempt_by_created")
         ),
         migrations.AddConstraint(
             model_name="attempt",
@@ -2147,28 +2061,22 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddIndex(
-            model_name="trial",
-            index=models.Index(fields=["sweep", "state", "value"], name="trial_by_state"),
+            model_name="trial", index=models.Index(fields=["sweep", "state", "value"], name="trial_by_state")
         ),
         migrations.AddConstraint(
             model_name="trial",
             constraint=models.UniqueConstraint(fields=("sweep", "number"), name="one_trial_per_number"),
         ),
         migrations.AddIndex(
-            model_name="sweep",
-            index=models.Index(fields=["project", "created_at", "id"], name="sweep_by_project"),
+            model_name="sweep", index=models.Index(fields=["project", "created_at", "id"], name="sweep_by_project")
         ),
-        migrations.AddIndex(
-            model_name="sweep",
-            index=models.Index(fields=["status"], name="sweep_by_status"),
-        ),
+        migrations.AddIndex(model_name="sweep", index=models.Index(fields=["status"], name="sweep_by_status")),
         migrations.AddConstraint(
             model_name="trialreport",
             constraint=models.UniqueConstraint(fields=("trial", "step"), name="one_report_per_step"),
         ),
         migrations.AddConstraint(
-            model_name="trialrun",
-            constraint=models.UniqueConstraint(fields=("trial", "seed"), name="one_run_per_seed"),
+            model_name="trialrun", constraint=models.UniqueConstraint(fields=("trial", "seed"), name="one_run_per_seed")
         ),
         migrations.AddConstraint(
             model_name="workspace",

@@ -4,14 +4,10 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("runs", "0001_squashed_0062"),
-    ]
+    dependencies = [("runs", "0001_squashed_0062")]
 
     operations = [
         migrations.AddField(
-            model_name="cluster",
-            name="scheduling",
-            field=models.CharField(default="first-come", max_length=40),
-        ),
+            model_name="cluster", name="scheduling", field=models.CharField(default="first-come", max_length=40)
+        )
     ]

@@ -32,9 +32,7 @@ def fill(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("runs", "0063_cluster_scheduling"),
-    ]
+    dependencies = [("runs", "0063_cluster_scheduling")]
 
     operations = [
         migrations.RemoveIndex(model_name="run", name="run_by_created"),
@@ -52,9 +50,7 @@ class Migration(migrations.Migration):
         migrations.AddField("run", "number", models.BigIntegerField(null=True, editable=False)),
         migrations.RunPython(fill, migrations.RunPython.noop, elidable=False),
         migrations.AlterField(
-            "run",
-            "number",
-            models.BigIntegerField(default=runs.models.runs.next_number, editable=False, unique=True),
+            "run", "number", models.BigIntegerField(default=runs.models.runs.next_number, editable=False, unique=True)
         ),
         *(
             migrations.AddIndex(

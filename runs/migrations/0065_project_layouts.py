@@ -6,9 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("runs", "0064_run_config_and_number"),
-    ]
+    dependencies = [("runs", "0064_run_config_and_number")]
 
     operations = [
         migrations.AlterField(

@@ -8,9 +8,7 @@ import runs.values.ids
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("runs", "0065_project_layouts"),
-    ]
+    dependencies = [("runs", "0065_project_layouts")]
 
     operations = [
         migrations.CreateModel(
@@ -63,7 +61,7 @@ class Migration(migrations.Migration):
                     ),
                     models.UniqueConstraint(fields=("owner", "name"), name="one_view_of_a_name_each"),
                     models.UniqueConstraint(fields=("project", "name"), name="one_view_of_a_name_in_project"),
-                ],
+                ]
             },
-        ),
+        )
     ]

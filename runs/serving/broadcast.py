@@ -42,10 +42,7 @@ def run_changed(run_id: str) -> None:
 def runs_changed(run_ids: Iterable[str]) -> None:
     """The same for many runs, all at once."""
     ids = list(run_ids)
-    _send(
-        *((run_group(run_id), CHANGED) for run_id in ids),
-        *((OVERVIEW_GROUP, _changed(run_id)) for run_id in ids),
-    )
+    _send(*((run_group(run_id), CHANGED) for run_id in ids), *((OVERVIEW_GROUP, _changed(run_id)) for run_id in ids))
 
 
 def run_moved(run_id: str, cursor: int) -> None:

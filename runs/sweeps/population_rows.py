@@ -64,11 +64,7 @@ def _member(sweep: Sweep, row: Trial, reports: Sequence[tuple[int, float]], chec
     spec = sweep.parsed
     start = row.parent_step or 0
     scores = boundary_scores(
-        reports,
-        interval=spec.sampler.interval,
-        start=start,
-        sign=spec.objectives[0].sign,
-        reached=row.steps or 0,
+        reports, interval=spec.sampler.interval, start=start, sign=spec.objectives[0].sign, reached=row.steps or 0
     )
     return Member(
         number=row.number,

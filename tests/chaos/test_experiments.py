@@ -95,11 +95,7 @@ def parameters() -> list[Any]:
 @pytest.mark.parametrize("number", range(NUM_SEEDS))
 @pytest.mark.parametrize("fault", parameters())
 def test_after_a_fault_nothing_is_lost_or_doubled_and_every_status_is_true(
-    running_trainyard: Up,
-    yard: Yard,
-    request: pytest.FixtureRequest,
-    fault: Callable[[Scene], None],
-    number: int,
+    running_trainyard: Up, yard: Yard, request: pytest.FixtureRequest, fault: Callable[[Scene], None], number: int
 ) -> None:
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(10_000))) + number
     print(f"\nCHAOS_SEED={seed} {fault.__name__}", flush=True)

@@ -9,12 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # Run as the user of a project's ranks, in their sandbox.
-AS_RANKS = (
-    "workers/training/",
-    "workers/rank_process/",
-    "workers/progress/",
-    "workers/environments/builder.py",
-)
+AS_RANKS = ("workers/training/", "workers/rank_process/", "workers/progress/", "workers/environments/builder.py")
 # Where folders that ranks write are at hand.
 BESIDE_RANKS = (
     "trainyard/spooling/",

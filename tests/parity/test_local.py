@@ -114,8 +114,7 @@ def lose_what_workers_push() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "setup"),
-    [("diloco", drop_the_outer_step), ("parameter-server", lose_what_workers_push)],
+    ("kind", "setup"), [("diloco", drop_the_outer_step), ("parameter-server", lose_what_workers_push)]
 )
 def test_what_is_left_out_is_seen(kind: str, setup: Callable[[], None]) -> None:
     factor, _ = compare(4, kind, setup)

@@ -94,12 +94,7 @@ def test_what_is_computed_again_is_the_same(schedule: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "leave_out",
-    [
-        send_no_gradient_back,
-        measure_each_stage_alone,
-        divide_by_no_number_of_microbatches,
-        count_the_last_pass_alone,
-    ],
+    [send_no_gradient_back, measure_each_stage_alone, divide_by_no_number_of_microbatches, count_the_last_pass_alone],
 )
 def test_it_goes_red_when_something_is_left_out(leave_out: Any) -> None:
     found = distance(2, pipeline(2, "1f1b"), setup=leave_out, apart={"accumulate": 2}, **BATCH)

@@ -49,13 +49,7 @@ def take_rows_for_the_sum() -> None:
 @pytest.mark.parametrize(("world", "degrees"), [*ALONE, COPIES, SHARDS, BOTH], ids=str)
 def test_ranks_learn_what_one_process_learns(world: int, degrees: dict[str, int]) -> None:
     check_parity(
-        world,
-        degrees,
-        limit=LIMIT,
-        gradient_limit=GRADIENT_LIMIT,
-        gradient_clip=CLIP,
-        apart={"accumulate": 2},
-        **BATCH,
+        world, degrees, limit=LIMIT, gradient_limit=GRADIENT_LIMIT, gradient_clip=CLIP, apart={"accumulate": 2}, **BATCH
     )
 
 

@@ -17,10 +17,7 @@ RUN_VERBS = {
 POLL_S = 0.5  # while nodes are checked
 LIMIT_S = 120.0
 COLOURS = {"ok": "green", "warn": "amber", "fail": "red"}
-NODE_VERBS = {
-    "drain": "give a node no new runs; elastic ones leave it",
-    "enable": "give a drained node new runs again",
-}
+NODE_VERBS = {"drain": "give a node no new runs; elastic ones leave it", "enable": "give a drained node new runs again"}
 
 
 def act_on_run(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

@@ -188,10 +188,7 @@ def default_rates(accelerator: str, device: str = "") -> Rates:
         base_memory_bytes=64 * MIB,
         links=GPU_LINKS,
         peak_flops={"fp32": found.fp32 * 1e12, "bf16": found.small * 1e12, "fp16": found.small * 1e12},
-        kinds={
-            "matmul/bf16": _gpu_curve(found.small * 1e12),
-            "matmul/fp16": _gpu_curve(found.small * 1e12),
-        },
+        kinds={"matmul/bf16": _gpu_curve(found.small * 1e12), "matmul/fp16": _gpu_curve(found.small * 1e12)},
     )
 
 

@@ -107,8 +107,7 @@ class Estimate:
         *memory, time = [asdict(one) | {"total": one.total, "low": one.low, "high": one.high} for one in parts]
         changes = {name: list(getattr(self, name)) for name in ("memory_limits", "warnings")}
         return cast(
-            EstimateDocument,
-            {**asdict(self), **changes, "memory": memory, "step_time": time, "fit": self.fit.value},
+            EstimateDocument, {**asdict(self), **changes, "memory": memory, "step_time": time, "fit": self.fit.value}
         )
 
 

@@ -37,8 +37,7 @@ class Consequence(TypedDict):
 
 
 AttemptCause = TypedDict(
-    "AttemptCause",
-    {"class": str, "sentence": str, "node": str, "rank": int | None, "consequences": list[Consequence]},
+    "AttemptCause", {"class": str, "sentence": str, "node": str, "rank": int | None, "consequences": list[Consequence]}
 )
 
 

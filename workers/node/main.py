@@ -118,9 +118,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--server", metavar="URL", help="the Trainyard server, as http://host:port")
     parser.add_argument(
-        "--tls",
-        action="store_true",
-        help="at joining: reach Valkey with TLS, also where its socket is on this machine",
+        "--tls", action="store_true", help="at joining: reach Valkey with TLS, also where its socket is on this machine"
     )
     parser.add_argument("--name", type=node_name, help="this node's name in the cluster; default: the host name")
     parser.add_argument(

@@ -15,17 +15,7 @@ SIZE = 16_384
 TEXT_AT = 64  # bytes; in front of it are words of 8 bytes each
 STEP, PHASE, ENTERED, BEAT, LENGTH = range(5)
 # The phases of a step, and what stands before and between steps.
-PHASES = (
-    "",
-    "data",
-    "forward",
-    "backward",
-    "communication",
-    "optimizer",
-    "checkpoint",
-    "validation",
-    "compilation",
-)
+PHASES = ("", "data", "forward", "backward", "communication", "optimizer", "checkpoint", "validation", "compilation")
 CODES = {name: code for code, name in enumerate(PHASES)}
 VALIDATION = "validation"
 

@@ -41,10 +41,7 @@ class MessageGate:
     dropped, counted, and ``on_drop`` is called."""
 
     def __init__(
-        self,
-        tasks: frozenset[str],
-        opens: Callable[[str, str], bool],
-        on_drop: Callable[[], object] = lambda: None,
+        self, tasks: frozenset[str], opens: Callable[[str, str], bool], on_drop: Callable[[], object] = lambda: None
     ) -> None:
         self._tasks = tasks
         self._opens = opens

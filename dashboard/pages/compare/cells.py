@@ -32,11 +32,7 @@ class Table(NamedTuple):
 
 
 def table(
-    listing: CompareList,
-    metric: Metric,
-    fields: Mapping[str, Fields],
-    differ: Sequence[str],
-    sorts: Sequence[Sort],
+    listing: CompareList, metric: Metric, fields: Mapping[str, Fields], differ: Sequence[str], sorts: Sequence[Sort]
 ) -> Table:
     """Return the table. The address of a head is the value of ``sort`` alone: the whole may name a thousand runs."""
     paths = list(differ)[:MAX_FIELDS]

@@ -183,26 +183,14 @@ def _new_person(username: str, email: str, password: str | None) -> User:
 
 
 def add_git_key(
-    *,
-    actor: User,
-    project: Project,
-    kind: GitKey.Kind,
-    place: str,
-    secret: str,
-    user: str = "",
-    host_keys: str = "",
+    *, actor: User, project: Project, kind: GitKey.Kind, place: str, secret: str, user: str = "", host_keys: str = ""
 ) -> GitKey:
     """Keep a token or a private key for the project's repositories under ``place`` (a host, or a host and a path); one
     that is there is replaced. Raises ValidationError, by field, and Refused where there is no key to lock it with."""
     require(actor, project, Permission.GIT_KEYS_MANAGE)
     values = checked_key(kind=kind, place=place, secret=secret, user=user, host_keys=host_keys)
     key = GitKey(
-        project=project,
-        kind=kind,
-        place=values.place,
-        user=values.user,
-        host_keys=values.host_keys,
-        created_by=actor,
+        project=project, kind=kind, place=values.place, user=values.user, host_keys=values.host_keys, created_by=actor
     )
     try:
         key.locked = seal_secret(project.pk, key.pk, values.secret)

@@ -11,16 +11,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from runs.actions.people.handed_out import end_tokens, void_handed_out
-from runs.models import (
-    BrowserSession,
-    Identity,
-    Invitation,
-    JoinToken,
-    ProvisioningToken,
-    SignInLink,
-    Token,
-    User,
-)
+from runs.models import BrowserSession, Identity, Invitation, JoinToken, ProvisioningToken, SignInLink, Token, User
 from runs.rights.access import hold_rights, is_last_administrator, with_rights_held
 from runs.values.refused import Refused
 

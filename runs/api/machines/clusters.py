@@ -147,14 +147,7 @@ def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse
     user = actor(request)
     token, secret = actions.new_join_token(actor=user, cluster=get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"
-    return Answer(
-        201,
-        JoinTokenOut(
-            id=token.pk,
-            token=secret,
-            expires_at=stamp(token.expires_at),
-        ),
-    )
+    return Answer(201, JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at)))
 
 
 def _clusters(user: User, rows: Sequence[Cluster]) -> list[answers.Cluster]:

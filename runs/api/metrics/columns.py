@@ -70,10 +70,7 @@ def as_columns(head: SeriesHead, curves: Sequence[Curve], *, is_many: bool) -> b
     """Return the answer as magic, version, JSON header and columns; one that several series share is there once."""
     layout = _Layout()
     series = [
-        {
-            **described(curve, is_many),
-            "columns": {name: layout.place(column) for name, column in curve.columns.items()},
-        }
+        {**described(curve, is_many), "columns": {name: layout.place(column) for name, column in curve.columns.items()}}
         for curve in curves
     ]
     header = json.dumps({**head, "series": series}, separators=(",", ":")).encode()

@@ -78,8 +78,7 @@ def answer(
         head |= {"origins": origins} if is_many else {"origin": origins[ids[0]]}
     write = as_columns if form == "columns" else as_json
     response = HttpResponse(
-        write(head, found, is_many=is_many),
-        content_type=CONTENT_TYPE if form == "columns" else "application/json",
+        write(head, found, is_many=is_many), content_type=CONTENT_TYPE if form == "columns" else "application/json"
     )
     return _with_headers(response, _tag(asked, form, cursors, origins))
 

@@ -138,13 +138,7 @@ def invite(request: HttpRequest, project_id: str, body: InvitationIn, response: 
     project = get_project(request, project_id)
     invitation, secret = actions.invite(actor=user, project=project, role=body.role, email=body.email)
     response["Cache-Control"] = "no-store"
-    return Answer(
-        201,
-        NewInvitation(
-            **dict(_invitations([invitation])[0]),
-            secret=secret,
-        ),
-    )
+    return Answer(201, NewInvitation(**dict(_invitations([invitation])[0]), secret=secret))
 
 
 def _member(project: Project, username: str) -> User:
@@ -155,14 +149,7 @@ def _member(project: Project, username: str) -> User:
 
 
 def _projects(rows: Sequence[Project]) -> list[ProjectOut]:
-    return [
-        ProjectOut(
-            id=row.pk,
-            name=row.name,
-            created_at=stamp(row.created_at),
-        )
-        for row in rows
-    ]
+    return [ProjectOut(id=row.pk, name=row.name, created_at=stamp(row.created_at)) for row in rows]
 
 
 def _members(rows: Sequence[Membership]) -> list[MemberOut]:

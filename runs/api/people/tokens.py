@@ -114,9 +114,7 @@ def create(request: HttpRequest, body: TokenIn, response: HttpResponse) -> Answe
 @operation(own(Permission.ACCOUNT_MANAGE))
 def revoke_all(request: HttpRequest, user: str = "") -> Revoked:
     """One's own, this one too, or for administrators those of the person with that user name. Example: `?user=ann`"""
-    return Revoked(
-        revoked=actions.revoke_tokens(actor=actor(request), user=_whose(request, user)),
-    )
+    return Revoked(revoked=actions.revoke_tokens(actor=actor(request), user=_whose(request, user)))
 
 
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke a token")

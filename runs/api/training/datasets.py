@@ -134,10 +134,7 @@ def answer(request: HttpRequest, dataset_id: str) -> Answer[None]:
 
 
 def _whole(row: Dataset) -> DatasetWithFacts:
-    return DatasetWithFacts(
-        **_datasets([row])[0],
-        facts=row.facts,
-    )
+    return DatasetWithFacts(**_datasets([row])[0], facts=row.facts)
 
 
 def _datasets(rows: Sequence[Dataset]) -> list[answers.Dataset]:

@@ -25,15 +25,7 @@ from runs.engines.kubernetes.jobs import (
     pods_by_attempt,
     unreleased,
 )
-from runs.engines.kubernetes.manifests import (
-    ATTEMPT,
-    MARK,
-    name_of,
-    release_of,
-    secret_of,
-    selector_of,
-    service_of,
-)
+from runs.engines.kubernetes.manifests import ATTEMPT, MARK, name_of, release_of, secret_of, selector_of, service_of
 from runs.engines.kubernetes.manifests import job_of as job_document_of
 from runs.engines.kubernetes.reasons import Words, is_evicted_by_kueue, why_job_waits, why_kueue_waits, why_pod_waits
 from runs.engines.kubernetes.settings import KubernetesSettings

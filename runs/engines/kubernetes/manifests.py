@@ -104,10 +104,7 @@ def pod_spec(settings: KubernetesSettings, request: MachineRequest, origin: Orig
         "enableServiceLinks": False,
         "containers": [_container(settings, request, origin)],
         "volumes": [
-            {
-                "name": "trainyard-join",
-                "secret": {"secretName": name_of(request.attempt), "defaultMode": READ_BY_ALL},
-            },
+            {"name": "trainyard-join", "secret": {"secretName": name_of(request.attempt), "defaultMode": READ_BY_ALL}},
             {"name": "trainyard-home", "emptyDir": {}},
         ],
     }
@@ -181,11 +178,7 @@ def _place(spec: JsonObject, settings: KubernetesSettings, request: MachineReque
 
 
 def _metadata(settings: KubernetesSettings, request: MachineRequest, origin: Origin) -> JsonObject:
-    return {
-        "name": name_of(request.attempt),
-        "namespace": settings.namespace,
-        "labels": _labels(request, origin),
-    }
+    return {"name": name_of(request.attempt), "namespace": settings.namespace, "labels": _labels(request, origin)}
 
 
 def _pod_metadata(settings: KubernetesSettings, request: MachineRequest, origin: Origin) -> JsonObject:

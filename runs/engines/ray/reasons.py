@@ -7,12 +7,7 @@ from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState, SystemJob
 from runs.engines.ray.trainyard_ray.documents import Demand, JobReport, RayMachine
 
-STATES = {
-    "starting": JobState.PENDING,
-    "pending": JobState.PENDING,
-    "running": JobState.RUNNING,
-    "over": JobState.OVER,
-}
+STATES = {"starting": JobState.PENDING, "pending": JobState.PENDING, "running": JobState.RUNNING, "over": JobState.OVER}
 ENDS = {
     "": None,
     "exited": EndKind.ENDED,

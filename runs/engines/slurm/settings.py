@@ -18,14 +18,7 @@ from runs.engines.cluster_settings.settings import (
     slots_field,
 )
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
-from runs.engines.openssh.target import (
-    DEFAULT_PORT,
-    USER,
-    Target,
-    host_key_problem,
-    host_problem,
-    read_host_key,
-)
+from runs.engines.openssh.target import DEFAULT_PORT, USER, Target, host_key_problem, host_problem, read_host_key
 from runs.engines.slurm.template import template_problem, without_fields
 from trainyard.spec.values.durations import seconds_of
 

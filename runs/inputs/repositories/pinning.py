@@ -58,13 +58,7 @@ def pin(project: Project, code: GitCode, store: Callable[[bytes], CodeBundle]) -
 
 def _packed_before(project: Project, code: GitCode, commit: Commit) -> tuple[CodeBundle, list[str]] | None:
     """Return the bundle of a run of the same commit and the same choices."""
-    asked = {
-        "git": code.git,
-        "path": code.path,
-        "submodules": code.submodules,
-        "lfs": code.lfs,
-        "patch": code.patch,
-    }
+    asked = {"git": code.git, "path": code.path, "submodules": code.submodules, "lfs": code.lfs, "patch": code.patch}
     same = RunCode.objects.filter(run__project=project, url=code.git, commit=commit.number, path=code.path)
     for one in same.select_related("run").order_by("-run__created_at")[:5]:
         before = one.run.spec.get("task", {}).get("code", {})

@@ -6,16 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from runs.causes import (
-    UNASKED,
-    Failure,
-    PlacementState,
-    cause_of,
-    cause_of_stop,
-    failures_of,
-    no_contact,
-    plain_cause,
-)
+from runs.causes import UNASKED, Failure, PlacementState, cause_of, cause_of_stop, failures_of, no_contact, plain_cause
 from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending, failure_of_ending
 from runs.values.status import Phase, Status, Wanted
 from trainyard.contract.base import JsonObject

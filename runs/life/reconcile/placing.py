@@ -145,11 +145,7 @@ def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
         )
         HeldSlot.objects.bulk_create(
             HeldSlot(
-                node=nodes[part.node],
-                index=index,
-                share=part.share,
-                num_shares=part.num_shares,
-                placement=placement,
+                node=nodes[part.node], index=index, share=part.share, num_shares=part.num_shares, placement=placement
             )
             for index in part.slots
         )

@@ -224,10 +224,4 @@ def _schema(name: str, schema: str, location: str) -> JsonObject:
 
 
 def _listed(rows: list[JsonObject]) -> JsonObject:
-    return {
-        "schemas": [LIST],
-        "totalResults": len(rows),
-        "startIndex": 1,
-        "itemsPerPage": len(rows),
-        "Resources": rows,
-    }
+    return {"schemas": [LIST], "totalResults": len(rows), "startIndex": 1, "itemsPerPage": len(rows), "Resources": rows}

@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from trainyard.at_rest.chunks import (
-    CHUNK_BYTES,
-    HEADER,
-    TAG_BYTES,
-    DecryptedFile,
-    Encryptor,
-    encrypted_size,
-)
+from trainyard.at_rest.chunks import CHUNK_BYTES, HEADER, TAG_BYTES, DecryptedFile, Encryptor, encrypted_size
 from trainyard.at_rest.keyring import Keyring
 
 PREFIX = ".encrypted-"

@@ -17,10 +17,7 @@ from trainyard.contract.records import MetricRule
 # Django's own atomic() would take SQLite's write lock (transaction_mode IMMEDIATE) and see each statement's own moment
 # on PostgreSQL.
 METRIC_RULES = "metric-rules"  # name of facts: {metric: MetricRule}
-BEGIN = {
-    "sqlite": "BEGIN DEFERRED",
-    "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-}
+BEGIN = {"sqlite": "BEGIN DEFERRED", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
 MAX_SAMPLES = 20_000  # more than a day of one every five seconds
 MAX_FACTS = 10_000
 

@@ -5,18 +5,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from runs.models import (
-    Attempt,
-    GroupRole,
-    Membership,
-    Node,
-    Placement,
-    Project,
-    Run,
-    Secret,
-    SecretUse,
-    User,
-)
+from runs.models import Attempt, GroupRole, Membership, Node, Placement, Project, Run, Secret, SecretUse, User
 from runs.rights.audit.acts import Act
 from runs.rights.audit.recording import record
 from runs.rights.secrets.storage_keys import keyring_of_project, living_keys

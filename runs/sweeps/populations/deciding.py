@@ -306,12 +306,7 @@ def quantiles(ranked: Sequence[Member], quantile: float) -> tuple[Sequence[Membe
 
 
 def _successor(
-    population: Population,
-    best: Sequence[Member],
-    made: Sequence[Successor],
-    *,
-    step: int,
-    rng: np.random.Generator,
+    population: Population, best: Sequence[Member], made: Sequence[Successor], *, step: int, rng: np.random.Generator
 ) -> Successor | None:
     """Return one that goes on from one of the best; None while none of them has a checkpoint to go on from."""
     sources = [(one, found) for one in best if (found := source_step(one, step)) is not None]

@@ -180,10 +180,7 @@ def test_it_is_red_when_a_loader_does_not_ask(world: World, loader: str, monkeyp
 # What asks elsewhere than in a loader, and a route on which it is seen that it does not ask any more.
 OTHER_PATCHES = {
     "dashboard.sockets.admission.why_not_enter": ("WS /ws/runs/<run_id>/session/", lambda *_: ""),
-    "dashboard.sockets.admission.sight_by_token": (
-        "WS /ws/runs/<run_id>/",
-        lambda *_: access.Sight(None),
-    ),
+    "dashboard.sockets.admission.sight_by_token": ("WS /ws/runs/<run_id>/", lambda *_: access.Sight(None)),
     "runs.admin.base.WrittenAdmin.has_add_permission": ("POST /admin/runs/token/add/", lambda *_: True),
     "django.contrib.admin.AdminSite.has_permission": ("GET /admin/runs/run/", lambda *_: True),
     "django.contrib.admin.ModelAdmin.has_view_permission": ("GET /admin/runs/run/", lambda *_, **__: True),

@@ -155,11 +155,7 @@ class Scene:
 
 @pytest.fixture
 def scene(
-    transactional_db: None,
-    valkey: Valkey,
-    cast: Cast,
-    make_run: Callable[..., Run],
-    monkeypatch: pytest.MonkeyPatch,
+    transactional_db: None, valkey: Valkey, cast: Cast, make_run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> Scene:
     engine = Machines()
     monkeypatch.setitem(ENGINES, "slurm", engine)

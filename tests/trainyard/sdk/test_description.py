@@ -160,10 +160,7 @@ def test_a_configuration_may_change_while_it_is_written(spool: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [
-        ({"summary": "median"}, "summary='median' is none of last"),
-        ({"goal": "up"}, "goal='up' is neither"),
-    ],
+    [({"summary": "median"}, "summary='median' is none of last"), ({"goal": "up"}, "goal='up' is neither")],
 )
 def test_define_metric_refuses_words_that_mean_nothing(spool: Path, words: dict[str, str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):

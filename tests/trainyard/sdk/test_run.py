@@ -138,19 +138,7 @@ def test_numbers_of_numpy_are_taken_as_they_are_once_they_are_known(kind: str, s
     }
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"1",
-        None,
-        [1.0],
-        object(),
-        1j,
-        numpy.array([1.0, 2.0]),
-        10**400,
-    ],
-    ids=named,
-)
+@pytest.mark.parametrize("value", [b"1", None, [1.0], object(), 1j, numpy.array([1.0, 2.0]), 10**400], ids=named)
 def test_what_is_no_number_costs_one_warning_and_is_counted(
     value: Any, spool: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -138,11 +138,7 @@ def test_numbers_as_text_are_numbers_afterwards() -> None:
         ({"train.seed": 2**63}, "train.seed", "must be at most"),
         ({"restarts.max": -1}, "restarts.max", "must be at least 0, not -1"),
         ({"restarts.window": 0}, "restarts.window", 'must be more than 0s and at most 365d, not "0"'),
-        (
-            {"restarts.window": -5},
-            "restarts.window",
-            "must be a length of time such as 90s, 45m, 2h or",
-        ),
+        ({"restarts.window": -5}, "restarts.window", "must be a length of time such as 90s, 45m, 2h or"),
         ({"restarts.backoff": "1h"}, "restarts.backoff", 'must be at most 5m, not "1h"'),
         ({"restarts.on": {"kiled": "stop"}}, "restarts.on.kiled", "must be user-error, data-problem"),
         ({"restarts.on": {"killed": "go"}}, "restarts.on.killed", 'must be restart, stop or exclude-node, not "go"'),

@@ -340,11 +340,7 @@ def test_a_recipe_accepts(task: dict[str, Any]) -> None:
     assert parse_spec(spec.resolved()) == spec
 
 
-BENCHMARK: dict[str, Any] = {
-    "name": "links",
-    "task": {"recipe": "communication-benchmark"},
-    "resources": {"nodes": 2},
-}
+BENCHMARK: dict[str, Any] = {"name": "links", "task": {"recipe": "communication-benchmark"}, "resources": {"nodes": 2}}
 
 
 @pytest.mark.parametrize(

@@ -52,15 +52,7 @@ def root_archive(folder: Path) -> Path:
             link = tarfile.TarInfo(name)
             link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
             archive.addfile(link)
-        for name in (
-            "tmp",
-            "proc",
-            "sys",
-            "dev",
-            "etc",
-            "usr",
-            "usr/bin",
-        ):
+        for name in ("tmp", "proc", "sys", "dev", "etc", "usr", "usr/bin"):
             directory = tarfile.TarInfo(name)
             directory.type, directory.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             archive.addfile(directory)

@@ -283,9 +283,7 @@ def test_what_is_at_work_behind_the_last_line_of_a_script_comes_to_its_end(
 
 
 @pytest.mark.extended  # it takes a minute
-def test_a_rank_that_does_nothing_and_does_not_exit_is_ended_and_the_run_has_failed(
-    calm_node: ControlledNode,
-) -> None:
+def test_a_rank_that_does_nothing_and_does_not_exit_is_ended_and_the_run_has_failed(calm_node: ControlledNode) -> None:
     _, report = run(calm_node, "import atexit, time; atexit.register(time.sleep, 3600)")
     assert (report["ranks"][0]["signal"], report["ranks"][0]["exit_hang"]) == (9, True)
     assert "its exit functions (atexit) still had to do is lost" in report["reason"]["sentence"]

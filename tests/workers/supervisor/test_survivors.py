@@ -99,9 +99,7 @@ def test_a_death_that_others_would_wait_for_ends_them_all(
 
 
 @pytest.mark.extended
-def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(
-    two_nodes: list[ControlledNode],
-) -> None:
+def test_training_goes_on_over_two_nodes_when_a_rank_of_the_other_is_killed(two_nodes: list[ControlledNode]) -> None:
     spec = parse_spec(
         {
             "name": "survives",

@@ -82,13 +82,7 @@ def tiny_spec(**changes: Any) -> dict[str, Any]:
     }
     train = {"steps": 10, "batch_size": 8, "warmup_steps": 2, "validate_every_steps": 5, "seed": 3, **changes}
     spec = parse_spec(
-        {
-            "name": "tiny",
-            "resources": {"nodes": world, "accelerator": "cpu"},
-            "task": task,
-            "train": train,
-            **sections,
-        }
+        {"name": "tiny", "resources": {"nodes": world, "accelerator": "cpu"}, "task": task, "train": train, **sections}
     )
     return spec.resolved()
 

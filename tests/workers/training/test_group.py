@@ -9,14 +9,7 @@ import pytest
 import torch
 
 from tests.workers.training.ranks import free_port
-from workers.training.group import (
-    MasterNotReached,
-    RankPlace,
-    choose_device,
-    num_threads,
-    read_place,
-    wait_for_master,
-)
+from workers.training.group import MasterNotReached, RankPlace, choose_device, num_threads, read_place, wait_for_master
 
 
 def test_torchruns_variables_name_the_place() -> None:

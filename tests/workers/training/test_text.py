@@ -19,11 +19,7 @@ def story(path: Path, num_lines: int = 3000, **data: Any) -> dict[str, Any]:
     """Write a text and return the task that reads it."""
     path.write_text("".join(f"{number % 24} trains are in the yard\n" for number in range(num_lines)))
     model = {"layers": 1, "width": 16, "heads": 2, "context": 16}
-    return {
-        "recipe": "language-model",
-        "model": model,
-        "data": {"source": "text", "location": str(path), **data},
-    }
+    return {"recipe": "language-model", "model": model, "data": {"source": "text", "location": str(path), **data}}
 
 
 def test_pairs_are_learnt_and_their_tokenizer_lies_beside_the_weights(tmp_path: Path) -> None:
@@ -66,8 +62,5 @@ def test_a_rank_whose_cache_is_on_a_full_disk_says_so(tmp_path: Path) -> None:
         )
         with pytest.raises(DataProblem, match=message):
             train_on(
-                1,
-                tiny_spec(steps=2, task=task),
-                TRAINYARD_CACHE=str(disk),
-                TRAINYARD_CACHE_LIMIT_BYTES=str(10**9),
+                1, tiny_spec(steps=2, task=task), TRAINYARD_CACHE=str(disk), TRAINYARD_CACHE_LIMIT_BYTES=str(10**9)
             )

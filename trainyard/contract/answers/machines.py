@@ -36,8 +36,7 @@ class Node(TypedDict):
     ]
     standby: NotRequired[
         Annotated[
-            dict[str, str],
-            Meta(description="of a spare, by run: why the run could not begin there at once; or empty"),
+            dict[str, str], Meta(description="of a spare, by run: why the run could not begin there at once; or empty")
         ]
     ]
     version: NotRequired[str]

@@ -8,15 +8,7 @@ from array import array
 from typing import Any
 
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.protobuf import (
-    DOUBLE,
-    WRONG,
-    BadMessage,
-    fields,
-    signed,
-    varint,
-    varints,
-)
+from trainyard.doors.protobuf import DOUBLE, WRONG, BadMessage, fields, signed, varint, varints
 from trainyard.formats.media import Audio, Histogram, Image, Text
 from trainyard.sdk.buffers import Labels, Rows
 

@@ -101,11 +101,7 @@ class EnvironmentSection(Part):
         advanced=True,
     )
     lock: LockFile = field(
-        "",
-        label="Lock file",
-        help=f"A lock file of the code: {LOCKS}.",
-        group="what",
-        advanced=True,
+        "", label="Lock file", help=f"A lock file of the code: {LOCKS}.", group="what", advanced=True
     )
     conda: FileInCode = field(
         "",
@@ -131,11 +127,7 @@ class EnvironmentSection(Part):
         advanced=True,
     )
     limit: Window = field(
-        "30m",
-        label="Build limit",
-        help="How long building may take, such as 30m.",
-        group="what",
-        advanced=True,
+        "30m", label="Build limit", help="How long building may take, such as 30m.", group="what", advanced=True
     )
 
     @property
@@ -170,8 +162,7 @@ class EnvironmentSection(Part):
                 )
         if self.inherit and self.python:
             yield Problem(
-                f"{SECTION}.inherit",
-                f"the node's packages belong to the node's own Python; leave {SECTION}.python out",
+                f"{SECTION}.inherit", f"the node's packages belong to the node's own Python; leave {SECTION}.python out"
             )
 
 

@@ -60,9 +60,7 @@ def _once_each(value: list[RuleOfLog]) -> list[RuleOfLog]:
 
 
 LogRules = Annotated[
-    list[Annotated[RuleOfLog, BeforeValidator(_rule)]],
-    Field(max_length=MAX_RULES),
-    AfterValidator(_once_each),
+    list[Annotated[RuleOfLog, BeforeValidator(_rule)]], Field(max_length=MAX_RULES), AfterValidator(_once_each)
 ]
 _READER: TypeAdapter[list[RuleOfLog]] = TypeAdapter(LogRules)
 

@@ -35,8 +35,7 @@ def _shape(value: object) -> str:
 
 
 Nodes = Annotated[
-    Annotated[int, Field(ge=1, le=MOST_NODES), Tag(NUMBER)] | Annotated[NodeRange, Tag(RANGE)],
-    Discriminator(_shape),
+    Annotated[int, Field(ge=1, le=MOST_NODES), Tag(NUMBER)] | Annotated[NodeRange, Tag(RANGE)], Discriminator(_shape)
 ]
 
 

@@ -72,13 +72,7 @@ DEFAULT_ACTIONS: dict[CauseClass, Action] = {
 }
 # A restart would meet the same data, the same refusal, the same limit, or a person who wants none.
 NEVER_RESTARTED = frozenset(
-    {
-        CauseClass.DATA_PROBLEM,
-        CauseClass.REFUSED,
-        CauseClass.ENVIRONMENT,
-        CauseClass.TIME_LIMIT,
-        CauseClass.STOPPED,
-    }
+    {CauseClass.DATA_PROBLEM, CauseClass.REFUSED, CauseClass.ENVIRONMENT, CauseClass.TIME_LIMIT, CauseClass.STOPPED}
 )
 # The same failure is likely again, so that by default one restart is all.
 RESTARTED_ONCE = frozenset({CauseClass.OUT_OF_MEMORY, CauseClass.GPU_OUT_OF_MEMORY, CauseClass.UNKNOWN})

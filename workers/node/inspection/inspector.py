@@ -115,10 +115,7 @@ class Inspector:
             return Answer(name, problem=f"{problem[0].upper()}{problem[1:]}.")
         asked = encode({"recipe": question.recipe, "data": question.data}).encode()
         (self._home / "looks").mkdir(mode=0o711, exist_ok=True)
-        with (
-            tempfile.TemporaryFile() as complaints,
-            _room(self._home / "looks") as room,
-        ):
+        with tempfile.TemporaryFile() as complaints, _room(self._home / "looks") as room:
             try:
                 child = self._start(complaints, question, room)
             except OSError as error:  # no process or memory to spare

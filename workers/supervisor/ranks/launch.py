@@ -161,12 +161,7 @@ def sandbox_of(
 ) -> Sandbox:
     """Return the sandbox of a rank, with the folders that it writes and what it reads besides."""
     kept = _named_in_tmp(order) if isolation.has_own_tmp else []
-    return isolation.sandbox(
-        order.spec.get("project", ""),
-        own=own,
-        shown=[*read, *kept],
-        temporary=folder.temporary,
-    )
+    return isolation.sandbox(order.spec.get("project", ""), own=own, shown=[*read, *kept], temporary=folder.temporary)
 
 
 def folders_of(

@@ -73,12 +73,7 @@ PLAIN = PartEncryption()
 
 
 def write_part(
-    folder: Path,
-    rank: int,
-    snapshot: Snapshot,
-    random: RandomState,
-    stall_s: float,
-    encryption: PartEncryption = PLAIN,
+    folder: Path, rank: int, snapshot: Snapshot, random: RandomState, stall_s: float, encryption: PartEncryption = PLAIN
 ) -> None:
     """Write the rank's tensors and its note. Raises OSError."""
     path = folder / f"rank-{rank}.safetensors"

@@ -59,12 +59,7 @@ class CheckpointReader:
     """Reads regions of the tensors of one checkpoint; each file is opened once. A context manager."""
 
     def __init__(
-        self,
-        folder: Path,
-        manifest: Manifest,
-        places: Mapping[str, Path] | None = None,
-        *,
-        keyring: Keyring = NO_KEYS,
+        self, folder: Path, manifest: Manifest, places: Mapping[str, Path] | None = None, *, keyring: Keyring = NO_KEYS
     ) -> None:
         """``places`` are the files that do not lie in ``folder``, by name."""
         self._keyring = keyring

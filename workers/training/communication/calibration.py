@@ -83,10 +83,7 @@ def measure_compute(device: torch.device, between: Callable[[], None] | None = N
         shared_memory_bytes=memory.shared_bytes,
         sharers=memory.sharers,
         kinds=curves,
-        peak_flops={
-            "fp32": max(rate for _, rate in products),
-            "bf16": max(rate for _, rate in curves["matmul/bf16"]),
-        },
+        peak_flops={"fp32": max(rate for _, rate in products), "bf16": max(rate for _, rate in curves["matmul/bf16"])},
         is_measured=True,
         crowding=max(1.0, crowded) if device.type == "cpu" else 1.0,
         model_s=seconds["model", 0],

@@ -2,12 +2,7 @@
 
 import importlib.metadata
 
-TABLES = {
-    "breast-cancer": "load_breast_cancer",
-    "iris": "load_iris",
-    "wine": "load_wine",
-    "diabetes": "load_diabetes",
-}
+TABLES = {"breast-cancer": "load_breast_cancer", "iris": "load_iris", "wine": "load_wine", "diabetes": "load_diabetes"}
 BUILTIN = ("digits", *TABLES)
 
 

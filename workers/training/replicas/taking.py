@@ -198,12 +198,7 @@ class Replicas:
         if self._peer is None:
             return ""
         part = StatePart(
-            run=self.facts.run,
-            fence=mark.fence,
-            step=mark.step,
-            name=name,
-            bytes=stored.bytes,
-            sha256=stored.sha256,
+            run=self.facts.run, fence=mark.fence, step=mark.step, name=name, bytes=stored.bytes, sha256=stored.sha256
         )
         try:
             self._peer.send(part, pieces)

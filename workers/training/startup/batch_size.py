@@ -59,13 +59,7 @@ class Try(Protocol):
 
 
 def find_batch_size(
-    spec: RecipeSpec,
-    task: Task,
-    settings: Train,
-    mesh: Mesh,
-    device: torch.device,
-    place: RankPlace,
-    metrics: Metrics,
+    spec: RecipeSpec, task: Task, settings: Train, mesh: Mesh, device: torch.device, place: RankPlace, metrics: Metrics
 ) -> Train:
     """Return ``settings`` with the batch size that ``train.find_batch_size`` asks for, and its learning rate.
 

@@ -18,9 +18,7 @@ class Migration(migrations.Migration):
                 ("count", models.PositiveIntegerField()),
                 ("data", models.BinaryField()),
             ],
-            options={
-                "verbose_name_plural": "axes",
-            },
+            options={"verbose_name_plural": "axes"},
         ),
         migrations.CreateModel(
             name="DeadLetter",
@@ -59,9 +57,7 @@ class Migration(migrations.Migration):
                 ("num_lines", models.PositiveBigIntegerField(default=0)),
                 ("troubles", models.JSONField(default=dict)),
             ],
-            options={
-                "verbose_name_plural": "telemetry",
-            },
+            options={"verbose_name_plural": "telemetry"},
         ),
         migrations.CreateModel(
             name="Block",
@@ -73,9 +69,7 @@ class Migration(migrations.Migration):
                 ("count", models.PositiveIntegerField()),
                 ("data", models.BinaryField()),
             ],
-            options={
-                "indexes": [models.Index(fields=["run_id", "cursor"], name="block_run_cursor")],
-            },
+            options={"indexes": [models.Index(fields=["run_id", "cursor"], name="block_run_cursor")]},
         ),
         migrations.CreateModel(
             name="LogChunk",
@@ -95,7 +89,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["run_id", "cursor"], name="log_run_cursor"),
                     models.Index(fields=["run_id", "first_time"], name="log_run_time"),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -106,9 +100,7 @@ class Migration(migrations.Migration):
                 ("at", models.FloatField()),
                 ("health", models.JSONField()),
             ],
-            options={
-                "constraints": [models.UniqueConstraint(fields=("node_id", "at"), name="one_sample_per_instant")],
-            },
+            options={"constraints": [models.UniqueConstraint(fields=("node_id", "at"), name="one_sample_per_instant")]},
         ),
         migrations.CreateModel(
             name="Producer",
@@ -127,7 +119,7 @@ class Migration(migrations.Migration):
                 ("last_record_at", models.DateTimeField(null=True)),
             ],
             options={
-                "constraints": [models.UniqueConstraint(fields=("run_id", "producer"), name="one_row_per_producer")],
+                "constraints": [models.UniqueConstraint(fields=("run_id", "producer"), name="one_row_per_producer")]
             },
         ),
         migrations.CreateModel(
@@ -204,7 +196,7 @@ class Migration(migrations.Migration):
                         fields=["series", "attempt", "cursor", "count"],
                         name="segment_unsealed",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -230,7 +222,7 @@ class Migration(migrations.Migration):
                         fields=["series", "level", "attempt", "first_step", "last_step", "count"],
                         name="level_series_step",
                     )
-                ],
+                ]
             },
         ),
     ]

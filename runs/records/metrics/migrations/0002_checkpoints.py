@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("metrics", "0001_initial"),
-    ]
+    dependencies = [("metrics", "0001_initial")]
 
     operations = [
         migrations.CreateModel(
@@ -33,7 +31,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("run_id", "step", "fence"), name="one_checkpoint_per_fence")
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
@@ -53,7 +51,7 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["run_id", "attempt"], name="checkpoint_use_run"),
                     models.Index(fields=["source_run", "step"], name="checkpoint_use_source"),
-                ],
+                ]
             },
         ),
     ]

@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("metrics", "0002_checkpoints"),
-    ]
+    dependencies = [("metrics", "0002_checkpoints")]
 
     operations = [
         migrations.CreateModel(
@@ -34,5 +32,5 @@ class Migration(migrations.Migration):
                     models.Index(fields=["run_id", "cursor"], name="media_run_cursor"),
                 ],
             },
-        ),
+        )
     ]

@@ -5,9 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Lines are numbered in their streams. Chunks of before have no numbers; nobody keeps them."""
 
-    dependencies = [
-        ("metrics", "0003_media"),
-    ]
+    dependencies = [("metrics", "0003_media")]
 
     operations = [
         migrations.DeleteModel(name="LogChunk"),

@@ -4,9 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("metrics", "0004_logs"),
-    ]
+    dependencies = [("metrics", "0004_logs")]
 
     operations = [
         migrations.CreateModel(
@@ -23,7 +21,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(fields=("run_id", "name", "attempt", "rank"), name="one_fact_per_rank")
-                ],
+                ]
             },
-        ),
+        )
     ]

@@ -4,18 +4,11 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("metrics", "0007_encrypted_checkpoints"),
-    ]
+    dependencies = [("metrics", "0007_encrypted_checkpoints")]
 
     operations = [
         migrations.AddField(
-            model_name="telemetry",
-            name="record_minute",
-            field=models.PositiveIntegerField(db_index=True, default=0),
+            model_name="telemetry", name="record_minute", field=models.PositiveIntegerField(db_index=True, default=0)
         ),
-        migrations.AddIndex(
-            model_name="series",
-            index=models.Index(fields=["name", "run_id"], name="series_by_name"),
-        ),
+        migrations.AddIndex(model_name="series", index=models.Index(fields=["name", "run_id"], name="series_by_name")),
     ]

@@ -25,10 +25,7 @@ def drawn(changes: dict[str, Any], **more: Any) -> Any:
     return draw(parse_spec(merge(RECIPE, changes)), **more)
 
 
-THREE_AXES = {
-    "resources": {"nodes": 2, "processes_per_node": 4},
-    "parallel": {"tensor": 2, "pipeline": {"stages": 2}},
-}
+THREE_AXES = {"resources": {"nodes": 2, "processes_per_node": 4}, "parallel": {"tensor": 2, "pipeline": {"stages": 2}}}
 
 
 def test_every_rank_says_where_it_stands() -> None:

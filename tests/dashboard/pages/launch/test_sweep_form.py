@@ -38,10 +38,7 @@ def sent(**changes: Any) -> QueryDict:
 
 def test_rows_become_a_space_and_the_space_rows_again() -> None:
     space, rows = space_in(sent())
-    assert space == {
-        RATE: {"low": 1e-4, "high": 0.1, "log": True},
-        "train.optimizer": {"values": ["adamw", "sgd"]},
-    }
+    assert space == {RATE: {"low": 1e-4, "high": 0.1, "log": True}, "train.optimizer": {"values": ["adamw", "sgd"]}}
     assert entries_of(space) == [row._replace(low="0.0001", high="0.1") if row.low else row for row in rows]
 
 

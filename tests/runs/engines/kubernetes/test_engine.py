@@ -87,11 +87,7 @@ def test_an_answer_that_was_lost_is_found_and_not_repeated(system: KubernetesSys
     ],
 )  # fmt: skip
 def test_what_may_pass_is_asked_again_and_the_rest_is_refused(
-    system: KubernetesSystem,
-    kubernetes: Kubernetes,
-    refusal: tuple[int, str, str],
-    kind: type[Exception],
-    words: str,
+    system: KubernetesSystem, kubernetes: Kubernetes, refusal: tuple[int, str, str], kind: type[Exception], words: str
 ) -> None:
     kubernetes.faults.refusal = refusal
     with pytest.raises(kind, match=words):

@@ -28,9 +28,7 @@ def checked(name: str = "node-a", **changes: Any) -> CheckedNode:
     peers = {peer: PeerResult(at=NOW, seconds=0.0005) for peer in changes.pop("reaches", ())}
     peers |= {peer: PeerResult(at=NOW, problem="it is refused") for peer in changes.pop("misses", ())}
     machine = Inventory(
-        python=changes.pop("python", "3.11.9"),
-        torch=changes.pop("torch", "2.13.0+cpu"),
-        gpus=changes.pop("gpus", []),
+        python=changes.pop("python", "3.11.9"), torch=changes.pop("torch", "2.13.0+cpu"), gpus=changes.pop("gpus", [])
     )
     own = {"at": NOW, "home": folder(), "checkpoints": folder("/ckpt"), "clock_ahead_s": 0.01, "peers": peers}
     own |= {key: changes.pop(key) for key in list(changes) if key in ("home", "checkpoints", "clock_ahead_s", "faults")}

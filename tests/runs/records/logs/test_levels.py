@@ -62,9 +62,7 @@ LINES = {
         "\x1b[2m2026-01-01T00:00:00Z\x1b[0m [\x1b[32m\x1b[1minfo     \x1b[0m] started",
         "2026-01-01 10:00:00 | INFO     | __main__:main:12 - hi",
     ],
-    "debug": [
-        "DEBUG x",
-    ],
+    "debug": ["DEBUG x"],
     "": [
         "    raise ValueError('x')",
         "0 errors",

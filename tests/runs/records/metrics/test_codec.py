@@ -9,14 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from runs.records.metrics.codec import (
-    BadSegment,
-    Columns,
-    decode_axis,
-    decode_values,
-    encode_axis,
-    encode_values,
-)
+from runs.records.metrics.codec import BadSegment, Columns, decode_axis, decode_values, encode_axis, encode_values
 from runs.records.points.blocks import decode_block
 from tests.blocks import block_of
 

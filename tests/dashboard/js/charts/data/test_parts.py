@@ -34,10 +34,7 @@ def test_a_window_is_drawn_with_its_own_points(ask: Ask) -> None:
     empty = {"step": [], "time": [], "value": []}
     assert ask("charts/data/parts.js", SPLICE, [buckets(10, 12, 30), empty, {"axis": "step", "from": 11, "to": 20}])[
         "step"
-    ] == [
-        10,
-        30,
-    ]
+    ] == [10, 30]
 
 
 GROW = """({partOf, grown, joined}, [first, more]) => {

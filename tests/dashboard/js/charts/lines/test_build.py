@@ -187,11 +187,7 @@ def test_single_points_among_buckets_are_seen_behind_their_smoothed_line(build: 
     assert built["ys"][2] == [None, None, 5, 6]
     assert kinds(
         build([{**buckets, "step": [5, 6]}, {"step": [7], "value": [1], "attempt": 2}], smoothing=smoothing)
-    ) == [
-        "low",
-        "high",
-        "main",
-    ]
+    ) == ["low", "high", "main"]
 
 
 def test_a_logarithmic_axis_leaves_out_what_it_cannot_show(build: Ask) -> None:
