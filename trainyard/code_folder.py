@@ -1,7 +1,5 @@
 """Files of a folder that are code, and links to folders inside. Ignore files and links that lead out leave out."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -47,7 +45,7 @@ class Ignoring:
     def __init__(self, rules: Mapping[str, list[tuple[Path, GitIgnoreSpec]]] | None = None) -> None:
         self._rules = rules or {name: [] for name in IGNORE_FILES}
 
-    def within(self, folder: Path) -> Ignoring:
+    def within(self, folder: Path) -> "Ignoring":
         """Return the rules that hold in a folder one below. Raises BadFolder."""
         found = {name: [*self._rules[name]] for name in IGNORE_FILES}
         for name in IGNORE_FILES:

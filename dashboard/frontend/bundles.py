@@ -4,8 +4,6 @@ The sources stay modules and stylesheets that a browser could load one by one. A
 what two of them have is in the start's, so that no module is evaluated twice. See docs/decisions/javascript.md.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

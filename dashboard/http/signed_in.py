@@ -2,8 +2,6 @@
 needs a second factor and has none gets no further than to the page that sets one up, nor one who has not agreed to the
 terms of the site further than to those."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import lru_cache

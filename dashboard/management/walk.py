@@ -1,8 +1,6 @@
 """Every route there is: found by walking the URL resolver and the sockets, so that none can be forgotten; and the rules
 of the administration's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Home: what needs a person, what is running, how full the clusters are, what ended last."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -153,7 +151,7 @@ def troubled_runs(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     return found.order_by("created_at", "pk")
 
 
-def away_nodes(machines: Sequence[Machines], now: datetime) -> list[Away]:
+def away_nodes(machines: "Sequence[Machines]", now: datetime) -> list[Away]:
     """Nodes that do not answer, by cluster. A drained node may be switched off, and of one that an engine brought its
     run says what is missing."""
     known = contact_time(now)

@@ -1,7 +1,5 @@
 """Jobs: saved specs, their versions, and the runs that came of them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime

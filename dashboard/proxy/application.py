@@ -1,8 +1,6 @@
 """The site of apps: a host name for each rank and port of a run, entered with a ticket, open to the holder of its
 cookie. None of the dashboard's pages, cookies or routes is here."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re
@@ -139,7 +137,7 @@ class AppProxy:
         await send({"type": "http.response.body", "body": b""})
 
     async def _pass_on(
-        self, scope: Scope, visit: Visit, entered: tuple[str, AppPass], receive: Receive, began: _Beginning
+        self, scope: Scope, visit: Visit, entered: tuple[str, AppPass], receive: Receive, began: "_Beginning"
     ) -> None:
         """Raises Refusal."""
         outgoing = _outgoing(scope, visit, entered[1].app_token)

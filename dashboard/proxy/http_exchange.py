@@ -1,7 +1,5 @@
 """One request of a browser and the app's answer, as HTTP/1.1 over a connection of a tunnel."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -73,7 +71,7 @@ class Exchange:
                 task.cancel()
             await asyncio.gather(uploading, answering, leaving, return_exceptions=True)
 
-    async def _upload(self, outgoing: Outgoing, body: _Body) -> None:
+    async def _upload(self, outgoing: Outgoing, body: "_Body") -> None:
         headers = [*outgoing.headers, (b"connection", b"close")]
         if outgoing.length is None:
             headers.append((b"transfer-encoding", b"chunked"))

@@ -1,7 +1,5 @@
 """The way to one port on a node for one pass: a session, over which each request and WebSocket has a connection."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections import Counter, deque
@@ -58,7 +56,7 @@ class TunnelClosed(Exception):
 class Channel:
     """One connection to the port. It is read and written by one task each."""
 
-    def __init__(self, tunnel: Tunnel, number: int) -> None:
+    def __init__(self, tunnel: "Tunnel", number: int) -> None:
         self._tunnel = tunnel
         self._number = number
         self._parts: deque[bytes] = deque()

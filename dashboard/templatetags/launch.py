@@ -1,7 +1,5 @@
 """The tag of the launch form, and the markup of its fields."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from html import escape

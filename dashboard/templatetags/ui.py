@@ -3,8 +3,6 @@
 What stands in every row of a table is a tag and no included template: a page draws hundreds of them.
 """
 
-from __future__ import annotations
-
 import json
 
 from django import template

@@ -5,8 +5,6 @@ authorities that nodes trust, the newest first. `ca-key.pem` is there only where
 `cross.pem` where an older authority is still trusted: its signatures on its successors.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import secrets
 from collections.abc import Sequence
@@ -95,14 +93,14 @@ def bring(folder: Path, chain: Path, key: Path, authorities: Path | None) -> Non
 
 
 def _serve(
-    folder: Path, authority: Authority, names: Sequence[str], cross: Sequence[x509.Certificate], now: datetime
+    folder: Path, authority: "Authority", names: Sequence[str], cross: Sequence[x509.Certificate], now: datetime
 ) -> None:
     issued = issue(authority, names, now)
     chain = [issued.certificate, *cross]
     write_private(folder / SERVER, private_pem(issued.key) + "".join(map(public_pem, chain)))
 
 
-def _authority(folder: Path) -> Authority:
+def _authority(folder: Path) -> "Authority":
     """Return the newest authority that the key belongs to: a rotation may have been interrupted between two files."""
     try:
         key = (folder / OWN_KEY).read_text()

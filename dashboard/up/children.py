@@ -1,7 +1,5 @@
 """One child: started, started again when it dies, and stopped in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -102,7 +100,7 @@ class Child:
         self._log.write(f"-- {text}\n".encode())
         self.console.line(self.program.name, f"-- {text}")
 
-    async def _keep(self, life: StartedProcess) -> None:
+    async def _keep(self, life: "StartedProcess") -> None:
         pause_s = FIRST_PAUSE_S
         while True:
             code = await life.ended
@@ -128,7 +126,7 @@ class Child:
         if self.program.prepare is not None and (done := await asyncio.to_thread(self.program.prepare)):
             self.note(done)
 
-    def _begin(self) -> StartedProcess:
+    def _begin(self) -> "StartedProcess":
         program = self.program
         changes = {**program.environment, lifeline.VARIABLE: str(self._lifeline[0])}
         environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}

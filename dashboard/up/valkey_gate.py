@@ -3,8 +3,6 @@
 The embedded server has no TLS of its own. Who may do what is Valkey's matter: every user of it has a password here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging.config
 import signal
@@ -58,7 +56,7 @@ class Half(asyncio.Protocol):
         if self.other is not None and self.other.transport is not None:
             self.other.transport.close()
 
-    def join(self, other: Half) -> None:
+    def join(self, other: "Half") -> None:
         self.other, other.other = other, self
         assert other.transport is not None, "the other side is connected"
         if self._early:

@@ -3,8 +3,6 @@
 What only MLflow knows, its tags and logged models, is kept as facts of the run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

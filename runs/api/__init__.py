@@ -1,7 +1,5 @@
 """The REST API, ``/api/v1``: one file per resource."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest
 from ninja.constants import NOT_SET
 from ninja.openapi.docs import Swagger

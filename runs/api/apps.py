@@ -1,7 +1,5 @@
 """``/runs/{id}/apps``: an address that opens a port of a run in a browser."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest
 from ninja import Body as InBody
 from ninja import Field, Schema

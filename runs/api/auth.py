@@ -1,8 +1,6 @@
 """The caller: a bearer token, or a signed-in browser whose form or script carries the CSRF token; and what an operation
 asks of them before it runs."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

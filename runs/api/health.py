@@ -1,7 +1,5 @@
 """``/health``: whether this process and the services that it needs answer. It needs no login."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse

@@ -4,8 +4,6 @@ An answer is for the rights that it was made with: whoever may do something else
 not get it. Answers that hold a secret (marked ``Cache-Control: no-store``) are not kept: a retry makes another one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -4,8 +4,6 @@ A node that sends a large body names its digest in ``X-Trainyard-Digest``, so th
 body is read; whoever reads it then holds it against ``request.sealed_digest``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time
@@ -46,7 +44,7 @@ class Seal:
     nonce: str = ""
 
     @classmethod
-    def from_headers(cls, node_id: str | None, value: str | None) -> Seal | None:
+    def from_headers(cls, node_id: str | None, value: str | None) -> "Seal | None":
         """Return what ``X-Trainyard-Node`` and ``X-Trainyard-Seal`` say; None where that is no seal."""
         at, _, rest = (value or "").partition(".")
         claimed, _, nonce = rest.partition(".")

@@ -1,7 +1,5 @@
 """The OpenAPI document: what the framework finds in the handlers, and what it cannot know: refusals and the spec."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Lists with cursors: a cursor names the last item by value, so that new items neither shift nor repeat a page."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Every refusal of the API as RFC 9457 ``application/problem+json``: the one place where exceptions become answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Schemas of answers, made of the types that the server and its clients share: ``trainyard.contract.answers``."""
 
-from __future__ import annotations
-
 from functools import cache, reduce
 from operator import or_
 from types import UnionType

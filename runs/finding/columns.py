@@ -5,8 +5,6 @@ a time is a number of Unix seconds; the tags are one text with commas. Functions
 Nothing here asks who may see what: runs and queries come from ``find_runs``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence

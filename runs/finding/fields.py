@@ -1,7 +1,5 @@
 """The fields that runs are filtered and sorted by, and the values that they take. Pure."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import re

@@ -4,8 +4,6 @@ A condition is true or false, never NULL: `not` turns what has no value into a h
 Nothing here asks who may see what: whoever uses a condition or an order does so within the runs that a person sees.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import operator

@@ -4,8 +4,6 @@ Nothing here is the only copy of anything: an entry that is not acknowledged is 
 the stream loses is sent again by the supervisors (they see another epoch, a gap, or a watermark that stands still).
 """
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

@@ -1,7 +1,5 @@
 """Dead letters: what could not be stored, kept for a person to look at, and never so much that it hurts."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.db import InterfaceError, OperationalError, ProgrammingError

@@ -5,8 +5,6 @@ that a successor on the same machine need not wait: it sees that the holder is d
 script in Valkey, which compares and sets.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from pathlib import Path

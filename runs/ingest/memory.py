@@ -4,8 +4,6 @@ It is believed only while the run's cursor in the database is the one that it go
 the cursor, in the same transaction, under the lock of the run's row. REST, in another process, does so too.
 """
 
-from __future__ import annotations
-
 import json
 from collections import OrderedDict
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Pushes of commits to the browsers, at most ten a second per run: batches in between are put together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from runs.ingest.commit import Committed

@@ -1,7 +1,5 @@
 """Reading one shard of the stream: what was pending first, then what is new, never much at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import structlog

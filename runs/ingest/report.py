@@ -1,7 +1,5 @@
 """Points that come over REST: through the same commit as the stream's, so that a request may be repeated."""
 
-from __future__ import annotations
-
 import time
 from array import array
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """One round of ingest: entries of the stream, sorted by run and sender, and committed, each run for itself."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter
@@ -82,7 +80,7 @@ class Work:
     """Entries of a round, sorted by what they hold."""
 
     batches: dict[Group, list[Incoming]] = field(default_factory=dict)
-    health: list[IngestEntry] = field(default_factory=list)
+    health: "list[IngestEntry]" = field(default_factory=list)
     unproven: list[tuple[bytes, str]] = field(default_factory=list)  # data, why
 
 

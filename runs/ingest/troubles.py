@@ -3,8 +3,6 @@
 The counts are ``Telemetry.troubles``. A trouble is never a reason to stop: what could be kept was kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ What an app serves is made by users. In an origin of its own it has no part in t
 those of another run. Imports nothing of Django.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -36,7 +34,7 @@ class ProxyOrigin(NamedTuple):
     port: int | None
 
     @classmethod
-    def parse(cls, text: str) -> ProxyOrigin:
+    def parse(cls, text: str) -> "ProxyOrigin":
         """Raises ValueError, which says what is wrong."""
         parts = urlsplit(text)
         wildcard, _, domain = (parts.hostname or "").partition(".")

@@ -1,7 +1,5 @@
 """Clusters of nodes, where training runs."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from django.core.validators import MaxValueValidator
@@ -51,11 +49,11 @@ class Cluster(models.Model):
 
 
 class NodeQuerySet(models.QuerySet["Node"]):
-    def present(self) -> NodeQuerySet:
+    def present(self) -> "NodeQuerySet":
         """The nodes that have joined and neither left nor were removed."""
         return self.filter(removed_at=None, kind__in=(Node.Kind.STAYS, Node.Kind.BROUGHT))
 
-    def registered(self) -> NodeQuerySet:
+    def registered(self) -> "NodeQuerySet":
         """The nodes that are present, and the machines that an engine may bring."""
         return self.filter(removed_at=None).exclude(kind=Node.Kind.LEFT)
 

@@ -1,7 +1,5 @@
 """Refusals of a sweep, and its cost: nothing is written."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ class CheckedSweep:
     base: JsonObject
     project: Project
     cluster: Cluster
-    sample: list[TriedTrial]
+    sample: "list[TriedTrial]"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The command ``import``: what other tools have recorded, as runs of a server."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands that start something, and watching it until its end."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess
@@ -222,7 +220,7 @@ class StatusLines:
         self._screen = screen
         self._last: tuple[str, int] | None = None
 
-    def __enter__(self) -> StatusLines:
+    def __enter__(self) -> "StatusLines":
         return self
 
     def __exit__(self, *_: object) -> None: ...
@@ -247,7 +245,7 @@ class StatusBar(StatusLines):
         )
         self._task = self._progress.add_task("…", total=None)
 
-    def __enter__(self) -> StatusBar:
+    def __enter__(self) -> "StatusBar":
         self._progress.start()
         return self
 

@@ -1,7 +1,5 @@
 """The words of the command line and the function behind each command."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The base of all documents, and how their JSON is read: cleaned, checked against the type, errors with their place."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Cause of an attempt's end: one class, one sentence and the evidence. Consequences for other ranks are beneath it."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The down document: what control wants of one node, rewritten from the database every tick."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainyard.contract.base import BadDocument, JsonObject, WireStruct, convert

@@ -5,8 +5,6 @@ A script may report anything under these names, and a document of an older versi
 what does not fit.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, NamedTuple, TypedDict
 
 from msgspec import Meta

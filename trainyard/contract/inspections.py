@@ -1,7 +1,5 @@
 """Looking into datasets: control asks a node, and the node answers over REST."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Required, TypedDict
 
 import msgspec

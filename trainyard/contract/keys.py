@@ -1,7 +1,5 @@
 """Names in Valkey: keys of documents and streams, queues and tasks of Celery."""
 
-from __future__ import annotations
-
 import secrets
 from urllib.parse import parse_qs, quote, urlsplit
 

@@ -1,8 +1,6 @@
 """Limits that both sides of a border hold to, and how much a node may say. What is beyond is cut, and the text says how
 much that was: a report that is refused would look like silence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from trainyard.contract.base import JsonObject

@@ -3,8 +3,6 @@
 Apart from ``seals`` since it needs a library that the SDK and the terminal do not bring.
 """
 
-from __future__ import annotations
-
 import base64
 import secrets
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A node's machine: its inventory, its health, and its checks of itself."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The up document: which attempts a node has, and how its machine is."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -3,8 +3,6 @@
 Both travel in ``Desired``, and for speed in the ``Nudge`` that announces it.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from trainyard.contract.base import SpecDocument, WireStruct

@@ -7,8 +7,6 @@ Readers ignore fields that they do not know. A server that is older than a kind 
 letters, counts them and goes on; nothing waits for them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

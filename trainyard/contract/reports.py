@@ -1,7 +1,5 @@
 """The report of a node's part of an attempt: the phase, the ranks, and why it ended."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

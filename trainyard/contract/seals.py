@@ -4,8 +4,6 @@ A document that lives under a key is sealed with that key as its scope, except t
 fence, so that the report of a stale attempt does not open.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

@@ -1,7 +1,5 @@
 """The states of runs and of their parts. The standard library alone: the SDK and the terminal read these too."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -4,8 +4,6 @@ All rules together are one expression of RE2, so that lines which fit none, near
 What fits is then held against each rule alone. RE2 never backtracks: no rule of anybody can hold up a log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

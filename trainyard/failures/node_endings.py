@@ -1,7 +1,5 @@
 """Classes and sentences for ends that a node gives to all its ranks of an attempt, by the code of its ``Reason``."""
 
-from __future__ import annotations
-
 from trainyard.contract.causes import CauseClass
 
 CLASSES = {

@@ -1,7 +1,5 @@
 """Failures of a rank: sentences about them, with the words of `signs.py`. Nodes use it where the server is away."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Sequence

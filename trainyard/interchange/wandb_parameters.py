@@ -1,7 +1,5 @@
 """The parameters of W&B's ``sweep.yaml`` as dimensions of a space."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -4,8 +4,6 @@ Speeds are measured by a run of the communication benchmark, else assumed. The m
 roofline (Williams et al. 2009): of products by their size, and of memory.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from bisect import bisect_left
@@ -91,7 +89,7 @@ class Rates(msgspec.Struct, frozen=True):
         return document
 
     @classmethod
-    def from_document(cls, document: object) -> Rates:
+    def from_document(cls, document: object) -> "Rates":
         """Return what ``as_document`` gave. Raises ValueError, naming the field, for anything else."""
         if isinstance(document, Mapping) and document.get("version") != VERSION:
             raise ValueError(f"version is {document.get('version')!r:.20}; this planner reads {VERSION}")

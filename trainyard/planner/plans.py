@@ -1,7 +1,5 @@
 """Other ways to share the same training among the same ranks: which are quickest, of those that fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from math import prod

@@ -5,8 +5,6 @@ of a company's network do not know either. Elsewhere HTTP_PROXY, HTTPS_PROXY, AL
 letters, too. Libraries with clients of their own read the environment: ``spare_loopback`` gives them the same rule.
 """
 
-from __future__ import annotations
-
 import functools
 import ipaddress
 import os
@@ -29,7 +27,7 @@ class Proxy(NamedTuple):
     variable: str
 
     @classmethod
-    def named(cls, value: str, variable: str) -> Proxy:
+    def named(cls, value: str, variable: str) -> "Proxy":
         return cls(value if "://" in value else f"http://{value}", variable)
 
     def __str__(self) -> str:

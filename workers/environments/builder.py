@@ -4,8 +4,6 @@ Reads a BuildPlan from its standard input, writes what the installers print to i
 to the descriptor that is named. Exits with 0 once the environment is whole.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 Two runs share an environment where the digests are equal: the same files, the same Python, the same kind of builder.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

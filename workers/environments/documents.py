@@ -1,7 +1,5 @@
 """Documents of the builder: the tools of the node, the request, the reports, and the steps that report."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ descriptor that is named: with the last of them the image is there. Podman needs
 of a Containerfile do, they do in Podman's own container.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

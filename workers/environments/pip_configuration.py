@@ -4,8 +4,6 @@ uv reads none of pip's files. A mirror or a folder of wheels that the node's adm
 all the same. Addresses may hold a password: they travel in the environment of the installer, never on a command line.
 """
 
-from __future__ import annotations
-
 import configparser
 import os
 from collections.abc import Mapping

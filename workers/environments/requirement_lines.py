@@ -1,7 +1,5 @@
 """Requirements files as text: which lines belong together, which files they name, what they pin."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -9,8 +9,6 @@ holds it together with others, who builds or deletes one holds it alone. An envi
 built to its end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,8 +1,6 @@
 """``python -m workers.host_jobs``: read one question from the standard input and print its answer. The server runs it
 over SSH."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -4,8 +4,6 @@ Each step may be interrupted and repeated. The keeper makes the folder ``claim``
 keepers only one starts a node.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal
@@ -49,7 +47,7 @@ class JobFolder:
     path: Path
 
     @classmethod
-    def of(cls, root: Path, job: HostJob) -> JobFolder:
+    def of(cls, root: Path, job: HostJob) -> "JobFolder":
         return cls(root / f"{job.attempt}.{job.machine}")
 
     @property

@@ -4,8 +4,6 @@ It adopts orphans, so supervisors that outlive their node worker are its own, an
 is killed, the node and its supervisors end by the pipe that it holds.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

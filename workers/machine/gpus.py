@@ -4,8 +4,6 @@ faults.
 Several nodes on one machine are given disjoint lists. A slot of the node is a place in that list.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Health of the machine now: psutil for the machine, NVML for its GPUs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Inventory of the machine, as the node's page shows it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

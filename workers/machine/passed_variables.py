@@ -1,7 +1,5 @@
 """The variables of the node that its ranks get: what programs need to work on this machine, never a key or a token."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 NAMES = frozenset(

@@ -1,8 +1,6 @@
 """``python -m workers.machine.probe SERVER VALKEY FOLDER [FINGERPRINT]``: whether this machine could be a node. Prints
 one line of JSON. VALKEY is ``host:port`` or the path of a socket, FINGERPRINT that of the authority in join tokens."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,8 +1,6 @@
 """Processes as the kernel knows them: which live, their children and sockets, and signals at a parent's end. Linux;
 elsewhere best effort."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
@@ -43,12 +41,12 @@ class Exit(NamedTuple):
     signal: int | None
 
     @classmethod
-    def of(cls, status: int) -> Exit:
+    def of(cls, status: int) -> "Exit":
         if os.WIFSIGNALED(status):
             return cls(None, os.WTERMSIG(status))
         return cls(os.WEXITSTATUS(status), None)
 
-    def through_shell(self) -> Exit:
+    def through_shell(self) -> "Exit":
         """Return how the program ended behind one that ends with 128 and the number of its signal."""
         if self.code is not None and self.code - SIGNALLED in signal.valid_signals():
             return Exit(None, self.code - SIGNALLED)

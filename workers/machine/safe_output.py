@@ -1,7 +1,5 @@
 """Standard output that a full disk does not turn into an error: a log line that does not fit ends no process."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

@@ -6,8 +6,6 @@ the job, and becomes ``python -m workers.node``. ``try`` tries what a node does,
 the file from which SageMaker takes a job's failure reason.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

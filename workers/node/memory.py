@@ -1,8 +1,6 @@
 """States of runs in this node's memory: how much there is, and what goes because the server says so,
 or because the node that owned it is gone."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time
@@ -38,7 +36,7 @@ class NodeMemory:
     lock: IO[bytes] | None = None  # shows other nodes of the machine that this one lives
 
     @classmethod
-    def open(cls, home: Path, environment: Mapping[str, str]) -> NodeMemory:
+    def open(cls, home: Path, environment: Mapping[str, str]) -> "NodeMemory":
         try:
             folder, lock = open_own_memory(home, environment)
             return cls(folder, lock=lock)

@@ -1,7 +1,5 @@
 """Means by which a cold rank, an interpreter of the user's own, says where it hangs: see ``cold_hook``."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Choice between a fork of the warm process and an interpreter of its own, by what a script needs to find."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Gives a forked rank what a fresh interpreter would have, so that a script finds no difference to a cold rank."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib.machinery

@@ -4,8 +4,6 @@ that trains by itself looks like one that waits for another.
 Only warm ranks are watched: whether a cold rank never forms a group or is only slow to start is not known.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import sys

@@ -1,7 +1,5 @@
 """JupyterLab in the place of a script: its options, and the folder that a person works in."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping

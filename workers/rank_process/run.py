@@ -4,8 +4,6 @@ A fork inherits everything, so everything that a fresh interpreter would have is
 our own too: an interpreter that tears down modules under a live process group deadlocks now and then.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import errno
@@ -114,7 +112,7 @@ class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
         return encode(self).encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> RankPlan:
+    def from_bytes(cls, data: bytes) -> "RankPlan":
         return decode(data, cls)
 
 

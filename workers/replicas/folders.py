@@ -9,8 +9,6 @@ Below the node's own folder each run has one:
 A state is whole where a manifest says what belongs to it and every part lies on some node of the run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -47,7 +45,7 @@ class MemoryFolder:
     path: Path
     limit_bytes: int
 
-    def run(self, run: str) -> RunMemory:
+    def run(self, run: str) -> "RunMemory":
         return RunMemory(self.path / run)
 
     def runs(self) -> dict[str, int]:

@@ -6,8 +6,6 @@ the attempt's own key, which control gives to its nodes alone, and are bound to 
 message: none counts twice. What is sent is plain bytes with their SHA-256; nothing is decoded but JSON.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import time
@@ -45,7 +43,7 @@ class PeerConnection:
         self._not_before = 0.0
         self._problem = ""
 
-    def send(self, part: StatePart, pieces: Sequence[memoryview]) -> None:
+    def send(self, part: "StatePart", pieces: Sequence[memoryview]) -> None:
         """Return once the part lies whole in the other node's memory. Raises PeerFailed."""
         if time.monotonic() < self._not_before:
             raise PeerFailed(self._problem)
@@ -66,7 +64,7 @@ class PeerConnection:
                 self._connection.close()
             self._connection = None
 
-    def _send(self, part: StatePart, pieces: Sequence[memoryview]) -> str:
+    def _send(self, part: "StatePart", pieces: Sequence[memoryview]) -> str:
         connection = self._connection or self._connect()
         self._number += 1
         text = seal(self._key, part_scope(self._nonce, self._number), part)

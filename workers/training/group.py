@@ -1,7 +1,5 @@
 """The ranks of an attempt as one group: how they meet, the place of each, and what they agree on."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket
@@ -25,7 +23,7 @@ class MasterNotReached(RuntimeError):
     """Rank 0 did not open its port in time: it is not running, or the network between the nodes is closed."""
 
 
-def join(place: RankPlace, device: torch.device) -> None:
+def join(place: "RankPlace", device: torch.device) -> None:
     """Form the default process group: NCCL between GPUs, gloo between CPUs.
 
     Raises MasterNotReached when MASTER_ADDR:MASTER_PORT does not accept within FORM_TIMEOUT_S.

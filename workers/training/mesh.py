@@ -1,7 +1,5 @@
 """The mesh among processes: torch's groups for its axes, and each rank's share of the batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,7 +61,7 @@ class BatchShare:
         """The rows in a micro-batch of each part."""
         return self.sizes or (self.micro,) * self.num_parts
 
-    def resized(self, sizes: Sequence[int]) -> BatchShare:
+    def resized(self, sizes: Sequence[int]) -> "BatchShare":
         """Return this rank's share where each part has so many rows; their sum stays. Raises ValueError otherwise."""
         if len(sizes) != self.num_parts or sum(sizes) != sum(self.all_sizes) or min(sizes) < 1:
             raise ValueError(f"{list(sizes)} are no shares of {sum(self.all_sizes)} rows among {self.num_parts} ranks")

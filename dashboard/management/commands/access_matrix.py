@@ -1,7 +1,5 @@
 """``trainyard manage access_matrix``: every route with what becomes of a request of each caller."""
 
-from __future__ import annotations
-
 import csv
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``trainyard manage rest``: the operations of the REST API, as docs/rest.md lists them."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Clusters: how full they are, who holds which slot, who waits and why."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +62,7 @@ class ClusterView:
     unit: str  # GPU or slot
     queue: list[SafeString]  # rows of the table
     num_waiting: int
-    machines: MachinesView | None  # of an engine that brings nodes
+    machines: "MachinesView | None"  # of an engine that brings nodes
     num_ready_spares: int  # idle nodes that have prepared what its runs would need
     time: TimeView | None  # of the runs on it that this person sees
     checks: CheckTable

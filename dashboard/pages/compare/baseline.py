@@ -1,7 +1,5 @@
 """How far a run is from the baseline, in words, and whether seeds say that this is more than noise."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

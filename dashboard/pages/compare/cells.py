@@ -1,7 +1,5 @@
 """The list of a comparison as a table: a row for each run, heads of groups among them, and what differs as columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

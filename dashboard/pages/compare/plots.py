@@ -1,7 +1,5 @@
 """Plots over runs: each run is to them what a trial is to the plots of a sweep, so that the same scripts draw both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypedDict

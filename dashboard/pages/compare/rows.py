@@ -1,7 +1,5 @@
 """The runs of a comparison as its list shows them: what each reached, what is special about it, in groups."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

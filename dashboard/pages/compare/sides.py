@@ -3,8 +3,6 @@
 Each part is loaded when somebody opens it. What it reads is bounded, whatever a run has.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping, Sequence

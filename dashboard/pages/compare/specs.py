@@ -1,7 +1,5 @@
 """Differences between the specs of several runs, and the table that shows them. Pure."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar

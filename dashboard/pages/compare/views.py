@@ -1,7 +1,5 @@
 """Several runs side by side: their charts in one, what they reached, and what of their specs differs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The page on which somebody names data."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Data: what projects train on by name, what nodes found in it, and who used it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple

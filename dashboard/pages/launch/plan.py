@@ -1,8 +1,6 @@
 """Facts about a spec before it is launched, on the launch page: its shape, its cost, when it could start, and the same
 as text."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shlex
@@ -42,13 +40,13 @@ TONE_ICONS = {"green": "check", "grey": "status-queued", "red": "alert"}
 
 class Plan(NamedTuple):
     problems: list[Problem]
-    mesh: Drawing | None
+    mesh: "Drawing | None"
     sentence: str
     tone: str  # green: starts at once; grey: waits; red: never, not valid, or more memory than there is
     yaml: str
     command: str
     curl: str
-    cost: Cost | None = None  # of a recipe that trains
+    cost: "Cost | None" = None  # of a recipe that trains
     is_script: bool = False
     overflow: str = ""  # about missing memory: such a run is launched after a confirmation
     start: str = ""  # when it could start, where the sentence is about something worse

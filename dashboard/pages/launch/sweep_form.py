@@ -1,7 +1,5 @@
 """A sweep on the launch form: what varies, what counts as better, and how much may be spent on finding it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -209,7 +207,7 @@ def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]
     }
 
 
-def _places(rows: Sequence[Mapping[str, object]], controls: Sequence[SweepControl]) -> list[tuple[str, str]]:
+def _places(rows: Sequence[Mapping[str, object]], controls: "Sequence[SweepControl]") -> list[tuple[str, str]]:
     """Return the places with problems: ids of elements, with words."""
     found = [(one.id, one.info.label) for one in controls if one.problem]
     return [*found, ("sweep-title", "what varies")] if any(row["problem"] for row in rows) else found

@@ -1,7 +1,5 @@
 """A project's data: where they lie, for how long they are kept, and how much they may be."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """Page behind the link of an invitation: choose a name and a password, or join with one's account."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.exceptions import ValidationError

@@ -1,7 +1,5 @@
 """Page about another person, for administrators: an export for them, and their erasure."""
 
-from __future__ import annotations
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect

@@ -1,7 +1,5 @@
 """Rights of more than one person: the table of permissions, groups, a project's own roles, service accounts."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from django.core.exceptions import ValidationError

@@ -1,7 +1,5 @@
 """Secrets and Git keys of a project, secrets of oneself: names, versions and times. Values go in and never come out."""
 
-from __future__ import annotations
-
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect

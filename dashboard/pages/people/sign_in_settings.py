@@ -1,7 +1,5 @@
 """Settings of sign-in: which providers there are, SCIM's tokens, and who needs a second factor."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect

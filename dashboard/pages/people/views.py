@@ -1,7 +1,5 @@
 """The people of a project: members and their roles, invitations that are open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The ranks of every attempt of a run, from what its nodes reported last."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -55,7 +53,7 @@ class AttemptView(NamedTuple):
     placements: list[Placement]
     ranks: list[Rank]
     axes: dict[str, int]  # the degrees above 1, outermost first
-    measures: Measures | None
+    measures: "Measures | None"
     cause_word: str
     hang: HangFinding | None
     stacks: str  # where each rank stood when it hung

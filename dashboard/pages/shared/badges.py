@@ -1,7 +1,5 @@
 """Badges for the status of a run, a sweep or a trial: a word, a colour and an icon each, here and nowhere else."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from runs.models import Run

@@ -1,7 +1,5 @@
 """Runs as the charts know them: what stands beside their points, in two queries for any number of runs."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

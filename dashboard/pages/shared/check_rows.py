@@ -1,7 +1,5 @@
 """Checks of nodes as rows of a table: the worst first, with their numbers in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 """Markup of what stands in many rows: times, statuses, progress and small charts. No templates: a page draws hundreds.
 The tags of ``ui`` are these."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import cache
 

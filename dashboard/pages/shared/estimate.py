@@ -1,7 +1,5 @@
 """An estimate as the launch page draws it: bars, each part with its number, and sentences."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A value of a spec as the text of its field in the launch form."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

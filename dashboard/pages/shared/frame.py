@@ -4,8 +4,6 @@ Every view in ``dashboard/pages`` wears ``@page``; ``urls.route`` refuses one th
 closed until somebody says who may open it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any, Concatenate, NamedTuple

@@ -4,8 +4,6 @@ A page chooses the columns and makes the markup of the cells; the address of the
 shows the same. The first rows are in the page, further ones are fetched as they come into view.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Figures as pages and templates write them. Most are of ``trainyard.formats.figures``; ages need a clock."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

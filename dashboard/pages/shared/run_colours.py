@@ -1,7 +1,5 @@
 """The colour of a run, the same on every page: what the person chose, else what a comparison gave it, else its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 from zlib import crc32

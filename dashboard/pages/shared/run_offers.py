@@ -1,7 +1,5 @@
 """Buttons of a run, for a person who may act on it. Templates ask here, and compare no status themselves."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from runs.models import Run

@@ -1,7 +1,5 @@
 """Runs as the pages draw them: the REST document of each, its badge, its sparkline, in few queries for any number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache

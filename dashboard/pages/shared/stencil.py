@@ -1,7 +1,5 @@
 """Markup of rows that a page has by the hundred: a template is drawn once, with marks where a row's values go."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

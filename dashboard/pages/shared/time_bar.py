@@ -1,7 +1,5 @@
 """Bar of the time of runs: its parts stacked, with their numbers."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import EstimateBar, slices_of

@@ -1,8 +1,6 @@
 """Data of the charts on a sweep's page, as one document of columns: figures of all trials, and as many points as a
 chart can show."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict

@@ -1,7 +1,5 @@
 """The tree of a population as a drawing: a lane for each trial over the steps, below the trial that it goes on from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

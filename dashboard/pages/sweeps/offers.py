@@ -1,7 +1,5 @@
 """Buttons of a sweep, for a person."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from runs.models import Role, Sweep

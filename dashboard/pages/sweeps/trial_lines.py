@@ -1,7 +1,5 @@
 """The table of trials: each trial beside its run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple

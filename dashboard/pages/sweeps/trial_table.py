@@ -1,7 +1,5 @@
 """Trials in the table of a sweep: brushed ranges, a state and an order, all of it in the address."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

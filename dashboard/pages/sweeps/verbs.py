@@ -1,7 +1,5 @@
 """Buttons of a sweep, and the dialogs that add a trial and widen the space: each is one call of an action."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The list of sweeps, the page of one, and what its charts fetch."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """``/authorities``: which certificate authorities vouch for this server."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 
 from runs.api.auth import Resource

@@ -1,7 +1,5 @@
 """``POST /node/attempts/…/secrets``: an attempt's secrets for a node that has a part of it, locked for that node."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError
 

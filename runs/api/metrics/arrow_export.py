@@ -3,8 +3,6 @@
 A row is a stretch of one series, with its steps, times and values as lists: names are not repeated for each point.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Generator, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Answers about series in their two forms: JSON, and little-endian columns that need no parsing (docs/rest.md)."""
 
-from __future__ import annotations
-
 import json
 import struct
 import sys

@@ -1,7 +1,5 @@
 """``/runs/{id}/series.csv`` and ``/series.csv``: every point, sent while it is read."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Points of series as an answer: who asks again gets 304 while nothing came, in JSON or in columns."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``labels=``: which series are meant, as a JSON map in a query."""
 
-from __future__ import annotations
-
 import json
 
 from ninja.errors import HttpError

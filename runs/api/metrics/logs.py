@@ -1,7 +1,5 @@
 """``/runs/{id}/logs``: lines of all ranks by time, from one end to the other, by place, by what they say, as a file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """``/runs/{id}/media``: what a run logs that is no number. Files are handed out as they came, and never run."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """``POST /runs/{id}/points``: for whoever has numbers and no spool. Safe to repeat: batches are numbered."""
 
-from __future__ import annotations
-
 from threading import Lock
 from typing import Annotated, Any, Literal, NamedTuple
 

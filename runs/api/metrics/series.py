@@ -1,7 +1,5 @@
 """``/runs/{id}/series`` and its points, and the points of many runs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest, HttpResponse, JsonResponse

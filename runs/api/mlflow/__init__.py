@@ -4,8 +4,6 @@ An experiment is a project, a run one that is logged from outside, a parameter p
 one of its files. What has no counterpart is answered as MLflow's server answers what it does not know.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Artifacts of MLflow: files of the run, through the proxy that its client knows as ``mlflow-artifacts``."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 from typing import Any
 

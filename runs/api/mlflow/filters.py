@@ -1,7 +1,5 @@
 """MLflow's language of filters and orders in ours. Pure."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """Logged models of MLflow, kept as facts of the run that logged them; and what a run took in and gave out."""
 
-from __future__ import annotations
-
 import re
 import time
 import uuid

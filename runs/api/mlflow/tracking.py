@@ -1,7 +1,5 @@
 """Experiments and runs of MLflow. The experiment that MLflow calls 0 is the project ``default``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any

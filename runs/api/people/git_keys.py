@@ -1,7 +1,5 @@
 """``/projects/…/git-keys``: what opens a project's repositories. A secret goes in and never comes out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.http import HttpRequest

@@ -1,7 +1,5 @@
 """``/groups``: groups of people, their roles in projects and on clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.contrib.auth.models import Group

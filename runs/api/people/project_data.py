@@ -1,7 +1,5 @@
 """``/projects/…/storage``, ``retention``, ``regions``, ``encryption``, ``quota``: where its data lie, and how long."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest
 from ninja import Field
 

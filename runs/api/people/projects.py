@@ -1,7 +1,5 @@
 """``/projects``, their members and invitations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse

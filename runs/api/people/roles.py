@@ -1,7 +1,5 @@
 """``/permissions`` and ``/projects/…/roles``: who may what, and the roles that a project makes for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.http import HttpRequest

@@ -1,7 +1,5 @@
 """``/projects/…/service-accounts``: owners of tokens that are nobody's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from django.http import HttpRequest, HttpResponse

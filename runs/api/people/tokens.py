@@ -1,7 +1,5 @@
 """``/tokens`` and ``/me``: the person who is asking, and their API tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

@@ -1,8 +1,6 @@
 """``/projects/{id}/workspace``: how the one who asks looks at a project's charts. Nobody else sees it.
 ``/projects/{id}/layout``: which charts are where for those who have no layout of their own."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 """``/sweeps/import`` and ``/sweeps/{id}/study``: trials from and for other tools. The server opens none of their
 storages: the terminal does, and sends what it has read."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 from ninja import Schema
 from ninja import Status as Answer

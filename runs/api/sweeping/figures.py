@@ -1,8 +1,6 @@
 """``/sweeps/{id}/importance``, and how it is computed: beside the requests, and kept in this process until more trials
 of the sweep have a value."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """``/sweeps/{id}/lineage`` and ``/sweeps/{id}/trials/{number}/replay``: the tree of a population, and a line of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpRequest

@@ -1,7 +1,5 @@
 """``/bundles``: code that people ship and nodes fetch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpRequest

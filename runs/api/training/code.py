@@ -1,7 +1,5 @@
 """``/runs/…/code``: which commit a run from Git was made of, and what is in it that the run before had not."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 from ninja import Field, Schema
 

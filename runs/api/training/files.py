@@ -1,7 +1,5 @@
 """``/runs/{id}/files``: what a run left in its output folder. Downloads only: nothing in it is ever rendered."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from django.http import HttpRequest

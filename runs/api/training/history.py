@@ -1,7 +1,5 @@
 """``/runs/{id}/attempts`` and ``/events``: what became of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``PUT /runs/local/{id}`` and ``POST /runs/{id}/frames``: what the SDK and `trainyard sync` send, safe to repeat."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from django.http import HttpRequest

@@ -1,7 +1,5 @@
 """``/plans``: what a spec would cost, before it is launched, and the plans that would cost less."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpRequest

@@ -1,8 +1,6 @@
 """``/runs/{id}/ranks``: the time of each rank in each step, who slows the others down; going on without a node, or from
 an earlier step."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``/runs/{id}/trace``: a Chrome trace of the next steps, which comes to the run's files."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from django.http import HttpRequest

@@ -1,7 +1,5 @@
 """Output of a run that nodes send beside whole small files: large ones in parts, links, and a list of the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

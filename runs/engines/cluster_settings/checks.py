@@ -2,8 +2,6 @@
 beside the field: without its name and a full stop; empty where it is fine. An empty value of a field that need not have
 one is not checked."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Step by step, whether a Kubernetes cluster can run what is launched on it. A step that needs an earlier one is left
 out where that failed."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -59,7 +57,7 @@ def _rights(api: Api, settings: KubernetesSettings) -> Finding:
     return Finding("rights", True, f"We may do all that is needed in namespace {settings.namespace}.")
 
 
-def _listed(rights: Sequence[Right]) -> str:
+def _listed(rights: "Sequence[Right]") -> str:
     return ", ".join(right.words for right in rights)
 
 

@@ -1,7 +1,5 @@
 """The engine ``kubernetes``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,7 +46,7 @@ class KubernetesEngine(AllocatingEngine):
     settings_type = KubernetesSettings
     access = ("API server", ACCESS_ADVICE)
 
-    def system(self, cluster: Cluster) -> KubernetesSystem:
+    def system(self, cluster: Cluster) -> "KubernetesSystem":
         settings = KubernetesSettings.of(cluster.settings)
         return KubernetesSystem(settings, origin_of(cluster), Api(settings, django_settings.HOME))
 

@@ -1,7 +1,5 @@
 """The engine ``ray``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from runs.engines.allocating import AllocatingEngine
@@ -23,7 +21,7 @@ class RayEngine(AllocatingEngine):
     settings_type = RaySettings
     access = ("token", "Enter it again where the cluster is edited.")
 
-    def system(self, cluster: Cluster) -> RaySystem:
+    def system(self, cluster: Cluster) -> "RaySystem":
         settings = RaySettings.of(cluster.settings)
         return RaySystem(settings, origin_of(cluster), program_of(place_of(cluster, settings)))
 

@@ -1,7 +1,5 @@
 """The engine ``sagemaker``, and what keeps a cluster of it from training."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import time
@@ -48,7 +46,7 @@ class SageMakerEngine(AllocatingEngine):
     settings_type = SageMakerSettings
     access = ("credentials", "Enter the secret of the access key anew.")
 
-    def system(self, cluster: Cluster) -> SageMakerSystem:
+    def system(self, cluster: Cluster) -> "SageMakerSystem":
         settings = SageMakerSettings.of(cluster.settings)
         return SageMakerSystem(settings, origin_of(cluster), aws_of(cluster, settings))
 

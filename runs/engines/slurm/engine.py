@@ -1,7 +1,5 @@
 """The engine ``slurm``, and what keeps a cluster of it from training."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 
@@ -50,7 +48,7 @@ class SlurmEngine(AllocatingEngine):
     settings_type = SlurmSettings
     access = ("login node", "Enter the private key, or the path of its file.")
 
-    def system(self, cluster: Cluster) -> SlurmSystem:
+    def system(self, cluster: Cluster) -> "SlurmSystem":
         settings = SlurmSettings.of(cluster.settings)
         return SlurmSystem(settings, origin_of(cluster), _programs(cluster, settings))
 

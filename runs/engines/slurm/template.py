@@ -4,8 +4,6 @@ There are only the fields of the list, and what fills one in is one plain word o
 template can say nothing that the settings themselves could not.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

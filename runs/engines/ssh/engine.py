@@ -1,7 +1,5 @@
 """The engine ``ssh``."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +26,7 @@ class SshEngine(AllocatingEngine):
     settings_type = SshSettings
     access = ("key", "Enter the private key, or the path of its file, in its settings.")
 
-    def system(self, cluster: Cluster) -> SshSystem:
+    def system(self, cluster: Cluster) -> "SshSystem":
         settings = SshSettings.of(cluster.settings)
         identity, mark = identity_of(cluster, settings.ssh_key_file), mark_of(cluster.pk)
         hosts = Hosts(settings.all_hosts, identity, settings.interpreter, settings.folder, mark)

@@ -4,8 +4,6 @@ A frame that does not become a record is *bad*: it is kept as a dead letter, and
 and which it was, so that one bad frame never stops the good ones behind it.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Mapping

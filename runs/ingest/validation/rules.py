@@ -1,7 +1,5 @@
 """Rules for a record beyond its type, and records as the store takes them. All raise BadRecord."""
 
-from __future__ import annotations
-
 import json
 from collections import OrderedDict
 

@@ -1,7 +1,5 @@
 """Finding values that break a rule, from the stored series to the attempt's row and the run's history."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,7 +111,7 @@ class AlarmWatch:
                 if is_new and (alarm := self._add(watched, rule, curve, broken)) is not None:
                     yield Alarm(rule, alarm)
 
-    def _add(self, watched: Watched, rule: MetricRule, curve: Curve, broken: Broken) -> MetricAlarm | None:
+    def _add(self, watched: Watched, rule: MetricRule, curve: Curve, broken: "Broken") -> MetricAlarm | None:
         """Return the alarm where the value begins one; else it belongs to the last, or there are too many."""
         last = next((one for one in reversed(watched.alarms) if _is_of(one, curve) and one.kind == broken.kind), None)
         step, value = broken.point.step, broken.point.value
@@ -156,7 +154,7 @@ class AlarmWatch:
         watched.is_changed, watched.written_at = False, now.timestamp()
 
 
-def points_of(curve: Curve) -> Iterator[Point]:
+def points_of(curve: Curve) -> "Iterator[Point]":
     """Yield the points of a curve; of a bucket the largest value, or NaN where one of its points is that."""
     columns: Mapping[str, list[float]] = {name: column.tolist() for name, column in curve.columns.items()}
     if curve.kind == "raw":

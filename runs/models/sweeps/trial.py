@@ -1,7 +1,5 @@
 """The trials of a sweep: parameters, the run that tries them, and what it reported."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from runs.models.runs import Run
@@ -10,7 +8,7 @@ from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 
 
 class TrialQuerySet(models.QuerySet["Trial"]):
-    def live(self) -> TrialQuerySet:
+    def live(self) -> "TrialQuerySet":
         return self.filter(state__in=(TrialState.WAITING, TrialState.RUNNING))
 
 

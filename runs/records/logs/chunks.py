@@ -4,8 +4,6 @@ A chunk has its lines' texts, joined by line feeds as UTF-8, so that a search go
 them what readers need to find lines without opening a text: times, levels, and the batches that they came with.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +40,7 @@ class Columns(NamedTuple):
     def size(self) -> int:
         return int(self.times.size)
 
-    def part(self, start: int, end: int) -> Columns:
+    def part(self, start: int, end: int) -> "Columns":
         return Columns(self.times[start:end], self.levels[start:end], self.batches[start:end])
 
 

@@ -5,8 +5,6 @@ The order of all lines is (placed time, attempt, rank, stream, line). Rows are k
 first lines, so it is (placed time, row, line in the row) as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,7 +48,7 @@ class ChunkTable:
     last_time: Floats
     counts: Places  # (rows, levels)
 
-    def of_streams(self, wanted: Iterable[LogStream]) -> ChunkTable:
+    def of_streams(self, wanted: Iterable[LogStream]) -> "ChunkTable":
         """Return the table of these streams alone."""
         ids = {stream.pk for stream in wanted}
         keep = np.array([stream.pk in ids for stream in self.streams], bool)

@@ -5,8 +5,6 @@ and bit widths of a column by itself); what is too short to gain anything stays 
 NaN's payload, and take half the room where float32 holds them exactly.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,11 +40,11 @@ class Columns(NamedTuple):
     def size(self) -> int:
         return self.steps.size
 
-    def at(self, where: NDArray[np.int64] | NDArray[np.bool_]) -> Columns:
+    def at(self, where: NDArray[np.int64] | NDArray[np.bool_]) -> "Columns":
         """Return the points at these places, or where this is true."""
         return Columns(self.steps[where], self.times[where], self.values[where])
 
-    def part(self, start: int, end: int) -> Columns:
+    def part(self, start: int, end: int) -> "Columns":
         return Columns(self.steps[start:end], self.times[start:end], self.values[start:end])
 
 

@@ -2,8 +2,6 @@
 another file. Its one writer is ingest: everything below is written in the transaction of a round, or of a compaction.
 """
 
-from __future__ import annotations
-
 from django.db import models
 
 
@@ -273,7 +271,7 @@ class Telemetry(models.Model):
 
 
 class CheckpointQuerySet(models.QuerySet["Checkpoint"]):
-    def sound(self) -> CheckpointQuerySet:
+    def sound(self) -> "CheckpointQuerySet":
         """Return the checkpoints that a training may go on from."""
         return self.filter(deleted_at=None, invalid_why="", is_late=False)
 

@@ -4,8 +4,6 @@ A block holds axes (steps and times, shared by the series that were logged toget
 its axis and its values. All axes lie in two columns, all values in a third.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -60,7 +58,7 @@ class _Opened(NamedTuple):
     times: Floats
     values: Floats
 
-    def is_like(self, other: _Opened) -> bool:
+    def is_like(self, other: "_Opened") -> bool:
         return np.array_equal(self.ids, other.ids) and np.array_equal(self.which, other.which)
 
 

@@ -3,8 +3,6 @@
 Called inside the transaction of a batch. Frames and watermarks are the business of runs.ingest.commit.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -32,7 +30,7 @@ DIRECT = 2048  # so many points of a series in one batch become a segment at onc
 
 
 def write_matrices(
-    table: SeriesTable, *, attempt: int, cursor: int, matrices: Iterable[PointMatrix]
+    table: "SeriesTable", *, attempt: int, cursor: int, matrices: Iterable[PointMatrix]
 ) -> list[PointMatrix]:
     """Store matrices, large ones as segments and the small ones together as a block, and fold them into their series'
     summaries. Returns what was stored: not the series that would be too many for the run."""

@@ -3,8 +3,6 @@
 Ten metrics of a call travel, are folded, encoded and stored together; nothing here looks at a single point.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -79,7 +77,7 @@ class PointMatrix:
             for name, values in zip(self.head.names, self.values, strict=True)
         ]
 
-    def only(self, places: Sequence[int]) -> PointMatrix:
+    def only(self, places: Sequence[int]) -> "PointMatrix":
         """Return the matrix of the series at these places."""
         head = SeriesGroup(tuple(self.head.names[place] for place in places), self.head.labels)
         return PointMatrix(self.producer, self.sequence, head, self.steps, self.times, self.values[list(places)])

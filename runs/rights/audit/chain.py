@@ -6,8 +6,6 @@ the database alone cannot make another chain that fits. A seal that does not fit
 the newest is known outside of the database: see runs.rights.audit.anchor.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json
@@ -66,7 +64,7 @@ def send(row: AuditEntry) -> None:
 
 
 @cache
-def _sender(place: SyslogPlace | None) -> AuditSender | None:
+def _sender(place: SyslogPlace | None) -> "AuditSender | None":
     return None if place is None else AuditSender(place)
 
 

@@ -1,7 +1,5 @@
 """Key store of this server, by its settings: a file of its own, the transit engine of Vault or OpenBao, or AWS KMS."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
@@ -67,7 +65,7 @@ def _aws(text: str) -> KeyStore:
     return AwsKeys(key, region, _aws_credentials, endpoint)
 
 
-def _aws_credentials() -> Credentials:
+def _aws_credentials() -> "Credentials":
     key_id, secret = os.environ.get("AWS_ACCESS_KEY_ID", ""), os.environ.get("AWS_SECRET_ACCESS_KEY", "")
     if not key_id or not secret:
         raise KeyProblem("AWS KMS needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")

@@ -1,8 +1,6 @@
 """Secrets that lie in rows of other things, each as one text: an envelope as JSON. Git keys, secrets of clusters,
 second factors, and what identity providers gave for sessions. Envelopes are closed and opened here."""
 
-from __future__ import annotations
-
 import base64
 import secrets
 from collections.abc import Callable, Iterator
@@ -132,11 +130,11 @@ def _replacing_in(model: Any, pk: object, column: str, name: str, old: str) -> C
     return replace
 
 
-def _text_of(envelope: Envelope) -> str:
+def _text_of(envelope: "Envelope") -> str:
     return encode(SealedText(*envelope))
 
 
-def _envelope_of(text: str) -> Envelope | None:
+def _envelope_of(text: str) -> "Envelope | None":
     try:
         found = decode(text, SealedText)
     except BadDocument:

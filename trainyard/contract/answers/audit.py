@@ -1,7 +1,5 @@
 """Answers of the REST API about the audit. ``AuditRow`` names the facts of a row, for exports and collectors too."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypedDict
 
 from msgspec import Meta

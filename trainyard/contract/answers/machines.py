@@ -1,8 +1,6 @@
 """Answers of the REST API about clusters and their nodes. The client does not need what is ``NotRequired``: an older
 server may lack it."""
 
-from __future__ import annotations
-
 from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta

@@ -1,8 +1,6 @@
 """Answers of the REST API about secrets, the data of people, and the places of a project's data. The client does not
 need what is ``NotRequired``: an older server may lack it."""
 
-from __future__ import annotations
-
 from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """Answers of the REST API about sweeps."""
 
-from __future__ import annotations
-
 from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta

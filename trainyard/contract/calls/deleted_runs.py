@@ -1,7 +1,5 @@
 """A node learns which of its runs the server has deleted."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,8 +1,6 @@
 """Calls of the server to a host of an SSH cluster, and their answers: one document each way, by the standard input and
 output of ``workers.host_jobs``."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

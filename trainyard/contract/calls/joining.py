@@ -1,7 +1,5 @@
 """A machine joins a cluster."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, NamedTuple
 

@@ -1,7 +1,5 @@
 """A node sends what a run left: large files in parts, links, and a list of what stays on the node."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

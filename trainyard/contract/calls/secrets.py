@@ -1,7 +1,5 @@
 """A node fetches the secrets of an attempt that it has a part of; the answer opens with the node's key alone."""
 
-from __future__ import annotations
-
 from trainyard.contract.base import WireStruct
 
 

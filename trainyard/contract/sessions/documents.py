@@ -1,7 +1,5 @@
 """Documents of a session: a person's wish, the order to its node, and its end."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Annotated
 

@@ -5,8 +5,6 @@ A frame is encrypted with a key made from the node's for this session and direct
 not open, or not in its turn.
 """
 
-from __future__ import annotations
-
 import secrets
 import struct
 from typing import Literal, NamedTuple

@@ -6,8 +6,6 @@ variable its environment, and a ``sitecustomize`` of the user's own runs in its 
 alone, and no trouble of its own ever reaches the script.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Launch of a rank: its environment, its sandbox, its port."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -224,7 +222,7 @@ def interface_of(address: str) -> str | None:
     return None
 
 
-def _place_of(local_rank: int, order: Order, go: Go) -> RankPlace:
+def _place_of(local_rank: int, order: Order, go: Go) -> "RankPlace":
     return RankPlace(
         rank=order.first_rank + local_rank,
         world_size=order.world_size,

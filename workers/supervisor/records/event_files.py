@@ -4,8 +4,6 @@ What a rank logs by the SDK under the same name counts, and that of the event fi
 round before they go on: by then the spools name what the SDK logged at the same time.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import suppress

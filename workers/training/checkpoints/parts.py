@@ -4,8 +4,6 @@ The notes are also how rank 0 learns that the other ranks are done. A collective
 in a thread beside the training, whose own collectives must keep their order.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json
@@ -46,7 +44,7 @@ class PartNote:
         return json.dumps(asdict(self))
 
     @classmethod
-    def of(cls, text: str) -> PartNote:
+    def of(cls, text: str) -> "PartNote":
         """Return the note that ``to_json`` has written."""
         return msgspec.json.decode(text, type=prepared(cls))
 

@@ -1,7 +1,5 @@
 """Reading from a checkpoint: are its files as they were written, and the regions of tensors that a rank needs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -69,7 +67,7 @@ class CheckpointReader:
         self._files: dict[str, Any] = {}
         self._stack = ExitStack()
 
-    def __enter__(self) -> CheckpointReader:
+    def __enter__(self) -> "CheckpointReader":
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -155,7 +153,7 @@ class EncryptedTensors:
             self._raw.close()
             raise
 
-    def __enter__(self) -> EncryptedTensors:
+    def __enter__(self) -> "EncryptedTensors":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,7 +1,5 @@
 """The whole benchmark: every operation over every size, every pair of nodes, what a node computes, and the reports."""
 
-from __future__ import annotations
-
 import csv
 import os
 import statistics
@@ -90,7 +88,7 @@ def log_points(found: Mapping[str, Points], metrics: Metrics) -> None:
             print(f"{operation:>16}  {with_bytes(size):>8}  {line(seconds, rate)}", flush=True)
 
 
-def worst(links: list[NodeLink]) -> LinearFit:
+def worst(links: "list[NodeLink]") -> LinearFit:
     """Return the line of the slowest link: what a ring or a pipeline over all nodes waits for."""
     return min((link.fit for link in links), key=lambda one: one.bytes_per_s)
 

@@ -4,8 +4,6 @@ The supervisor writes the request into the file that TRAINYARD_TRACE names; the 
 costs one ``stat``. The server names steps that are still ahead of every rank, so that all trace the same ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -30,7 +28,7 @@ class TraceRequest(NamedTuple):
         return self.first + self.steps - 1
 
 
-def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, reports: Reports) -> Tracing:
+def read_tracing(environ: Mapping[str, str], rank: int, device: torch.device, reports: Reports) -> "Tracing":
     """Return what traces this rank's steps, by the node's variables."""
     return Tracing(environ.get("TRAINYARD_TRACE"), environ.get("TRAINYARD_OUTPUT"), rank, device, reports)
 

@@ -1,7 +1,5 @@
 """Going on from a state in memory: the newest of which every part that is needed lies, undamaged, on some node."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -240,7 +238,7 @@ def files_needed(manifest: Manifest, regions: Mapping[str, Region]) -> set[str]:
     }
 
 
-def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[str, set[str]]) -> list[Move]:
+def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[str, set[str]]) -> "list[Move]":
     """Return which rank sends which part to which rank, so that every node has what its ranks need: of each node its
     first rank sends and receives. Every rank comes to the same answer."""
     first = {key: keys.index(key) for key in keys}

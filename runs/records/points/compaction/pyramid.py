@@ -5,8 +5,6 @@ greatest step, then time, then arrival), and the sum, which is kept as two float
 rounding left over), so that a mean over 10**8 points is as good as one over ten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -51,10 +49,10 @@ class Buckets(NamedTuple):
         with np.errstate(invalid="ignore"):
             return (self.total + self.rest) / np.where(numbers > 0, numbers, np.nan)
 
-    def at(self, where: NDArray[np.int64] | NDArray[np.bool_]) -> Buckets:
+    def at(self, where: NDArray[np.int64] | NDArray[np.bool_]) -> "Buckets":
         return _of([column[where] for column in self])
 
-    def part(self, start: int, end: int) -> Buckets:
+    def part(self, start: int, end: int) -> "Buckets":
         return _of([column[start:end] for column in self])
 
 

@@ -8,8 +8,6 @@ Domains", sections 4 and 5). Its round functions are tables as long as a side of
 billion rows. Few rows are sorted by words that look random, which costs less than to walk.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
@@ -189,7 +187,7 @@ class Positions:
             place, left = max(place, stop), left - before
         return place + left * self.batch_size
 
-    def without(self, steps: Iterable[SkippedSteps]) -> Positions:
+    def without(self, steps: Iterable[SkippedSteps]) -> "Positions":
         """Leave out the batches of these steps, in the order in which that was decided: the later ones count steps as
         the earlier ones left them."""
         found = self

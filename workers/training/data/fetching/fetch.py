@@ -1,7 +1,5 @@
 """Data behind a URL, fetched once into the node's cache: files of a web server, an object store or an archive."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os
@@ -113,7 +111,7 @@ def _readable(location: str) -> str:
     return PurePosixPath(urlsplit(location).path).name
 
 
-def _download(store: Any, entries: Sequence[StoreFile], folder: Path, location: str, *, num_threads: int) -> None:
+def _download(store: Any, entries: "Sequence[StoreFile]", folder: Path, location: str, *, num_threads: int) -> None:
     """Fetch the entries into ``folder``. Their time of change is 0 there: the cache's name says what they are."""
     folder.mkdir()
     for parent in sorted({(folder / entry.name).parent for entry in entries}):
@@ -138,7 +136,7 @@ def _download(store: Any, entries: Sequence[StoreFile], folder: Path, location: 
             raise
 
 
-def _get(store: Any, entry: StoreFile, target: Path, progress: DataProgress) -> None:
+def _get(store: Any, entry: "StoreFile", target: Path, progress: DataProgress) -> None:
     """Fetch one file, and try again where the connection was lost on the way."""
     for number in range(NUM_TRIES):
         try:

@@ -1,7 +1,5 @@
 """Samples on the disk of a node: four arrays that ranks map into memory, what is known of them, and which validate."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -46,7 +44,7 @@ class SamplesWriter:
     """Writes rows into an entry of the cache, each to the side of the split on which it is."""
 
     def __init__(
-        self, folder: Path, split: Split, inputs: tuple[npt.DTypeLike, tuple[int, ...]], targets: npt.DTypeLike
+        self, folder: Path, split: "Split", inputs: tuple[npt.DTypeLike, tuple[int, ...]], targets: npt.DTypeLike
     ) -> None:
         self._split, self._files = split, ExitStack()
         self._writers = {

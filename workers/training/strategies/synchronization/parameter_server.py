@@ -15,8 +15,6 @@ missing from then on. The death of rank 0 ends the training.
 Groups are gloo's: on GPUs the gradients and weights travel through the CPU's memory.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import threading
@@ -82,7 +80,7 @@ class ServerMessage:
 class Server:
     """The weights that count, and their optimizer: copies of those that it is given, with their state."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule, clocks: Clocks) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule, clocks: "Clocks") -> None:
         self.clocks = clocks
         self._lock = threading.Lock()
         self._schedule = schedule
@@ -282,7 +280,7 @@ class RemoteWorker(Worker):
         return {}
 
 
-def remove_worker(clocks: Clocks, rank: int, error: RuntimeError) -> None:
+def remove_worker(clocks: "Clocks", rank: int, error: RuntimeError) -> None:
     """Continue without a worker that was killed or disconnected."""
     clocks.remove(rank)
     why = str(error).partition("] ")[2].partition(". ")[0] or str(error)  # gloo names its file, and guesses at causes
