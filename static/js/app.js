@@ -1,6 +1,5 @@
 // The page's start: a static table of modules (the manifest rewrites literal imports only), mounted where the page
 // names them. What only some pages have comes with those: their templates preload it.
-import * as autosubmit from "./forms/autosubmit.js";
 import * as dialog from "./forms/dialog.js";
 import { startForms } from "./forms/forms.js";
 import * as swap from "./forms/swap.js";
@@ -21,7 +20,6 @@ import * as copy from "./shared/copy.js";
 import { mountAll, register } from "./shared/modules.js";
 
 register({
-  autosubmit,
   copy,
   dialog,
   fragment,

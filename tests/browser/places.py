@@ -40,6 +40,7 @@ PLACES = {
     "new-dataset": "/data/new/",
     "dataset": "/data/{dataset}/",
     "clusters": "/nodes/",
+    "nodes": "/nodes/?view=table",
     "new-cluster": "/nodes/clusters/new/",
     "node": "/nodes/{node}/",
     "people": "/people/",

@@ -234,3 +234,28 @@ def test_a_sweep_opens_in_the_table_of_runs_by_keys(seat: Seat, swept: str) -> N
     expect(grid(page).get_by_role("row")).to_have_count(2)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="long-40", level=1)).to_be_visible()
+
+
+def test_members_and_nodes_are_tables_of_the_same_keys(seat: Seat) -> None:
+    page = seat.go("/people/?project=default")
+    members = page.get_by_role("grid", name="Members")
+    members.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    role = members.get_by_label("Role of owner")
+    expect(role).to_be_focused()
+    expect(members.get_by_role("button", name="Change")).to_be_hidden()
+    seat.watch.expect("409")
+    role.select_option("Viewer")
+    expect(page.get_by_text("the last owner")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(members).to_be_focused()
+    page.get_by_label("Filter by name").fill("nobody-has-this")
+    expect(page.get_by_text("No member has this in their name.")).to_be_visible()
+    page.goto(f"{seat.url}/nodes/")
+    page.get_by_role("navigation", name="How nodes are shown").get_by_role("link", name="Table").click()
+    nodes = page.get_by_role("grid", name="Nodes")
+    nodes.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Health")).to_be_visible()

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from dashboard.pages.clusters import listed
 from dashboard.pages.clusters.boxes import NodeBox, boxes_of
 from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.frame import page, show
@@ -72,6 +73,8 @@ class ClusterView:
 
 @page(get=lists(Permission.CLUSTERS_READ))
 def clusters(request: HttpRequest) -> HttpResponse:
+    if request.GET.get("view") == "table":
+        return listed.table(request)
     now = timezone.now()
     shown = list(visible_clusters(request.user))
     nodes = list(nodes_of(shown))

@@ -1,23 +1,17 @@
 """The people of a project: members and their roles, invitations that are open."""
 
-from collections.abc import Sequence
-from functools import cache
-from typing import NamedTuple
-
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
-from django.middleware.csrf import get_token
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.safestring import SafeString
 
+from dashboard.pages.people.members import MemberTable
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
-from dashboard.pages.shared.stencil import Stencil
 from dashboard.pages.shared.time_bar import time_view
 from runs import actions
-from runs.models import CustomRole, GroupRole, Membership, Project, Role, Run, StoredData, User
+from runs.models import GroupRole, Membership, Project, Role, Run, StoredData, User
 from runs.privacy.quota import in_words, usage_of
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
@@ -33,12 +27,7 @@ from runs.rights.access import (
 )
 from runs.rights.access.operations import lists, site, thing
 
-COLUMNS = ("role", "custom_role_id", "user_id", "user__username", "user__first_name", "user__last_name", "user__email",
-           "user__service_of_id")  # fmt: skip
-VALUES = ("key", "initials", "name", "username", "email", "person_url", "role_url", "remove_url", "csrf_token")
-ANYBODY = 0  # in a URL, where the person's number comes
 FRAGMENTS = {
-    "members": "people/_members.html",
     "invitations": "people/_invitations.html",
     "invite": "people/_invite.html",
     "git-keys": "people/_git_keys.html",
@@ -56,6 +45,9 @@ def people(request: HttpRequest) -> HttpResponse:
     project = get_project(request.user, asked) if asked else (projects[0] if projects else None)
     if project is None:
         return show(request, "people/none.html", {"may_create": can_create_projects(request.user)})
+    part = MemberTable(request, project).part()
+    if part is not None:
+        return part
     return show(request, "people/people.html", {**around(request, project), "projects": projects}, fragments=FRAGMENTS)
 
 
@@ -122,13 +114,13 @@ def around(request: HttpRequest, project: Project) -> dict[str, object]:
     held = permissions_in(request.user, project)
     may_manage = Permission.MEMBERS_MANAGE in held
     invitations = open_invitations().filter(project=project).select_related("created_by", "by_token")
-    roles = [(role.value, role.label, MEANINGS[role]) for role in Role if permissions_of(role) <= held]
+    members = MemberTable(request, project)
     time = time_of_all(Run.objects.filter(project=project), timezone.now())
     return {
         "project": project,
         "time": time_view(time, "All runs"),
         "projects": visible_projects(request.user),
-        "members": member_rows(request, project, held, roles),
+        **members.context(),
         "git_keys": project.git_keys.all() if Permission.GIT_KEYS_READ in held else [],
         "invitations": invitations if Permission.INVITATIONS_READ in held else [],
         "secrets": project.secrets.all() if Permission.SECRETS_READ in held else [],
@@ -137,7 +129,7 @@ def around(request: HttpRequest, project: Project) -> dict[str, object]:
         "may_manage": may_manage,
         "may_see_keys": Permission.GIT_KEYS_READ in held,
         "may_manage_keys": Permission.GIT_KEYS_MANAGE in held,
-        "roles": roles,
+        "roles": members.roles,
         "meanings": [(role.label, MEANINGS[role]) for role in Role],
         "may_create": can_create_projects(request.user),
         **_rights(request, project, held),
@@ -193,59 +185,3 @@ def _member(project: Project, user_id: int) -> User:
     if membership is None:
         raise NotFound("There is no such member.")
     return membership.user
-
-
-# The members of a project as its page lists them: there may be hundreds, and those with the same role look alike.
-
-
-class MemberKind(NamedTuple):
-    """Properties that the rows of several members share."""
-
-    role: Role
-    custom_role: CustomRole | None
-    may_change: bool
-    is_me: bool
-    is_service: bool
-    has_words: bool  # below the name
-    has_email: bool
-
-
-def member_rows(
-    request: HttpRequest, project: Project, held: frozenset[Permission], roles: Sequence[tuple[str, str, str]]
-) -> list[SafeString]:
-    """Return the rows. ``held`` is what the person who asks may do, ``roles`` what they may give."""
-    custom_roles = list(project.custom_roles.all())
-    custom_by_key = {one.pk: one for one in custom_roles}
-    may_manage, me = Permission.MEMBERS_MANAGE in held, person(request)
-
-    @cache
-    def may_change(role: Role, custom: CustomRole | None) -> bool:
-        return may_manage and permissions_of(role, custom.permissions if custom else None) <= held
-
-    @cache
-    def stencil(kind: MemberKind) -> Stencil:
-        same = {**kind._asdict(), "roles": roles, "custom_roles": custom_roles, "project": project}
-        return Stencil("people/_member.html", VALUES, may_see_data=me.is_superuser and not kind.is_service, **same)
-
-    urls = {
-        "person_url": reverse("person", args=(ANYBODY,)),
-        "role_url": reverse("change-role", args=(project.pk, ANYBODY)),
-        "remove_url": reverse("remove-member", args=(project.pk, ANYBODY)),
-    }
-    token, rows = get_token(request), []
-    members = Membership.objects.filter(project=project).order_by("user__username").values_list(*COLUMNS)
-    for role, custom_key, key, username, first_name, last_name, email, service_of in members:
-        custom, whole_name = custom_by_key.get(custom_key), f"{first_name} {last_name}".strip()
-        kind = MemberKind(
-            role=Role(role),
-            custom_role=custom,
-            may_change=may_change(Role(role), custom),
-            is_me=key == me.pk,
-            is_service=service_of is not None,
-            has_words=bool(email or whole_name),
-            has_email=bool(email),
-        )
-        mine = {name: url.replace(f"/{ANYBODY}/", f"/{key}/") for name, url in urls.items()}
-        words = {"initials": username[:2], "name": whole_name or username, "username": username, "email": email}
-        rows.append(stencil(kind).fill(key=key, csrf_token=token, **words, **mine))
-    return rows

@@ -118,6 +118,7 @@ class Sheet(Generic[T]):
             "density_urls": [(one, self.url(density=one)) for one in ROW],
             "rows_url": self.url(fragment="rows"),
             "names_url": self.url(fragment="names", sort="", columns=""),
+            "others": [(name, value) for name, value in self._query.items() if value and name != "q"],
         }
 
     def show(self, template: str, keys: Keys, rows_of: Rows[T], context: Mapping[str, object]) -> HttpResponse:
@@ -125,8 +126,7 @@ class Sheet(Generic[T]):
         part = self.rows_answer(keys, rows_of)
         if part is not None:
             return part
-        others = [(name, value) for name, value in self._query.items() if value and name != "q"]
-        return show(self.request, template, {**self.context(keys, rows_of), "others": others, **context})
+        return show(self.request, template, {**self.context(keys, rows_of), **context})
 
     def _columns(self) -> list[Column]:
         made = []

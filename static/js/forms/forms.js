@@ -5,6 +5,10 @@ import { toast } from "../frame/toasts.js";
 import { refetchAll } from "../live/fragment.js";
 
 export function startForms() {
+  // Some are sent as soon as their choice changes; their button is for pages without scripts.
+  document.addEventListener("change", ({ target }) => {
+    /** @type {HTMLFormElement | null} */ (/** @type {Element} */ (target).closest("[data-autosubmit]"))?.requestSubmit();
+  });
   document.addEventListener("submit", async (event) => {
     const form = event.target;
     if (!(form instanceof HTMLFormElement) || form.dataset.act === undefined) return;

@@ -82,7 +82,7 @@ export function startKeys(table, rows, acts) {
     acts.fold(row, event.key === "ArrowRight");
     return true;
   }
-  // Enter sorts in the head, folds a group, goes among the buttons of a cell that has some, and else opens the row.
+  // Enter sorts in the head, folds a group, goes among the buttons and choices of a cell, and else opens the row.
   /** @param {KeyboardEvent} event @param {HTMLElement | null} row */
   function enter(event, row) {
     if (at.row === HEAD) {
@@ -92,7 +92,9 @@ export function startKeys(table, rows, acts) {
       );
     }
     if (row?.matches(".grid-group")) return acts.fold(row, row.getAttribute("aria-expanded") !== "true");
-    const first = /** @type {HTMLElement | null} */ (cell?.matches(".actions-cell") && cell.querySelector("a, button"));
+    const first = /** @type {HTMLElement | null} */ (
+      cell?.querySelector(cell.matches(".actions-cell") ? "a, button" : "select")
+    );
     if (first) return first.focus();
     /** @type {HTMLElement | null | undefined} */
     const link = row?.querySelector("[data-open]");
@@ -110,7 +112,7 @@ export function startKeys(table, rows, acts) {
     }
     const step = STEPS[event.key]?.[1];
     if (!step) return;
-    const all = /** @type {HTMLElement[]} */ ([...place.querySelectorAll("a, button, input")]);
+    const all = /** @type {HTMLElement[]} */ ([...place.querySelectorAll("a, button, input, select")]);
     all[(all.indexOf(focused) + step + all.length) % all.length]?.focus();
     event.preventDefault();
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -209,3 +210,24 @@ def test_the_order_of_a_clusters_queue_is_chosen_in_its_form(as_user: AsUser, ca
     assert cast.cluster.scheduling == "equal-shares"
     answer = client.post(path, {"name": cast.cluster.name, "scheduling": "mine first"})
     assert answer.status_code == 422 and "is none of first-come, equal-shares" in answer.content.decode()
+
+
+def test_nodes_are_a_table_too(as_user: AsUser, cast: Cast, make_run: MakeRun) -> None:
+    health = {"cpu_percent": 25.0, "memory_bytes": 100, "memory_used_bytes": 50}
+    busy = make_node(cast.cluster, "node-a", health=health, inventory={"gpus": [{"name": "<H200>"}]})
+    make_node(cast.cluster, "node-b", is_draining=True)
+    make_node(cast.cluster, "node-c", seen_at=timezone.now() - timedelta(hours=1))
+    run = make_run(status=Status.RUNNING)
+    make_attempt(run, [busy], phase=Phase.RUNNING)
+    text = as_user(cast.viewer).get("/nodes/?view=table").content.decode()
+    for words in ("1 of 2", "1 × &lt;H200&gt;", "25", "50", "draining", "out of contact", f"slot 0: {run.name}"):
+        assert words in text, words
+    assert "Drain node-a" not in text
+
+    def order(query: str) -> list[str]:
+        text = as_user(cast.owner).get(f"/nodes/?view=table&fragment=rows&{query}").content.decode()
+        return re.findall(r'aria-label="\w+ (node-\w)"', text)
+
+    assert order("sort=state") == ["node-c", "node-b", "node-a"] and order("sort=-busy,-name")[0] == "node-a"
+    assert order("q=node-b") == ["node-b"] and order(f"ids={busy.pk}.nonsense") == ["node-a"]
+    assert as_user(cast.outsider).get("/nodes/?view=table&fragment=rows").content == b""

@@ -151,3 +151,23 @@ def test_who_may_make_projects_makes_one_and_owns_it(as_user: AsUser, cast: Cast
 def test_markup_in_names_is_text(as_user: AsUser, cast: Cast) -> None:
     User.objects.filter(pk=cast.mate.pk).update(first_name="<script>alert(1)</script>")
     assert b"<script>alert" not in as_user(cast.owner).get("/people/").content
+
+
+def test_members_are_a_table_that_sorts_finds_and_asks_for_rows_again(as_user: AsUser, cast: Cast) -> None:
+    cast.mate.first_name, cast.mate.last_name, cast.mate.email = "<b>Zoë", "\u202ealif", "zoe@lab.example"
+    cast.mate.save()
+    client, asked = as_user(cast.owner), "/people/?project=default"
+
+    def order(query: str) -> list[str]:
+        return re.findall(r'class="name clip" title="([^"]+)"', client.get(f"{asked}&{query}").content.decode())
+
+    zoe = "&lt;b&gt;Zoë \u202ealif"
+    assert order("fragment=rows") == [zoe, "owner", "viewer"]
+    assert order("sort=-name&fragment=rows") == ["viewer", "owner", zoe]
+    assert order("sort=role,name") == ["owner", zoe, "viewer"]  # by what a role may do, not by its letters
+    assert order("q=lab.example") == [zoe] and order("q=zoë%20lab&fragment=rows") == [zoe]
+    key = Membership.objects.get(user=cast.mate).pk
+    assert order(f"fragment=rows&ids={key}.nonsense.0") == [zoe]
+    text = client.get(f"{asked}&columns=nonsense,email&sort=nonsense").content.decode()
+    assert 'data-of="email"' in text and 'data-of="role"' not in text
+    assert "No member has this" in client.get(f"{asked}&q=zzz").content.decode()
