@@ -72,6 +72,7 @@ from runs.actions.runs import (
     continue_run,
     delete_run,
     give_up_run,
+    move_run,
     note_run,
     note_step,
     pause_run,

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from runs.actions.bundles import pin_code
@@ -17,13 +18,14 @@ from runs.inputs.repositories.pinning import PinnedCode
 from runs.life import stopping
 from runs.life.reconcile.placing import is_claimed
 from runs.life.resizing import begin_change, change_asked_for, refuse_resize
-from runs.models import Attempt, Event, HeldSlot, Job, Run, User, bundle_of
+from runs.models import Attempt, Event, HeldSlot, Job, Project, Run, Sweep, User, bundle_of
 from runs.models.runs import StaleStatus
 from runs.placing.planning import frozen_estimate
 from runs.privacy.quota import require_room
 from runs.privacy.retention import forget
 from runs.recovery.fencing import unconfirmed_nodes
 from runs.rights.access import Permission, require, require_still, require_use
+from runs.rights.audit.recording import act_of, describe, record
 from runs.tasks import reconcile_soon, schedule_soon
 from runs.values.checkpoint_reference import Origin
 from runs.values.refused import Refused
@@ -315,6 +317,37 @@ def delete_run(*, actor: User, run: Run) -> None:
         sentence = f"Node {slot.node.name} has not confirmed yet that nothing of run {run.name} is left on it."
         raise Refused("still-held", f"{sentence} Wait a moment; a node that is gone for good can be removed.")
     forget(run)
+
+
+def move_run(*, actor: User, run: Run, project: Project) -> Run:
+    """Put an ended run into another project: its people see it from then on, and those of the old one no more. Whoever
+    moves it might delete it here and launch one there. Refused for what would come apart."""
+    before = run.project
+    require(actor, before, deleting(actor, run))
+    if before == project:
+        return run
+    require(actor, project, Permission.RUNS_LAUNCH)
+    if not run.is_final or HeldSlot.objects.filter(placement__attempt__run=run).exists():
+        raise Refused("still-live", f"Run {run.name} is {run.status}. It moves once it has ended and left its nodes.")
+    if sweep := Sweep.objects.filter(Q(trials__run=run) | Q(trials__further_runs__run=run)).first():
+        raise Refused("in-a-sweep", f"Run {run.name} belongs to sweep {sweep.name}, and stays with it.")
+    for one in (before, project):
+        if one.encrypts_files or one.storage_keys.exists():
+            raise Refused("encrypted", f"Project {one.name} has its own keys for files: runs neither leave nor enter.")
+    if run.cluster is not None:
+        require_use(project, run.cluster, actor)
+    require_room(project)
+    with transaction.atomic():
+        if code := before.bundles.filter(sha256=bundle_of(run) or "").first():
+            same = {"size_bytes": code.size_bytes, "files": code.files, "created_by": actor}
+            project.bundles.get_or_create(sha256=code.sha256, defaults=same)
+        run.project, run.job, run.spec = project, None, {**run.spec, "project": project.name}
+        run.described_at = timezone.now()
+        run.save(update_fields=["project", "job", "spec", "described_at"])
+        run.record("moved", f"Moved from project {before.name} to {project.name} by {actor}.", actor=actor)
+    describe(project=before.name)
+    record(act_of(actor, "runs.move", object=f"run {run.pk}", project=project.name))
+    return run
 
 
 def tag_run(*, actor: User, run: Run, tags: list[str]) -> Run:

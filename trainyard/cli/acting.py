@@ -32,6 +32,12 @@ def resize(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     return 0
 
 
+def move(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    run = client.act(arguments.id, "move", {"project": arguments.project})
+    screen.say(f"{run['name']} is in project {run['project']}.")
+    return 0
+
+
 def trace(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     traced = client.trace(arguments.id, arguments.steps, arguments.rank or "all")
     first, last, ranks = traced["first_step"], traced["last_step"], traced["ranks"]

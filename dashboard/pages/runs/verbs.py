@@ -12,7 +12,7 @@ from django.urls import reverse
 from dashboard.pages.shared.frame import answer, page
 from runs import actions
 from runs.models import Run, User
-from runs.rights.access import Forbidden, NotFound, Permission, get_run
+from runs.rights.access import Forbidden, NotFound, Permission, get_project, get_run
 from runs.rights.access.operations import thing
 
 
@@ -61,7 +61,7 @@ def do(request: HttpRequest, run_id: str, verb: str) -> HttpResponse:
 def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     """The selected runs (fields ``run``), one by one: what is refused is named, the rest is done. A selection may be
     old: a run of it that is gone, or not this person's to change, keeps nobody from the others."""
-    act = _tagging(request) if verb == "tag" else find(verb).action
+    act = FORMS[verb](request) if verb in FORMS else find(verb).action
     user = request.user
     assert isinstance(user, User)
     done, refused = 0, list[actions.Refused | NotFound | Forbidden]()
@@ -83,6 +83,16 @@ def _tagging(request: HttpRequest) -> Callable[..., Run | None]:
     if not any(tag.strip() for tag in added):
         raise actions.Refused("no-tag", "Write a tag first.")
     return lambda actor, run: actions.tag_run(actor=actor, run=run, tags=[*run.tags, *added])
+
+
+def _moving(request: HttpRequest) -> Callable[..., Run | None]:
+    """Return what moves a run to the project of the form."""
+    if not (name := request.POST.get("project", "")):
+        raise actions.Refused("no-project", "Choose a project first.")
+    return partial(actions.move_run, project=get_project(request.user, name))
+
+
+FORMS = {"tag": _tagging, "move": _moving}  # verbs that ask for more than the runs
 
 
 @page(post=thing(Permission.RUNS_ANNOTATE))

@@ -110,7 +110,8 @@ def table(request: HttpRequest) -> HttpResponse:
     notices = [f"{name} is no field: its column is left out." for name in shown.unknown]
     if len(chosen) > MAX_COLUMNS:
         notices.append(f"The first {MAX_COLUMNS} of {len(chosen):,} columns are shown.")
-    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
+    places = dict(projects_with(request.user, Permission.RUNS_LAUNCH).order_by("name").values_list("pk", "name"))
+    may_act_in = set(places)
     looked = Looked(shown, sorts_of(asked), notices, may_act_in)
     try:
         _look(request, asked, by, looked)
@@ -118,7 +119,7 @@ def table(request: HttpRequest) -> HttpResponse:
         looked.problem = problem_of(error, asked["filter"])
     except BadQuery as error:
         return refusal(request, 400, str(error))
-    context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked)}
+    context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked), "places": places.values()}
     if asked["charts"]:
         context |= beside.charts(person(request), looked.first)
     return show(request, "runs/table.html", context)

@@ -59,6 +59,10 @@ class Resize(Body):
     nodes: int | None = Field(description="how many from now on; null: as many as its spec allows")
 
 
+class Move(Body):
+    project: str
+
+
 class Clone(Body):
     overrides: dict[str, Any] = Field(default_factory=dict, description="path -> value, such as train.steps: 500")
 
@@ -213,6 +217,16 @@ def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocume
     user = actor(request)
     run = get_run(request, run_id)
     return _one(actions.resize_run(actor=user, run=run, nodes=body.nodes))
+
+
+@router.post("/runs/{run_id}/move", response=RunOut, summary="Put an ended run into another project")
+@operation(thing(Permission.RUNS_DELETE))
+def move(request: HttpRequest, run_id: str, body: InBody[Move]) -> RunDocument:
+    """One needs what deletes it here and launches there. Trials stay with their sweep. Example: `{"project":
+    "default"}`"""
+    user = actor(request)
+    run, project = get_run(request, run_id), named_project(user, body.project)
+    return _one(actions.move_run(actor=user, run=run, project=project))
 
 
 def _one(run: Run) -> RunDocument:

@@ -47,6 +47,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/jobs": spec(name="another"),
     "PUT /api/v1/runs/local/<local_id>": {"name": "mine", "project": "default"},
     "POST /api/v1/runs/<run_id>/apps": {"port": 6006},
+    "POST /api/v1/runs/<run_id>/move": {"project": "default"},
     "POST /api/v1/runs/<run_id>/notes": {"step": 1, "text": "new data"},
     "POST /api/v1/runs/<run_id>/resize": {"nodes": 1},
     "POST /api/v1/runs/<run_id>/rewind": {"to": 0, "first": 1, "last": 1},

@@ -9,12 +9,12 @@ import pytest
 
 from runs import actions
 from runs.actions import Refused
-from runs.models import CodeBundle, Event, Run
+from runs.models import AuditEntry, CodeBundle, Event, Membership, Project, Role, Run, StorageKey
 from runs.models.runs import StaleStatus
 from runs.records.files.paths import output_folder
 from runs.rights.access import Forbidden, NotFound
 from runs.values.status import FINAL, LIVE, PLACED, Phase, Status, Wanted
-from tests.cast import Cast, make_attempt, make_node, spec
+from tests.cast import Cast, make_attempt, make_node, make_sweep, spec
 from trainyard.spec import SpecError
 
 MakeRun = Callable[..., Run]
@@ -205,3 +205,43 @@ def test_of_two_who_move_a_run_one_is_told(cast: Cast, make_run: MakeRun) -> Non
     with pytest.raises(StaleStatus):
         other.move_to(Status.CANCELLED, code="b", sentence="b")
     assert [event.code for event in run.events.all()] == ["a"]
+
+
+def test_an_ended_run_moves_with_its_code_to_a_project_where_one_may_launch(cast: Cast, make_run: MakeRun) -> None:
+    vision = Project.objects.create(name="vision")
+    digest = "a" * 64
+    CodeBundle.objects.create(project=cast.project, sha256=digest, size_bytes=1, files=["train.py"])
+    script = spec(task={"script": "train.py", "code": {"sha256": digest}})
+    run = make_run(spec=script, job=actions.save_job(actor=cast.mate, document=spec()))
+    there = Membership.objects.create(project=vision, user=cast.mate, role=Role.VIEWER)
+    with pytest.raises(Forbidden, match="project vision"):
+        actions.move_run(actor=cast.mate, run=run, project=vision)
+    there.role = Role.MEMBER
+    there.save()
+    with pytest.raises(Refused, match="once it has ended"):
+        actions.move_run(actor=cast.mate, run=run, project=vision)
+    run = actions.stop_run(actor=cast.mate, run=run)
+    with pytest.raises(Forbidden, match="may not use cluster"):
+        actions.move_run(actor=cast.mate, run=run, project=vision)
+    cast.cluster.projects.add(vision)
+    with pytest.raises(Forbidden):  # this project's
+        actions.move_run(actor=cast.viewer, run=run, project=vision)
+    actions.move_run(actor=cast.mate, run=run, project=vision)
+    run = Run.objects.get()
+    assert (run.project, run.job, run.spec["project"]) == (vision, None, "vision")
+    assert vision.bundles.get().sha256 == digest and run.events.last().code == "moved"  # type: ignore[union-attr]
+    rows = AuditEntry.objects.filter(action="runs.move").values_list("project", "object", "result")
+    assert [*rows] == [("vision", f"run {run.pk}", "ok")]  # of the old project the request has one
+
+
+def test_what_a_move_would_tear_apart_stays(cast: Cast, make_run: MakeRun) -> None:
+    vision = Project.objects.create(name="vision")
+    Membership.objects.create(project=vision, user=cast.mate, role=Role.MEMBER)
+    run, free = make_run(status=Status.FAILED), make_run(status=Status.FAILED)
+    make_sweep(cast).trials.update(run=run)
+    with pytest.raises(Refused, match="stays with it"):
+        actions.move_run(actor=cast.mate, run=run, project=vision)
+    StorageKey.objects.create(project=vision, number=1)
+    with pytest.raises(Refused, match="neither leave nor enter"):
+        actions.move_run(actor=cast.mate, run=free, project=vision)
+    assert not Run.objects.filter(project=vision).exists()

@@ -24,6 +24,7 @@ def test_acting_on_a_run(trainyard: Trainyard, make_run: Callable[..., Run]) -> 
     assert trainyard("pause", run.pk).err == "hello-gpt is PAUSED. Paused by mate. It keeps its place in line.\n"
     assert "QUEUED" in trainyard("resume", run.pk).err
     assert "CANCELLED" in trainyard("stop", run.pk).err
+    assert trainyard("move", run.pk, "default").err == "hello-gpt is in project default.\n"
     assert trainyard("archive", run.pk).code == 0
     clone = trainyard("clone", run.pk, "--set", "train.steps=9").out.strip()
     assert Run.objects.get(pk=clone).spec["train"]["steps"] == 9

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from runs.models import Run, User
+from runs.models import AuditEntry, Membership, Project, Role, Run, User
 from runs.values.status import Status
 from tests.cast import Cast, spec
 from trainyard.spec import parse_spec
@@ -125,3 +125,19 @@ def test_many_runs_get_tags_beside_those_that_they_have(cast: Cast, as_user: AsU
     refused = client.post("/runs/do/tag/", {"run": ids, "tags": " , "}, headers=FETCH)
     assert (refused.status_code, refused.json()["sentence"]) == (409, "Write a tag first.")
     assert as_user(cast.viewer).post("/runs/do/tag/", {"run": ids, "tags": "c"}, headers=FETCH).status_code == 403
+
+
+def test_many_runs_are_moved_to_a_project_that_one_chooses(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    runs = [make_run(status=Status.FAILED) for _ in range(2)]
+    client, ids = as_user(cast.mate), [run.pk for run in runs]
+    assert b"Project to move to" not in client.get("/runs/").content
+    vision = Project.objects.create(name="vision")
+    Membership.objects.create(project=vision, user=cast.mate, role=Role.MEMBER)
+    cast.cluster.projects.add(vision)
+    assert b"Project to move to" in client.get("/runs/").content
+    for name, status in (("", 409), ("nowhere", 404)):
+        assert client.post("/runs/do/move/", {"run": ids, "project": name}, headers=FETCH).status_code == status
+    answer = client.post("/runs/do/move/", {"run": [*ids, "gone"], "project": "vision"}, headers=FETCH)
+    assert answer.json()["sentence"].startswith("Move: done for 2 runs. ")
+    assert vision.runs.count() == 2
+    assert {"default", "vision"} <= set(AuditEntry.objects.values_list("project", flat=True))
