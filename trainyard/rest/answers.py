@@ -230,7 +230,9 @@ class DatasetBody(TypedDict):
 
 
 class VerbBody(TypedDict, total=False):
-    """Body of a verb of a run: ``overrides`` of the spec by dotted path, and the ``step`` to continue from."""
+    """Body of a verb of a run: ``overrides`` of the spec by dotted path, the ``step`` to continue from, the ``project``
+    to move to."""
 
     overrides: JsonObject
     step: int | None
+    project: str
