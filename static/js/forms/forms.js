@@ -3,11 +3,12 @@
 
 import { toast } from "../frame/toasts.js";
 import { refetchAll } from "../live/fragment.js";
+import { around } from "../shared/dom.js";
 
 export function startForms() {
   // Some are sent as soon as their choice changes; their button is for pages without scripts.
-  document.addEventListener("change", ({ target }) => {
-    /** @type {HTMLFormElement | null} */ (/** @type {Element} */ (target).closest("[data-autosubmit]"))?.requestSubmit();
+  document.addEventListener("change", (event) => {
+    /** @type {HTMLFormElement | null} */ (around(event, "[data-autosubmit]"))?.requestSubmit();
   });
   document.addEventListener("submit", async (event) => {
     const form = event.target;
