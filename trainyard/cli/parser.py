@@ -16,6 +16,7 @@ from trainyard.cli import (
     planning,
     programs,
     reading,
+    shadowing,
     sweeping,
     syncing,
 )
@@ -38,6 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands.add_parser(name, help=sentence, add_help=False)
     _add_launching(commands)
     _add_syncing(commands)
+    _add_shadow(commands)
     _add_reading(commands)
     _add_datasets(commands)
     sweeping.add_sweeps(commands, _command)
@@ -99,6 +101,13 @@ def _add_syncing(commands: Any) -> None:
         command.add_argument("folder", metavar="FOLDER", help="it, and the folders below it, are looked through")
         command.add_argument("--project", help="whose runs they become (default: default)")
         _speaks_json(command)
+
+
+def _add_shadow(commands: Any) -> None:
+    shadow = _command(commands, "shadow", shadowing.shadow, "run a program, and mirror what it logs: -- COMMAND...")
+    shadow.set_defaults(is_local=True)
+    shadow.add_argument("--only", action="store_true", help="the other tools send and write nothing themselves")
+    shadow.add_argument("--project", help="whose run it becomes (default: default)")
 
 
 def _add_reading(commands: Any) -> None:

@@ -146,6 +146,21 @@ class Run:
         if must_rouse:
             self._rouse()
 
+    def log_rows(self, groups: Groups) -> None:
+        """Take rows of plain numbers that lie packed by their names and labels."""
+        with self._lock:
+            is_taken = not self.is_finished and self._num_pending < MAX_PENDING_POINTS
+            for (names, labels), rows in groups.items() if is_taken else ():
+                own = self._rows_of(names, labels)
+                own.steps.extend(rows.steps)
+                own.times.extend(rows.times)
+                own.values.extend(rows.values)
+                self._num_pending += len(rows.values)
+            self._is_asleep = False
+        if not is_taken:
+            self._lose(sum(len(rows.values) for rows in groups.values()))
+        self._rouse()
+
     def _hold(self, values: Mapping[str, Any], *, is_over: bool) -> Mapping[str, Any]:
         """Keep the values beside those that are held already; where that ``is_over``, return them all."""
         with self._lock:  # hooks of a model that is watched run in threads of their own

@@ -24,7 +24,7 @@ ERR = 2  # the stream of a frame of output
 
 def split_command(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the words of ours, and those of the command behind ``--``."""
-    if words[:1] != ["exec"] or "--" not in words:
+    if words[:1] not in (["exec"], ["shadow"]) or "--" not in words:
         return words, []
     place = words.index("--")
     return words[:place], words[place + 1 :]

@@ -1,0 +1,94 @@
+"""What a script gives to MLflow's client, beside what MLflow's own store holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlflow
+import pytest
+
+from tests.trainyard.shadow.shadowed import RANDOM, exact, shadowed
+
+CALLS = (
+    RANDOM
+    + """
+import mlflow
+from mlflow.entities import Metric
+
+client = mlflow.MlflowClient()
+with mlflow.start_run(run_name="first") as run:
+    sent = 0
+    while sent < calls:
+        step, row = chance.randrange(-5, 1000), {name: number() for name in names()}
+        how = chance.random()
+        if how < 0.4:
+            name, value = row.popitem()
+            mlflow.log_metric(name, value, step=chance.choice([None, step]))
+            sent += 1
+        elif how < 0.8:
+            mlflow.log_metrics(row, step=step)
+            sent += len(row)
+        else:
+            many = [Metric(name, number(), 1_700_000_000_000 + n, n) for n in range(40) for name in row]
+            client.log_batch(run.info.run_id, many)
+            sent += len(many)
+"""
+)
+
+SCRIPT = """
+import mlflow
+
+mlflow.set_tracking_uri("file:./kept")
+with mlflow.start_run(run_name="parent", tags={"phase": "try"}):
+    mlflow.log_params({"lr": 0.1})
+    mlflow.log_metric("loss", 1.5, step=2)
+    with mlflow.start_run(run_name="child", nested=True):
+        mlflow.log_metric("loss", 2.5, step=2)
+        mlflow.log_param("lr", 3)
+    mlflow.log_text("hello", "note.txt")
+"""
+
+
+def kept_by_mlflow(folder: Path) -> dict[str, list[tuple[int, str]]]:
+    client = mlflow.MlflowClient((folder / "mlruns").as_uri())
+    [run] = client.search_runs(["0"])
+    histories = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
+    return {name: sorted((one.step, one.value.hex()) for one in history) for name, history in histories.items()}
+
+
+def test_ten_thousand_random_metrics_are_to_the_bit_what_mlflows_store_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    done = shadowed(tmp_path, CALLS, "20261126", "10000", MLFLOW_TRACKING_URI=(tmp_path / "mlruns").as_uri())
+    assert done.code == 0, done.err
+    assert exact(done.points()) == kept_by_mlflow(tmp_path)
+    assert sum(map(len, done.points().values())) >= 10_000
+    assert done.reason == "finish" and done.payloads("begin")[0]["name"] == "first"
+
+
+def test_a_nested_run_has_a_label_and_what_is_not_mirrored_is_said_once(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, SCRIPT)
+    assert done.code == 0, done.err
+    assert done.points() == {("loss", ()): [(2, 1.5)], ("loss", (("run", "child"),)): [(2, 2.5)]}
+    last = done.payloads("description")[-1]
+    assert last["config"] == {"lr": "0.1", "child": {"lr": "3"}} and last["tags"] == ["phase=try"]
+    assert done.err.count("log_text is not mirrored") == 1
+
+
+def test_only_leaves_mlflow_no_store_whatever_the_script_names(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, SCRIPT, options=("--only",), TMPDIR=str(tmp_path))
+    assert done.code == 0, done.err
+    assert done.points()["loss", ()] == [(2, 1.5)]
+    assert not (tmp_path / "kept").exists() and not list(tmp_path.glob("trainyard-mlflow-*"))
+
+
+def test_a_client_of_trainyards_own_mlflow_is_not_mirrored_a_second_time(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, """
+import mlflow
+from trainyard.shadow import mirror
+from trainyard.shadow.mlflow import begin
+begin("0" * 32, "first")
+""", MLFLOW_TRACKING_URI="http://127.0.0.1:9/mlflow/", TRAINYARD_URL="http://127.0.0.1:9")  # fmt: skip
+    assert (done.code, done.spools) == (0, []), done.err
+    assert "MLflow sends to Trainyard by itself" in done.err
