@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ FILE = re.compile(r".*tfevents.*")  # as TensorBoard finds them
 HEADER = struct.Struct("<QI")
 CHECK = struct.Struct("<I")
 READ_BYTES = 1024 * 1024
+FIRST_BYTES = 64 * 1024  # from which the names are learned
 MAX_BODY_BYTES = 64 * 1024 * 1024  # what claims to be larger is damaged
 
 MASK_DELTA, WHOLE = 0xA282EAD8, 0xFFFFFFFF
@@ -82,12 +83,18 @@ def split(data: bytes, offset: int = 0) -> Piece:
     return Piece(bodies, offset + place, damages, False)
 
 
-def pieces(file: io.BufferedReader, end: int, start: int = 0) -> Iterator[Piece]:
-    """Yield the whole records from ``start`` up to ``end``, some READ_BYTES of them at a time. Raises OSError."""
-    room = READ_BYTES
+def pieces(
+    file: io.BufferedReader, end: int, start: int = 0, take: Callable[[bytes], list[tuple[int, int]]] | None = None
+) -> Iterator[Piece]:
+    """Yield the whole records from ``start`` up to ``end``, some READ_BYTES of them at a time: those that ``take``,
+    which is given all, says that it left, as stretches between records. Raises OSError."""
+    room = FIRST_BYTES
     while start < end:
         file.seek(start)
-        piece = split(file.read(min(room, end - start)), start)
+        data = file.read(min(room, end - start))
+        left = [split(data[first:last], start + first) for first, last in (take(data) if take else [(0, len(data))])]
+        bodies, damages = ([one for piece in left for one in piece[column]] for column in (0, 2))
+        piece = Piece(bodies, left[-1].end, damages, left[-1].is_broken)
         if piece.end == start and not piece.damages and room < end - start:  # a record that is larger
             room *= 2
             continue

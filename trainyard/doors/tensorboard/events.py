@@ -8,11 +8,11 @@ from array import array
 from typing import Any
 
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.protobuf import DOUBLE, WRONG, BadMessage, fields, signed, varint, varints
+from trainyard.doors.protobuf import WRONG, BadMessage, fields, signed, varint, varints
+from trainyard.doors.tensorboard.packed import NUMBER_KEY, STEP_KEY, TIME_BYTES, TIME_KEY, Gap, PackedReader
 from trainyard.formats.media import Audio, Histogram, Image, Text
-from trainyard.sdk.buffers import Labels, Rows
+from trainyard.sdk.buffers import Labels
 
-TIME_KEY, STEP_KEY, NUMBER_KEY = 0x09, 0x10, 0x15  # field numbers with their wire types
 WHOLE_TYPES = {3: "i", 4: "B", 5: "h", 6: "b", 9: "q", 17: "H", 22: "I", 23: "Q"}  # of a tensor's content, by dtype
 
 
@@ -23,40 +23,35 @@ class Translator:
         self.gathering = gathering
         self._labels = labels
         self._plugins: dict[str, str] = {}  # by tag
-        self._known: dict[bytes, Packed] = {}  # by the bytes between step and value, which all points of a tag share
+        self._packed = PackedReader()
         self.first_at, self.last_at = math.inf, -math.inf  # Unix seconds
+
+    def take_packed(self, data: bytes) -> list[Gap]:
+        """Add the points of records that are like others before, and return the stretches of the data that are left."""
+        found, gaps = self._packed.read(data)
+        for tag, steps, times, values in found:
+            rows = self.gathering.rows(tag, self._labels)
+            rows.steps.frombytes(steps.tobytes())
+            rows.times.frombytes(times.tobytes())
+            rows.values.frombytes(values.tobytes())
+            self.first_at = min(self.first_at, float(times.min()))
+            self.last_at = max(self.last_at, float(times.max()))
+        return gaps
 
     def take(self, bodies: list[bytes]) -> None:
         """Add what the records hold to the gathering; it may be emptied between two calls."""
-        known = self._known = {}
         for body in bodies:
-            # Most records are a number of a tag that came before: time, step, then the same bytes but for the value.
             try:
-                step, place = 0, 9
-                if body[9] == STEP_KEY:
-                    step, place = body[10], 11
-                    if step > 0x7F:
-                        step, place = varint(body, 10)
-                points = known.get(body[place:-4])
-                if points is None or body[0] != TIME_KEY:
-                    self._read_any(body, place)
-                else:
-                    points.steps.append(step if step < 2**63 else step - 2**64)
-                    points.times += body[1:9]
-                    points.values += body[-4:]
+                self._read_any(body)
             except WRONG as error:
                 self.gathering.refuse("", f"records that are no events ({error})")
-        for points in known.values():
-            points.move(self.gathering)
-        for body in (*bodies[:1], *bodies[-1:]):
-            if body[:1] == b"\x09" and len(body) > 8 and math.isfinite(at := DOUBLE.unpack_from(body, 1)[0]):
-                self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
 
-    def _read_any(self, body: bytes, place: int) -> None:
+    def _read_any(self, body: bytes) -> None:
         found = dict(fields(body))
         at, step = found.get(1, 0.0), signed(found.get(2, 0))
         if type(at) is not float or not math.isfinite(at) or type(step) is not int:
             raise BadMessage(f"the time is {at!r:.60}, the step {step!r:.60}")
+        self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
         if 4 in found or 9 in found:
             self.gathering.refuse("", "graphs")
         if 5 not in found:
@@ -65,16 +60,18 @@ class Translator:
         for number, value in values:
             if number == 1:
                 self._read_value(value, step, at)
-        if len(values) == 1 and body[0] == TIME_KEY and [number for number, _ in fields(body[place:])] == [5]:
-            self._learn(body, place, values[0][1])
+        if len(values) == 1 and tuple(found) in ((1, 5), (1, 2, 5)):
+            self._learn(body, values[0][1])
 
-    def _learn(self, body: bytes, place: int, value: bytes) -> None:
+    def _learn(self, body: bytes, value: bytes) -> None:
         """Know the next records of a tag by their bytes, where this one is its name and number alone."""
         inner = list(fields(value))
-        if [number for number, _ in inner] == [1, 2] and body[-5] == NUMBER_KEY:
-            tag = inner[0][1].decode()
-            if self._plugins.get(tag, "scalars") == "scalars":
-                self._known[body[place:-4]] = Packed(self.gathering.rows(tag, self._labels))
+        if (body[0], body[-5]) != (TIME_KEY, NUMBER_KEY) or [key for key, _ in inner] != [1, 2]:
+            return
+        tag = inner[0][1].decode()
+        place = varint(body, TIME_BYTES + 1)[1] if body[TIME_BYTES] == STEP_KEY else TIME_BYTES
+        if [key for key, _ in fields(body[place:])] == [5] and self._plugins.get(tag, "scalars") == "scalars":
+            self._packed.learn(body[place:-4], tag)
 
     def _read_value(self, data: bytes, step: int, at: float) -> None:
         found = dict(fields(data))
@@ -125,31 +122,6 @@ class Translator:
                 self.gathering.media(name, step, at, Audio(data), tuple(sorted(labels)))
         else:
             self.gathering.refuse("", f"{plugin or 'tensor'} values")
-
-
-class Packed:
-    """Points of a tag as the records have them: times as doubles, values as floats."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self.steps = array("q")
-        self.times = bytearray()
-        self.values = bytearray()
-
-    def move(self, gathering: Gathering) -> None:
-        """Add them to the series, but those without a time."""
-        times, values = array("d", bytes(self.times)), array("f", bytes(self.values))
-        if not all(map(math.isfinite, times)):
-            sound = [place for place, at in enumerate(times) if math.isfinite(at)]
-            gathering.refused["records without a time"] += len(times) - len(sound)
-            self.steps = array("q", [self.steps[place] for place in sound])
-            times, values = (
-                array("d", [times[place] for place in sound]),
-                array("f", [values[place] for place in sound]),
-            )
-        self._rows.steps.extend(self.steps)
-        self._rows.times.extend(times)
-        self._rows.values.extend(array("d", values))
 
 
 class Tensor:

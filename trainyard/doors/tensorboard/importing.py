@@ -51,7 +51,7 @@ class EventFile:
                 translator.gathering = Gathering()  # the server has these
                 place = piece.end
             translator.gathering = gathering
-            for number, piece in enumerate(pieces(file, end, place), 1):
+            for number, piece in enumerate(pieces(file, end, place, translator.take_packed), 1):
                 translator.take(piece.bodies)
                 place = piece.end
                 for damage in piece.damages:

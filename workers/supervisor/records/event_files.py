@@ -127,7 +127,7 @@ class FollowedFile:
         try:
             with HeldFolder.open(self._root) as held, held.open_file(self._name) as file:
                 end = min(os.fstat(file.fileno()).st_size, begin + room_bytes)
-                for piece in pieces(file, end, begin):
+                for piece in pieces(file, end, begin, self._translator.take_packed):
                     self._translator.take(piece.bodies)
                     self._offset = piece.end
                     self._is_over = piece.is_broken
