@@ -20,8 +20,8 @@ from runs.ingest.memory import Memory
 from runs.ingest.report import Point, report_points
 from runs.models import Project, Run, User
 from runs.records.metrics import progress
-from runs.records.metrics.models import Fact, Producer
-from runs.records.points.read import series_data
+from runs.records.metrics.models import Fact, Producer, Series
+from runs.records.points.read import curves
 from runs.rights.access import Permission, require
 from runs.values.refused import Refused
 from runs.values.run_config import RunDescription
@@ -91,23 +91,29 @@ def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Ma
 
 
 def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
-    """Return the points that are not stored yet, each once: batches have no numbers by which a repeat is known."""
-    steps = [one.step for one in points]
-    names = sorted({one.name for one in points})
-    found = series_data(run.pk, names, start=min(steps), end=max(steps), points=ALL_POINTS)["series"]
-    known = {
-        (curve["name"], step, at, _same(value))
-        for curve in found
-        for step, at, value in zip(curve["step"], curve["time"], curve["value"], strict=True)
-    }
-    wanted = [(one.name, one.step, one.time, _same(one.value)) for one in points]
-    fresh: dict[tuple[str, int, float, str], MlflowPoint] = dict(zip(wanted, points, strict=True))
-    return [one for key, one in fresh.items() if key not in known]
+    """Return the points that are not stored yet, each once: batches have no numbers by which a repeat is known. What
+    lies beyond the end of its series is new; only where others lie it is looked."""
+    given = {(one.name, one.step, one.time, _same(one.value)): one for one in points}
+    ends = Series.objects.filter(run_id=run.pk, name__in={one.name for one in points}, labels_key="{}")
+    last = {name: end for name, *end in ends.values_list("name", "last_step", "last_time")}
+    known: set[tuple[str, int, float, str]] = set()
+    if inside := [one for one in given.values() if [one.step, one.time] <= last.get(one.name, [])]:
+        at_one_step = len({one.step for one in inside}) == 1  # as where nobody says one
+        places = [one.time if at_one_step else one.step for one in inside]
+        names = sorted({one.name for one in inside})
+        window = min(places), max(places)
+        _, found = curves({run.pk: window}, names, x="time" if at_one_step else "step", points=ALL_POINTS)
+        for curve in (one for one in found if not one.labels):
+            steps, times, values = (curve.columns[name].tolist() for name in ("step", "time", "value"))
+            known.update(
+                (curve.name, step, at, _same(value)) for step, at, value in zip(steps, times, values, strict=True)
+            )
+    return [one for key, one in given.items() if key not in known]
 
 
-def _same(value: float | str) -> str:
-    """Return what is equal for equal values: lists of points have words for those that are not finite."""
-    return str(float(value))
+def _same(value: float) -> str:
+    """Return what is equal for equal values, NaN included."""
+    return str(value)
 
 
 def _producer(run: Run) -> str:

@@ -19,6 +19,7 @@ from runs import actions
 from runs.actions.mlflow import keep_fact
 from runs.models import Run
 from runs.records.files import outputs
+from runs.records.points.read import curves
 from tests.cast import Cast
 from tests.points import stored_points
 
@@ -87,6 +88,24 @@ def test_a_batch_that_comes_again_is_stored_once(tracking: MlflowClient) -> None
     tracking.log_batch(run.info.run_id, metrics=[*metrics[-2:], Metric("loss", 9.0, 5, 499), *metrics[:2]])
     tracking.log_metric(run.info.run_id, "loss", 0.0, timestamp=1_000, step=0)
     assert sum(map(len, stored_points(run.info.run_id).values())) == 501
+
+
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_what_goes_on_where_others_ended_reads_none_of_them(
+    has_steps: bool, tracking: MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(
+        "runs.actions.mlflow.curves", lambda *args, **words: read.append(args) or curves(*args, **words)
+    )
+    run = tracking.create_run("0").info.run_id
+    batches = [[Metric("loss", n / 8, 1_000 + n, n * has_steps) for n in range(first, first + 50)] for first in (0, 50)]
+    for metrics in batches:
+        tracking.log_batch(run, metrics)
+    assert read == []
+    for metrics in batches:
+        tracking.log_batch(run, metrics)
+    assert len(read) == 2 and sum(map(len, stored_points(run).values())) == 100
 
 
 def test_a_status_is_what_the_client_says_also_without_any_metric(tracking: MlflowClient) -> None:
