@@ -4,13 +4,11 @@ What only MLflow knows, its tags and logged models, is kept as facts of the run.
 """
 
 import hashlib
-import json
-import math
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import transaction
@@ -27,6 +25,7 @@ from runs.values.refused import Refused
 from runs.values.run_config import RunDescription
 from runs.values.status import FINAL
 from trainyard.contract.base import JsonObject
+from trainyard.formats.parameters import with_params
 from trainyard.spec import Problem, SpecError
 
 ALL_POINTS = 10**9
@@ -95,9 +94,9 @@ def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
     lies beyond the end of its series is new; only where others lie it is looked."""
     given = {(one.name, one.step, one.time, _same(one.value)): one for one in points}
     ends = Series.objects.filter(run_id=run.pk, name__in={one.name for one in points}, labels_key="{}")
-    last = {name: end for name, *end in ends.values_list("name", "last_step", "last_time")}
+    last = {name: (step, at) for name, step, at in ends.values_list("name", "last_step", "last_time")}
     known: set[tuple[str, int, float, str]] = set()
-    if inside := [one for one in given.values() if [one.step, one.time] <= last.get(one.name, [])]:
+    if inside := [one for one in given.values() if (one.step, one.time) <= last.get(one.name, ())]:
         at_one_step = len({one.step for one in inside}) == 1  # as where nobody says one
         places = [one.time if at_one_step else one.step for one in inside]
         names = sorted({one.name for one in inside})
@@ -158,32 +157,6 @@ def flat(config: JsonObject, above: str = "") -> dict[str, object]:
     for key, value in config.items():
         found.update(flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value})
     return found
-
-
-def with_params(config: JsonObject, params: Mapping[str, str]) -> JsonObject:
-    """Return the configuration with the parameters; ``a.b`` is ``b`` inside of ``a``, where that can be."""
-    made: JsonObject = json.loads(json.dumps(config))
-    for key, text in params.items():
-        inner: Any = made
-        *above, last = key.split(".")
-        for part in above:
-            inner = inner.setdefault(part, {}) if isinstance(inner, dict) else inner
-        if last and isinstance(inner, dict) and not isinstance(inner.get(last), dict):
-            inner[last] = typed(text)
-        else:
-            made[key] = typed(text)
-    return made
-
-
-def typed(text: str) -> float | str:
-    """Return a parameter as a number where that is written the same way, so that filters compare it as one."""
-    for kind in (int, float):
-        try:
-            if str(number := kind(text)) == text and math.isfinite(number):
-                return number
-        except (ValueError, OverflowError):
-            continue
-    return text
 
 
 def as_text(value: object) -> str:

@@ -3,46 +3,89 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainyard.cli.screen import Screen
-from trainyard.doors import wandb
+from trainyard.doors import mlflow, rows, wandb
 from trainyard.doors.importing import ForeignRun, Imported, send
 from trainyard.doors.tensorboard import importing as tensorboard
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.sdk.sync import Stuck
 
-FAILED, BAD_COMMAND = 1, 2
+FAILED = 1
 CONFLICT = 409
 
 
+def _of_folder(
+    runs: Callable[[Path], list[ForeignRun]], example: str
+) -> Callable[[argparse.Namespace], list[ForeignRun]]:
+    def find(arguments: argparse.Namespace) -> list[ForeignRun]:
+        if not (folder := Path(arguments.source)).is_dir():
+            raise NotADirectoryError(f"{folder} is no folder. It takes one with files of the tool, such as {example}.")
+        return runs(folder)
+
+    return find
+
+
+def _of_file(arguments: argparse.Namespace) -> list[ForeignRun]:
+    mapped = rows.Mapped(arguments.step, arguments.time, arguments.run_column)
+    return rows.file_runs(Path(arguments.source), mapped, is_csv=arguments.import_command == "csv")
+
+
 class Door(NamedTuple):
-    """What a folder may hold of another tool, and the words about it."""
+    """How runs of another tool are found, and the words about it."""
 
-    runs: Callable[[Path], list[ForeignRun]]
-    files: str
-    example: str
+    runs: Callable[[argparse.Namespace], list[ForeignRun]]
+    makes: str  # a run of each …
+    takes: str  # the word for where they lie
+    where: str
+    nothing: str
 
 
+BELOW = "it, and the folders below it, are looked through"
 DOORS = {
-    "tensorboard": Door(tensorboard.foreign_runs, "no file below {} has tfevents in its name", "./runs"),
-    "wandb": Door(wandb.foreign_runs, "no file below {} is called run-ID.wandb", "./wandb"),
-}
+    "tensorboard": Door(_of_folder(tensorboard.foreign_runs, "./runs"), "each folder with event files", "FOLDER", BELOW,
+                        "no file below {} has tfevents in its name"),
+    "wandb": Door(_of_folder(wandb.foreign_runs, "./wandb"), "each run of W&B's, online or offline", "FOLDER", BELOW,
+                  "no file below {} is called run-ID.wandb"),
+    "mlflow": Door(lambda arguments: mlflow.foreign_runs(arguments.source), "each run of MLflow's", "STORE",
+                   "a folder mlruns, a file of SQLite, or the address of a server", "{} has no run"),
+    "trackio": Door(_of_folder(rows.trackio_runs, "~/.cache/huggingface/trackio"), "each run of Trackio's", "FOLDER",
+                    "where the databases of its projects lie", "no file PROJECT.db in {} has a run"),
+    "csv": Door(_of_file, "a file of CSV, or each run in it", "FILE", "with the names of columns first",
+                "{} has no row"),
+    "jsonl": Door(_of_file, "a file of JSON lines, or each run in it", "FILE", "with an object in each line",
+                  "{} has no row"),
+}  # fmt: skip
 
 
-def import_folder(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    folder, door = Path(arguments.folder), DOORS[arguments.import_command]
-    if not folder.is_dir():
-        screen.complain(f"{folder} is no folder. It takes one with files of the tool, such as {door.example}.")
-        return BAD_COMMAND
-    found = door.runs(folder)
+def add_tools(tools: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
+    for tool, door in DOORS.items():
+        command = add(tools, tool, import_runs, f"make a run of {door.makes}")
+        command.add_argument("source", metavar=door.takes, help=door.where)
+        command.add_argument("--project", help="whose runs they become (default: default)")
+        if door.runs is _of_file:
+            command.add_argument(
+                "--step", metavar="COLUMN", help="of the step (default: step, or the place of the row)"
+            )
+            command.add_argument("--time", metavar="COLUMN", help="of the time (default: time or timestamp)")
+            command.add_argument(
+                "--run", dest="run_column", metavar="COLUMN", help="of the run's name (default: all rows are one run)"
+            )
+
+
+def import_runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
+    door = DOORS[arguments.import_command]
+    found = door.runs(arguments)
     if not found:
-        screen.complain(f"There is nothing to import: {door.files.format(folder)}.")
+        screen.complain(f"There is nothing to import: {door.nothing.format(arguments.source)}.")
         return FAILED
     came: list[Imported] = []
     has_failed = False
-    for foreign in found:
+    for number, foreign in enumerate(found, 1):
+        if screen.is_terminal:
+            screen.say(f"{number} of {len(found)}: {foreign.name}")
         try:
             came.append(send(client, foreign, arguments.project))
         except (ApiError, Stuck) as error:

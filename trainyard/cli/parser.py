@@ -93,14 +93,13 @@ def _add_syncing(commands: Any) -> None:
         "import", help="import runs of other tools", description="Import runs of other tools."
     )
     tools = brought.add_subparsers(dest="import_command", required=True, metavar="TOOL")
-    for tool, what in (
-        ("tensorboard", "each folder with event files"),
-        ("wandb", "each run of W&B's, online or offline"),
-    ):
-        command = _command(tools, tool, importing.import_folder, f"make a run of each {what}")
-        command.add_argument("folder", metavar="FOLDER", help="it, and the folders below it, are looked through")
-        command.add_argument("--project", help="whose runs they become (default: default)")
-        _speaks_json(command)
+    importing.add_tools(tools, _tool)
+
+
+def _tool(tools: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:
+    command = _command(tools, name, run, sentence)
+    _speaks_json(command)
+    return command
 
 
 def _add_shadow(commands: Any) -> None:

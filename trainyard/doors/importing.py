@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -44,7 +44,8 @@ class ForeignRun:
     id: str  # what makes it the same run when it comes again
     name: str
     origin: str  # such as a folder, for people
-    files: list[SourceFile]
+    files: Iterable[SourceFile]  # each is asked for once, and then forgotten
+    is_interrupted: bool = False  # where it ended, somebody stopped it
 
 
 @dataclass
@@ -90,7 +91,7 @@ def send(
         parts = list(_parts(file, known, gathering))
         for part in parts:
             _send_part(client, file, part, gathering, found, is_followed=part is not parts[-1])
-            body["processes"][part.producer] = _process(file)
+            body["processes"][part.producer] = _process(file, is_interrupted=foreign.is_interrupted)
         advance(file.end)
     if body["processes"]:
         found.run = patiently(lambda: client.send_local_run(own, body), PATIENCE_S)["run"]
@@ -154,14 +155,14 @@ def _send_frames(client: Client, run_id: str, producer: str, frames: list[bytes]
         raise Stuck(f"the server stored {producer} up to {stored} and not to {last}")
 
 
-def _process(file: SourceFile) -> answers.LocalProcess:
+def _process(file: SourceFile, *, is_interrupted: bool) -> answers.LocalProcess:
     return {
         "rank": -1,
         "host": "",
         "began_at": _moment(file.first_at),
         "ended_at": _moment(file.last_at),
         "error": file.error,
-        "is_interrupted": False,
+        "is_interrupted": is_interrupted,
         "is_replaced": False,
     }
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from ninja.errors import HttpError
 
-from runs.actions.mlflow import typed
+from trainyard.formats.parameters import typed
 
 _PART = re.compile(
     r"""\s*(?:(?P<kind>\w+)\.)?(?P<key>`[^`]*`|"[^"]*"|[\w./-]+)\s*(?P<sign>!=|>=|<=|=|>|<|I?LIKE\b|(?:NOT\s+)?IN\b)\s*

@@ -93,7 +93,7 @@ def pieces(
         file.seek(start)
         data = file.read(min(room, end - start))
         left = [split(data[first:last], start + first) for first, last in (take(data) if take else [(0, len(data))])]
-        bodies, damages = ([one for piece in left for one in piece[column]] for column in (0, 2))
+        bodies, damages = [one for part in left for one in part.bodies], [one for part in left for one in part.damages]
         piece = Piece(bodies, left[-1].end, damages, left[-1].is_broken)
         if piece.end == start and not piece.damages and room < end - start:  # a record that is larger
             room *= 2

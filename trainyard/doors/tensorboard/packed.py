@@ -7,10 +7,11 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from google_crc32c import value as crc32c
 
+from trainyard.doors.tensorboard.event_files import MASK_DELTA, check_of
 from trainyard.formats.arrays import numpy_or_none
 
 HEADER_BYTES, FRAME_BYTES = 12, 16  # before a body; around it
@@ -19,18 +20,9 @@ TIME_KEY, STEP_KEY, NUMBER_KEY = 0x09, 0x10, 0x15  # field numbers with their wi
 WIDTHS = 9  # of a step: absent, or up to 8 bytes
 MAX_TAIL = 255  # bytes from behind the step up to the value
 MAX_LAYOUTS = 10_000
-MASK_DELTA, WHOLE = 0xA282EAD8, 0xFFFFFFFF
 ODD = 0x9E3779B97F4A7C15
 Gap = tuple[int, int]
-
-
-class Found(NamedTuple):
-    """Points of a tag in the order of the file, as arrays of NumPy of 64 bits each."""
-
-    tag: str
-    steps: Any
-    times: Any
-    values: Any
+Found = tuple[str, Any, Any, Any]  # a tag, and its steps, times and values in the order of the file, of 64 bits each
 
 
 class PackedReader:
@@ -63,14 +55,15 @@ class Known:
         self.np = np
         tails = list(tags)
         self._num_words = max(len(tail) for tail in tails) // 8 + 1
-        words = np.array([_words(tail, self._num_words) for tail in tails], "u8").T
+        filled = b"".join(tail.rjust(8 * self._num_words, b"\0") for tail in tails)
+        words = np.frombuffer(filled, "u8").reshape(len(tails), -1)[:, ::-1].T
         hashes = self._hash(words)
         order = np.argsort(hashes)
         self._hashes, self._words = hashes[order], np.ascontiguousarray(words[:, order])
         ordered = [tails[place] for place in order]
         self._tags = [tags[tail] for tail in ordered]
         self._tail_bytes = np.array([len(tail) for tail in ordered])
-        self._lengths = np.array([_masked(crc32c(struct.pack("<Q", length))) for length in range(256)], "u4")
+        self._lengths = np.array([check_of(struct.pack("<Q", length)) for length in range(256)], "u4")
         self._masks = np.array([(1 << 8 * width) - 1 for width in range(WIDTHS)], "u8")
         self._checks = np.zeros((len(tails), WIDTHS), "u4")  # CRCs of bodies whose time, step and value are zeros
         for row, tail in enumerate(ordered):
@@ -140,7 +133,7 @@ class Known:
         bounds = np.flatnonzero(np.diff(row[order], prepend=-1, append=len(self._tags) + 1))
         parts = [order[first:last] for first, last in itertools.pairwise(bounds)]
         for part in sorted(parts, key=lambda one: int(one[0])):
-            yield Found(self._tags[row[part[0]]], steps[part].astype("i8"), times[part], values[part].astype("f8"))
+            yield self._tags[row[part[0]]], steps[part].astype("i8"), times[part], values[part].astype("f8")
 
     def _tails_of(self, words: Any, tail: Any, value: Any) -> list[Any]:
         """Return the bytes of each tail as integers, from its end on, filled with zeros."""
@@ -176,7 +169,7 @@ def _chain(data: bytes) -> tuple[list[int], int]:
         size = data[place] + FRAME_BYTES
         if data[place + 1] or data[place + 2]:
             head, check = data[place : place + 8], int.from_bytes(data[place + 8 : place + 12], "little")
-            if _masked(crc32c(head)) != check:
+            if check_of(head) != check:
                 break
             size = int.from_bytes(head, "little") + FRAME_BYTES
         if place + size > len(data):
@@ -194,19 +187,6 @@ def _gaps(np: Any, starts: Any, ends: Any, size: int) -> list[Gap]:
     wide = begins < stops
     wide[-1] = True
     return list(zip(begins[wide].tolist(), stops[wide].tolist(), strict=True))
-
-
-def _words(tail: bytes, count: int) -> list[int]:
-    return [
-        int.from_bytes(
-            tail[max(0, len(tail) - 8 * index - 8) : max(0, len(tail) - 8 * index)].rjust(8, b"\0"), "little"
-        )
-        for index in range(count)
-    ]
-
-
-def _masked(crc: int) -> int:
-    return ((crc >> 15 | crc << 17) + MASK_DELTA) & WHOLE
 
 
 def _shares(np: Any, distance: int) -> Any:
