@@ -1,6 +1,6 @@
 """What every peer is put through, the same for all. Standard library only: it runs in the peers' interpreter.
 
-``python -m benchmarks.peers.NAME {cost|ingest} COUNT FOLDER ANSWER`` writes the answer as JSON into the file ANSWER.
+``python -m benchmarks.peers.NAME {cost|ingest|doors} COUNT FOLDER ANSWER`` writes the answer as JSON into that file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from benchmarks.load.calls import METRICS, costs
 
@@ -99,7 +99,13 @@ def noisy_rows(count: int) -> list[tuple[float, ...]]:
     ]
 
 
-TASKS = {"cost": cost, "ingest": ingest}
+def doors(peer: Any, count: int) -> dict[str, float]:
+    """What the peer itself measures where Trainyard has a door for what it wrote."""
+    found: dict[str, float] = peer.doors(count)
+    return found
+
+
+TASKS = {"cost": cost, "ingest": ingest, "doors": doors}
 
 
 # What peers with a server need.

@@ -23,6 +23,7 @@ from trainyard.contract.records import AnyRecord
 from trainyard.doors.gathering import Gathering
 from trainyard.doors.importing import ForeignRun, SourceFile
 from trainyard.formats.parameters import with_params
+from trainyard.rest.http_clients import outside_client
 
 NAME, NOTE = "mlflow.runName", "mlflow.note.content"
 STATUSES = ("", "RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")  # by the numbers of files
@@ -163,7 +164,7 @@ def query_of(path: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
 
 def _of_server(url: httpx.URL) -> Iterator[MlflowRun]:
     token = os.environ.get("MLFLOW_TRACKING_TOKEN")
-    client = httpx.Client(timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else {})
+    client = outside_client(timeout=TIMEOUT_S, headers={"Authorization": f"Bearer {token}"} if token else {})
 
     def pages(method: str, path: str, key: str, **asked: Any) -> Iterator[Any]:
         words = {"params": asked} if method == "GET" else {"json": asked}
