@@ -180,6 +180,7 @@ def run_script(path: Path, plan: RankPlan) -> None:
     main = new_main(path, plan.arguments)
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     set_path(path.resolve().parent, plan.environment, Path.cwd(), plan.folder.sdk)
+    _shadow(plan)
     exec(code, main.__dict__)
 
 
@@ -188,7 +189,17 @@ def run_module(name: str, plan: RankPlan) -> None:
     reset_imported_state(Path.cwd())
     new_main_of_module(name, plan.arguments)
     set_path(Path.cwd(), plan.environment, Path.cwd(), plan.folder.sdk)
+    _shadow(plan)
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # no public one leaves __main__ alive
+
+
+def _shadow(plan: RankPlan) -> None:
+    """Do what the hook does as a fresh interpreter begins."""
+    if plan.task.get("shadow"):
+        from trainyard.shadow.hook import sitecustomize
+
+        sitecustomize.leave_path()
+        sitecustomize.install()
 
 
 def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:

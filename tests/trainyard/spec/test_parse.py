@@ -56,6 +56,7 @@ def test_the_shortest_script_has_no_training_settings() -> None:
         "code": ".",
         "python": "",
         "distributed": False,
+        "shadow": False,
         "launch": ["torchrun"],
         "environment": {},
         "secrets": [],

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.trainyard.spooled import points
 from tests.workers.control import ControlledNode, outside_pid, until
 from trainyard.contract.base import JsonObject
 from workers.machine.processes import with_environment
@@ -297,3 +298,35 @@ def test_variables_in_arguments_are_those_of_each_rank(calm_node: ControlledNode
     calm_node.wait_until_shipped(order)
     output = calm_node.folder(order["attempt"]).output
     assert sorted(calm_node.lines(order)) == [str([f"{rank} of 2", f"{output}/x", "${RANK}"]) for rank in range(2)]
+
+
+SHADOWED = """
+import subprocess, sys
+import wandb
+from torch.utils.tensorboard import SummaryWriter
+
+writer = SummaryWriter("runs/here")
+wandb.init(mode="offline")
+for step in range(5):
+    wandb.log({"loss": step})
+    writer.add_scalar("val/loss", step, step)
+wandb.finish()
+writer.close()
+print(sys.path[0].rpartition("/")[2], any("shadow/hook" in entry for entry in sys.path))
+child = "import wandb; wandb.init(mode='offline'); wandb.log({'child': 1})"
+subprocess.run([sys.executable, "-c", child], check=True)
+"""
+
+
+@pytest.mark.parametrize("python", ["", sys.executable])
+def test_what_a_script_sends_elsewhere_is_the_runs_once(calm_node: ControlledNode, python: str) -> None:
+    order, report = run(calm_node, SHADOWED, **{"spec": {"task": {"script": "train.py", "arguments": [], "shadow": True,
+                        "python": python, "environment": {"WANDB_SILENT": "true"}}}})  # fmt: skip
+    assert report["reason"] is None, calm_node.lines(order, "stderr")
+    calm_node.wait_until_shipped(order)
+    found: dict[str, int] = {}
+    for frame in calm_node.shipped(order):
+        for name, series in ((key[0], series) for key, series in points([frame]).items()):
+            found[name] = found.get(name, 0) + len(series)
+    assert {name: found.get(name) for name in ("loss", "val/loss", "child")} == {"loss": 5, "val/loss": 5, "child": 1}
+    assert calm_node.lines(order) == ["code False"]

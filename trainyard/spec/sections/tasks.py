@@ -289,6 +289,14 @@ class ScriptTask(Part):
         group="what",
         advanced=True,
     )
+    shadow: bool = field(
+        False,
+        label="Shadow",
+        help="Whether what the program sends to W&B, MLflow or Lightning's CSVLogger is also the run's. TensorBoard's "
+        "files are by themselves.",
+        group="what",
+        advanced=True,
+    )
     environment: Environment = environment_field()
     secrets: Secrets = secrets_field()
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from trainyard import shadow
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.container import SECTION
 from workers.containers.documents import ContainerPlan
@@ -26,7 +27,7 @@ def filled(container: ContainerPlan, sandbox: Sandbox, own: Sequence[Path], show
         container,
         user=sandbox.user if sandbox.mechanism.is_other_user else -1,
         own=tuple(map(str, own)),
-        shown=tuple(dict.fromkeys((*read, str(HOOK), PROGRESS))),
+        shown=tuple(dict.fromkeys((*read, str(HOOK), PROGRESS, str(shadow.HOOK)))),
     )
 
 

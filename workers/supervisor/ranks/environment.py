@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from trainyard import shadow
 from trainyard.contract.base import JsonObject, encode
 from trainyard.contract.orders import CheckpointReference, Go, Order, SkippedSteps
 from trainyard.spec.sections.restarts import RestartRules
@@ -70,6 +71,8 @@ def environment_of(
         **{name: interface for name in INTERFACES if interface and name not in os.environ},
         **own,
     }
+    if task.get("shadow"):
+        common |= shadow.variables(common.get("PYTHONPATH"))
     rank = order.first_rank + local_rank
     ours = {
         "TRAINYARD_RUN": order.run,
