@@ -30,6 +30,9 @@ EXPORT_LIST = re.compile(r"^export \{ ([\w, ]+) \};\n", re.MULTILINE)
 INSIDE = r"(?:(?!\*/).)*"
 COMMENT = re.compile(rf"^[ \t]*(?://[^\n]*|/\*\*{INSIDE}\*/[ \t]*)\n|/\*\* @{INSIDE}\*/ ?", re.MULTILINE | re.DOTALL)
 IMPORT_STYLE = re.compile(r'^@import url\("([^"]+)"\)(?: layer\((\w+)\))?;\n', re.MULTILINE)
+# Rules of npm's stylesheets that no page of ours uses, about siblings of any kind: for their sake a browser styles a
+# whole table anew when one row of it comes or goes.
+ANY_SIBLING = re.compile(r"(?:legend\+\*|\.divide-[^{}]+)\{[^{}]*\}")
 STYLE_COMMENT = re.compile(r"/\*(?!!).*?\*/\n?", re.DOTALL)
 
 
@@ -166,6 +169,8 @@ def style(path: str) -> str:
     text = STYLE_COMMENT.sub("", source.read_text().removeprefix('@charset "UTF-8";'))
     if not is_ours and re.search(r"url\((?![\"']?data:)", text):
         raise ValueError(f"{path} names files beside it, which a stylesheet elsewhere would not find")
+
+    text = text if is_ours else ANY_SIBLING.sub("", text)
 
     def inside(found: re.Match[str]) -> str:
         content = style(beside(path, found[1]))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from benchmarks.load.planting import START_S, Writer, plant
 from tests.browser.conftest import Seat, Sit
@@ -259,3 +259,26 @@ def test_members_and_nodes_are_tables_of_the_same_keys(seat: Seat) -> None:
     page.keyboard.press("Home")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Health")).to_be_visible()
+
+
+def test_columns_that_are_chosen_faster_than_the_table_comes_are_all_there(seat: Seat, many: None) -> None:
+    page, held = seat.go("/runs/?filter=wagon-0"), list[Route]()
+    expect(grid(page).get_by_role("row").nth(1)).to_contain_text("wagon")
+    page.route("**/runs/?*columns=*", lambda route: held.append(route) if len(held) < 2 else route.continue_())
+    page.get_by_role("button", name="Columns", exact=True).click()
+    search = page.get_by_label("Find a field")
+    search.fill("val/loss")
+    low, high = (page.get_by_role("checkbox", name=f"summary.val/loss.{one}") for one in ("min", "max"))
+    low.check()
+    search.fill("loss.m")  # the list is drawn anew while the table is on its way
+    expect(low).to_be_checked()
+    high.check()
+    while len(held) < 2:
+        page.wait_for_timeout(50)
+    for route in held:
+        route.continue_()
+    for one in ("min", "max"):
+        expect(grid(page).get_by_role("columnheader", name=f"val/loss {one}")).to_be_visible()
+    page.go_back()
+    expect(high).not_to_be_checked()  # the list stands open, and says what the table shows now
+    expect(low).to_be_checked()

@@ -27,9 +27,19 @@ export function written(columns) {
   return columns.map((one) => quoted(one.name) + (one.width ? `@${one.width}` : "") + (one.isPinned ? "!" : "")).join();
 }
 
-// The columns as they are shown; a width only where somebody chose it.
+const PART = /(?:"((?:[^"\\]|\\.)*)"|([^",@!]+))(?:@(\d+))?(!?)(?:,|$)/g;
+
+// The columns as they are shown, or as they will be once the table that was asked for comes; a width only where
+// somebody chose it.
 /** @param {HTMLElement} table @returns {Chosen[]} */
 export function columnsOf(table) {
+  const asked = newest() === location.href ? "" : (new URL(newest(), location.href).searchParams.get("columns") ?? "");
+  const coming = [...asked.matchAll(PART)].map(([, quoted, plain, width, pin]) => ({
+    name: plain ?? quoted.replace(/\\(.)/g, "$1"),
+    width: Number(width ?? 0),
+    isPinned: pin === "!",
+  }));
+  if (coming.length) return coming;
   return all(table, "th[data-of]").map(({ dataset, classList }) => ({
     name: dataset.of ?? "",
     width: Number(dataset.width ?? 0),

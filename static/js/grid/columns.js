@@ -32,6 +32,11 @@ export function startColumns(table, place) {
     need(panel, "[data-found]").textContent =
       found.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${found.length} fields` : `${found.length} fields`;
   }
+  // The lines stay where they are while one chooses among them.
+  function tick() {
+    const chosen = new Set(columnsOf(table).map((one) => one.name));
+    for (const box of list.querySelectorAll("input")) box.checked = chosen.has(box.value);
+  }
   /** @param {string} name @param {boolean} isChosen @param {boolean} isField whether runs are grouped by it */
   function lineOf(name, isChosen, isField) {
     const made = /** @type {HTMLElement} */ (/** @type {Element} */ (line.content.firstElementChild).cloneNode(true));
@@ -67,6 +72,7 @@ export function startColumns(table, place) {
     drawn = ""; // columns may have changed otherwise
     draw();
   }
+  place.addEventListener("shown", tick);
   panel.addEventListener("toggle", onToggle);
   panel.addEventListener("change", onChange);
   panel.addEventListener("click", onClick);

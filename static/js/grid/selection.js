@@ -31,7 +31,6 @@ export function startSelection(form, loaded) {
       box.checked = selected.includes(box.value);
       box.closest("[aria-selected]")?.setAttribute("aria-selected", String(box.checked));
     }
-    const shown = new Set(all.map((box) => box.value));
     const inView = selected.filter(isInView).length;
     const num = selected.length;
     bar.hidden = num === 0;
@@ -46,7 +45,7 @@ export function startSelection(form, loaded) {
     // A chosen run is shown, even if an earlier comparison hid it.
     const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
     link.href = `${link.dataset.compare}?${query}`;
-    others.replaceChildren(...selected.filter((run) => !shown.has(run)).map(hidden));
+    others.replaceChildren(...selected.map(hidden)); // rows that are scrolled away are in no form
     /** @type {NodeListOf<HTMLElement>} */
     const asking = bar.querySelectorAll("[data-asks], [data-asks-away]");
     for (const button of asking) {

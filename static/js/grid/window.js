@@ -5,7 +5,8 @@ import { patchElement } from "../live/patch.js";
 import { changed } from "./address.js";
 
 const CHUNK = 50; // rows, as the page's first ones are
-const OVERSCAN = 12;
+const OVERSCAN = 24; // rows on either side of what one sees
+const STEP = 8; // rows that come and go together: many at once cost frames
 const MOST_KEPT = 40; // chunks
 const SCROLL_MS = 40; // between a scroll and a request
 
@@ -45,22 +46,24 @@ export function startWindow(table, { onRows, onCount }) {
     const far = [...chunks.keys()].reduce((one, two) => (Math.abs(one - chunk) > Math.abs(two - chunk) ? one : two));
     chunks.delete(far);
   }
-  // The first and the last chunk of what one sees and a little around it.
+  // The first row of what one sees and a little around it, the one behind the last, and their chunks.
   function range() {
-    const first = Math.max(0, Math.floor(scroller.scrollTop / height) - OVERSCAN);
-    const last = Math.min(total() - 1, Math.ceil((scroller.scrollTop + scroller.clientHeight) / height) + OVERSCAN);
-    return { from: Math.min(Math.floor(first / CHUNK), Math.floor(last / CHUNK)), to: Math.floor(last / CHUNK) };
+    const top = scroller.scrollTop / height;
+    const end = Math.min(total(), STEP * Math.ceil((top + scroller.clientHeight / height + OVERSCAN) / STEP));
+    const first = Math.max(0, Math.min(end - 1, STEP * Math.floor((top - OVERSCAN) / STEP)));
+    return { first, end, from: Math.floor(first / CHUNK), to: Math.floor((end - 1) / CHUNK) };
   }
   function render() {
     measure();
     if (isWhole()) return;
-    const { from, to } = range();
-    const nodes = [space("above", from * CHUNK)];
+    const { first, end, from, to } = range();
+    const nodes = [space("above", first)];
     for (let chunk = from; chunk <= to; chunk += 1) {
-      const size = Math.min(CHUNK, total() - chunk * CHUNK);
-      nodes.push(...(chunks.get(chunk) ?? [space(`at-${chunk}`, size)]));
+      const [at, last] = [Math.max(first, chunk * CHUNK), Math.min(end, (chunk + 1) * CHUNK)];
+      const rows = chunks.get(chunk)?.slice(at - chunk * CHUNK, last - chunk * CHUNK);
+      nodes.push(...(rows ?? [space(`at-${chunk}`, last - at)]));
     }
-    nodes.push(space("below", total() - (to + 1) * CHUNK));
+    nodes.push(space("below", total() - end));
     arrange(
       body,
       nodes.filter((node) => node !== null),
