@@ -15,10 +15,8 @@ export function startHeads(table, place) {
   /** @param {(columns: import("./address.js").Chosen[], at: number) => void} edit */
   function edited(edit) {
     const columns = columnsOf(table);
-    edit(
-      columns,
-      columns.findIndex((one) => one.name === name),
-    );
+    const at = columns.findIndex((one) => one.name === name);
+    edit(columns, at);
     return { columns: written(columns) };
   }
   /** @param {number} by */

@@ -2,6 +2,7 @@
 // not there is a space of the same height. What is live changes in its place; new rows wait until one asks for them.
 
 import { patchElement } from "../live/patch.js";
+import { make, seek } from "../shared/dom.js";
 import { changed } from "./address.js";
 
 const CHUNK = 50; // rows, as the page's first ones are
@@ -64,10 +65,7 @@ export function startWindow(table, { onRows, onCount }) {
       nodes.push(...(rows ?? [space(`at-${chunk}`, last - at)]));
     }
     nodes.push(space("below", total() - end));
-    arrange(
-      body,
-      nodes.filter((node) => node !== null),
-    );
+    arrange(body, nodes);
     if (!timer && missing()) timer = setTimeout(load, SCROLL_MS);
   }
   function measure() {
@@ -78,18 +76,10 @@ export function startWindow(table, { onRows, onCount }) {
   /** @param {string} key @param {number} rows */
   function space(key, rows) {
     if (rows <= 0) return null;
-    const found = /** @type {HTMLElement | null} */ (body.querySelector(`tr[data-space="${key}"]`));
-    const row = found ?? made(key);
-    row.style.height = `${rows * height}px`;
-    return row;
-  }
-  /** @param {string} key */
-  function made(key) {
-    const row = document.createElement("tr");
-    row.className = "grid-space";
+    const found = seek(body, `tr[data-space="${key}"]`);
+    const row = found ?? make("tr", { className: "grid-space", ariaHidden: "true" }, make("td"));
     row.dataset.space = key;
-    row.setAttribute("aria-hidden", "true");
-    row.append(document.createElement("td"));
+    row.style.height = `${rows * height}px`;
     return row;
   }
   function missing() {
@@ -225,12 +215,13 @@ export const runOf = (row) =>
   /** @type {HTMLInputElement | null} */ (row?.querySelector(".row-check") ?? null)?.value ?? "";
 
 // Makes the rows of the body these, in this order; rows that stay are not touched.
-/** @param {HTMLElement} body @param {HTMLElement[]} nodes */
+/** @param {HTMLElement} body @param {(HTMLElement | null)[]} nodes */
 function arrange(body, nodes) {
-  const wanted = new Set(/** @type {Element[]} */ (nodes));
+  const wanted = new Set(/** @type {(Element | null)[]} */ (nodes));
   for (const child of [...body.children]) if (!wanted.has(child)) child.remove();
   let at = body.firstElementChild;
   for (const node of nodes) {
+    if (!node) continue;
     if (node === at) at = at.nextElementSibling;
     else body.insertBefore(node, at);
   }
