@@ -40,9 +40,11 @@ def metrics(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
     if arguments.csv:
         sys.stdout.writelines(text)
     elif arguments.json:
-        screen.json({"series": list(_series(arguments.name, _rows(text)))})
+        screen.json({"series": list(_series(arguments.name, csv_rows(text)))})
     else:
-        rows = [(row["step"], figure(_number(row["value"])), _labels(_map(row["labels"]))) for row in _rows(text)]
+        rows = [
+            (row["step"], figure(_number(row["value"])), _labels(labels_of(row["labels"]))) for row in csv_rows(text)
+        ]
         screen.table(("step", "value", "labels"), rows)
     return 0
 
@@ -62,7 +64,7 @@ def _list(screen: Screen, known: list[answers.Series], is_json: bool) -> None:
     screen.table(titles, rows)
 
 
-def _rows(text: Iterator[str]) -> Iterator[dict[str, str]]:
+def csv_rows(text: Iterator[str]) -> Iterator[dict[str, str]]:
     return csv.DictReader(_lines(text))
 
 
@@ -82,7 +84,7 @@ def _series(name: str, rows: Iterable[dict[str, str]]) -> Iterator[AttemptPoints
         points = [(int(row["step"]), float(row["time"]), _number(row["value"])) for row in group]
         steps, times, values = (list(column) for column in zip(*points, strict=True))
         yield AttemptPoints(
-            name=name, labels=_map(labels), attempt=int(attempt), kind="raw", step=steps, time=times, value=values
+            name=name, labels=labels_of(labels), attempt=int(attempt), kind="raw", step=steps, time=times, value=values
         )
 
 
@@ -90,7 +92,7 @@ def _number(text: str) -> float | str:
     return text if text in ("NaN", "Infinity", "-Infinity") else float(text)
 
 
-def _map(labels: str) -> dict[str, str]:
+def labels_of(labels: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(labels) if labels else {}
     return found
 

@@ -8,6 +8,7 @@ from trainyard import __version__
 from trainyard.cli import (
     acting,
     datasets,
+    exporting,
     files,
     importing,
     launching,
@@ -39,7 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands.add_parser(name, help=sentence, add_help=False)
     _add_launching(commands)
     _add_syncing(commands)
-    _add_shadow(commands)
+    _add_other_tools(commands)
     _add_reading(commands)
     _add_datasets(commands)
     sweeping.add_sweeps(commands, _command)
@@ -102,11 +103,16 @@ def _tool(tools: Any, name: str, run: Command, sentence: str) -> argparse.Argume
     return command
 
 
-def _add_shadow(commands: Any) -> None:
+def _add_other_tools(commands: Any) -> None:
     shadow = _command(commands, "shadow", shadowing.shadow, "run a program, and mirror what it logs: -- COMMAND...")
     shadow.set_defaults(is_local=True)
     shadow.add_argument("--only", action="store_true", help="the other tools send and write nothing themselves")
     shadow.add_argument("--project", help="whose run it becomes (default: default)")
+    written = commands.add_parser("export", help="runs for other tools", description="Runs for other tools.")
+    tools = written.add_subparsers(dest="export_command", required=True, metavar="TOOL")
+    files = _tool(tools, "tensorboard", exporting.export_tensorboard, "write runs as TensorBoard's event files")
+    files.add_argument("folder", metavar="FOLDER", help="each run becomes a folder below it")
+    files.add_argument("ids", nargs="+", metavar="ID", help="a run's id")
 
 
 def _add_reading(commands: Any) -> None:

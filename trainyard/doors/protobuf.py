@@ -68,3 +68,27 @@ def varints(data: bytes) -> Iterator[int]:
 
 def signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
+
+
+def key(number: int, kind: int) -> bytes:
+    """Return what stands before a field."""
+    return _packed(number << 3 | kind)
+
+
+def field(number: int, value: int | float | bytes | str) -> bytes:
+    """Return a field: an integer as a varint, a float with 64 bits, a text or bytes with their length."""
+    if isinstance(value, float):
+        return key(number, FIXED64) + DOUBLE.pack(value)
+    if isinstance(value, int):
+        return key(number, VARINT) + _packed(value & 2**64 - 1)
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else value
+    return key(number, BYTES) + _packed(len(data)) + data
+
+
+def _packed(value: int) -> bytes:
+    made = bytearray()
+    while value > 0x7F:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    made.append(value)
+    return bytes(made)

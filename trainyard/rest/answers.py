@@ -41,6 +41,36 @@ AttemptCause = TypedDict(
 )
 
 
+class MediaName(TypedDict):
+    name: str
+    labels: dict[str, str]
+
+
+class MediaStep(TypedDict):
+    id: int
+    kind: str
+    step: int
+    time: float
+    meta: JsonObject
+
+
+class MediaSteps(TypedDict):
+    items: list[MediaStep]
+    thinned: bool
+
+
+class HistogramBins(TypedDict):
+    edges: list[float]
+    counts: list[float]
+
+
+class Medium(TypedDict):
+    """Data of one of a run's media: what its kind has."""
+
+    text: NotRequired[str | None]
+    histogram: NotRequired[HistogramBins | None]
+
+
 class Attempt(TypedDict):
     number: int
     ended_at: str | None

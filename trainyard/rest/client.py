@@ -1,5 +1,6 @@
 """Trainyard's REST API from Python: one method a verb. What comes back is checked against its type in ``answers``."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -169,6 +170,19 @@ class Client(Connection):
     def series_arrow(self, runs: Sequence[str], **query: QueryValue) -> bytes:
         """Return every point of at most 100 runs as an Arrow IPC stream, a row for each stretch of a series."""
         return self._whole("series.arrow", {**query, "run": list(runs)})
+
+    def media(self, run: str) -> Iterator[answers.MediaName]:
+        return self._pages(f"runs/{_part(run)}/media", {}, answers.MediaName)
+
+    def media_steps(self, run: str, name: str, labels: dict[str, str]) -> answers.MediaSteps:
+        query = {"name": name, "labels": json.dumps(labels)}
+        return self._json("GET", f"runs/{_part(run)}/media/steps", answers.MediaSteps, params=query)
+
+    def medium(self, run: str, medium: int) -> answers.Medium:
+        return self._json("GET", f"runs/{_part(run)}/media/{medium}", answers.Medium)
+
+    def medium_file(self, run: str, medium: int) -> bytes:
+        return self._whole(f"runs/{_part(run)}/media/{medium}/file", {})
 
     def attempts(self, run: str) -> Iterator[answers.Attempt]:
         return self._pages(f"runs/{_part(run)}/attempts", {}, answers.Attempt)

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from trainyard.contract.records import AnyRecord
 from trainyard.sdk import local_run as local
+from trainyard.sdk.buffers import Groups
 from trainyard.sdk.run import Run
 from trainyard.sdk.warning import logger
 
@@ -97,6 +98,9 @@ class Disabled(Run):
     """A run that takes everything and keeps nothing."""
 
     def log(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
+
+    def log_rows(self, groups: Groups) -> None:
         """Do nothing."""
 
     def report(self, record: AnyRecord) -> None:

@@ -1,7 +1,5 @@
 """Lightning's CSVLogger: each row of metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from trainyard.shadow.mirror import after, shadow

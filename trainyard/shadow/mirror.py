@@ -1,8 +1,6 @@
 """Following a library's calls: its own call comes first, and what it took without an error is logged by the SDK. No
 trouble of the mirror reaches the script: it costs one warning."""
 
-from __future__ import annotations
-
 import functools
 import os
 import threading
@@ -28,6 +26,7 @@ class Shadow:
     def __init__(self) -> None:
         self.only = os.environ.get(VARIABLE) == "only"
         self.warn = WarnOnce()
+        self._lock = threading.RLock()
         self._start_empty()
         self._is_exiting = False
         os.register_at_fork(after_in_child=self._begin_child)
@@ -40,7 +39,6 @@ class Shadow:
         self._is_ours = False
         self._num_open = 0
         self._owners: dict[str, str] = {}  # who logs a name: one library alone, so that no point comes twice
-        self._lock = threading.RLock()
 
     def _begin_child(self) -> None:
         self._lock = threading.RLock()

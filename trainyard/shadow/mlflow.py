@@ -1,11 +1,8 @@
 """MLflow: metrics, parameters and tags that a script gives to its client, by whichever of its ways."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterable
 from importlib import import_module
@@ -30,12 +27,12 @@ def follow(module: Any) -> None:
     client = module.MlflowClient
     if shadow.only:
         keep_nothing()
-    after(client, "create_run", lambda run, *_, **__: begin(run.info.run_id, run.info.run_name, run.data.tags))
+    after(client, "create_run", created)
     after(client, "set_terminated", end)
     after(client, "log_metric", log_metric)
     after(client, "log_batch", log_batch)
-    after(client, "log_param", lambda _, client, run_id, key, value, *__, **___: state(run_id, {key: value}))
-    after(client, "set_tag", lambda _, client, run_id, key, value, *__, **___: tag(run_id, {key: value}))
+    after(client, "log_param", lambda _, client, run_id, key, value, *__, **___: state(client, run_id, {key: value}))
+    after(client, "set_tag", lambda _, client, run_id, key, value, *__, **___: tag(client, run_id, {key: value}))
     leave_out("MlflowClient", client, LEFT_OUT)
 
 
@@ -56,20 +53,22 @@ def forget(own: int, folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_ours() -> bool:
-    """Return whether MLflow's runs are Trainyard's already."""
+def created(run: Any, client: Any, *_: Any, **__: Any) -> None:
+    if is_known(client, run.info.run_id, run.info.run_name):
+        tag(client, run.info.run_id, run.data.tags)
+
+
+def is_known(client: Any, run_id: str, name: str | None = None) -> bool:
+    """Return whether it is mirrored. One that another process began, or that goes on, begins here."""
     url = os.environ.get("TRAINYARD_URL", "").rstrip("/")
-    return bool(url) and not shadow.only and sys.modules["mlflow"].get_tracking_uri().rstrip("/") == f"{url}/mlflow"
-
-
-def begin(run_id: str, name: str | None = None, tags: Any = ()) -> None:
-    if is_ours():
+    if url and not shadow.only and client.tracking_uri.rstrip("/") == f"{url}/mlflow":
         shadow.warn("mlflow is ours", "shadow: MLflow sends to Trainyard by itself, so it is not mirrored")
-        return
-    run = shadow.begin(name=name)
-    labels[run_id] = {"run": name or run_id} if run in _named else {}
-    _named[:] = [run]
-    tag(run_id, dict(tags))
+        return False
+    if run_id not in labels:
+        run = shadow.begin(name=name)
+        labels[run_id] = {"run": name or run_id} if run in _named else {}
+        _named[:] = [run]
+    return True
 
 
 def end(_: Any, client: Any, run_id: str, status: str | None = None, *__: Any, **___: Any) -> None:
@@ -77,16 +76,9 @@ def end(_: Any, client: Any, run_id: str, status: str | None = None, *__: Any, *
         shadow.end(0 if status in (None, "FINISHED") else 1)
 
 
-def is_known(run_id: str) -> bool:
-    """Return whether it is mirrored. One that another process began, or that goes on, begins here."""
-    if run_id not in labels:
-        begin(run_id)
-    return run_id in labels
-
-
 def log_metric(_: Any, client: Any, run_id: str, key: str, value: Any, timestamp: int | None = None,
                step: int | None = None, *__: Any, **___: Any) -> None:  # fmt: skip
-    if is_known(run_id):
+    if is_known(client, run_id):
         at = None if timestamp is None else timestamp / 1000
         shadow.log(WHO, {key: number(value)}, step or 0, labels[run_id], at)
 
@@ -96,21 +88,21 @@ def log_batch(_: Any, client: Any, run_id: str, metrics: Iterable[Any] = (), par
     for one in metrics:
         log_metric(None, client, run_id, one.key, one.value, one.timestamp, one.step)
     if params := list(params):
-        state(run_id, {one.key: one.value for one in params})
-    tag(run_id, {one.key: one.value for one in tags})
+        state(client, run_id, {one.key: one.value for one in params})
+    tag(client, run_id, {one.key: one.value for one in tags})
 
 
-def state(run_id: str, values: dict[str, Any]) -> None:
+def state(client: Any, run_id: str, values: dict[str, Any]) -> None:
     """Put parameters into the configuration, as the texts that MLflow keeps."""
-    if is_known(run_id):
+    if is_known(client, run_id):
         texts = {name: str(value) for name, value in values.items()}
         within = labels[run_id].get("run")
         shadow.run().config.update({within: texts} if within else texts, allow_change=True)
 
 
-def tag(run_id: str, values: dict[str, Any]) -> None:
+def tag(client: Any, run_id: str, values: dict[str, Any]) -> None:
     """Keep a tag as ``key=value``, and MLflow's note; its other own tags say nothing of the training."""
-    if not values or not is_known(run_id) or labels[run_id]:
+    if not values or not is_known(client, run_id) or labels[run_id]:
         return
     tags = [f"{name}={value}" for name, value in values.items() if not name.startswith("mlflow.")]
     shadow.run().describe(tags=tags, notes=values.get("mlflow.note.content"))

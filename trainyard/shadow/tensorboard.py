@@ -4,8 +4,6 @@ What is logged is what the file holds, since the same bytes are read: a number h
 thread of ours reads them four times a second, so that a call costs the script what it did before.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import os
@@ -23,6 +21,7 @@ from trainyard.shadow.mirror import after, shadow, trouble
 
 WHO = "TensorBoard"
 PERIOD_S = 0.25
+LAST_S = 0.1
 
 
 def follow(module: Any) -> None:
@@ -71,9 +70,9 @@ class Follower:
         self.wake = threading.Event()
         self._thread: threading.Thread | None = None
         os.register_at_fork(after_in_child=self.feeds.clear)  # the parent reads what it wrote
-        atexit.register(self.flush)  # the SDK, which registered before, writes the end after it
+        atexit.register(self._leave)  # the SDK, which registered before, writes the end after it
 
-    def follow(self, writer: Any, feed: Feed) -> None:
+    def follow(self, writer: Any, feed: "Feed") -> None:
         self.feeds[id(writer)] = feed
         if self._thread is None or not self._thread.is_alive():
             self.wake = threading.Event()
@@ -83,6 +82,11 @@ class Follower:
     def flush(self) -> None:
         for feed in list(self.feeds.values()):
             feed.flush()
+
+    def _leave(self) -> None:
+        if self.feeds:
+            time.sleep(LAST_S)  # writers that the script leaves open have threads of their own, which are not done
+        self.flush()
 
     def _serve(self) -> None:
         while True:

@@ -4,8 +4,6 @@ come together once it is over, the last of a name counts, and what comes for a s
 Values and calls are translated as for a script that imports ``trainyard.wandb``.
 """
 
-from __future__ import annotations
-
 import atexit
 import functools
 import threading
@@ -23,7 +21,7 @@ WHO = "W&B"
 PLAIN = frozenset((int, float, bool))
 INTERNAL = frozenset(("_step", "_timestamp", "_runtime", "_wandb"))
 TOLD = "watch alert define_metric save log_code log_artifact log_model link_model link_artifact upsert_artifact"
-mirrors: dict[int, Mirror] = {}  # by the run, its configuration and its summary, as long as it lives
+mirrors: "dict[int, Mirror]" = {}  # by the run, its configuration and its summary, as long as it lives
 
 
 def follow(module: Any) -> None:
@@ -51,8 +49,8 @@ def follow(module: Any) -> None:
 class Mirror:
     """One run of W&B's."""
 
-    def __init__(self, run: Any, own: Any) -> None:
-        self.run, self.twin = run, Twin(own, mode="online")
+    def __init__(self, run: Any, own: Any, labels: Mapping[str, str]) -> None:
+        self.run, self.twin, self._labels = run, Twin(own, mode="online"), labels
         self.lock = threading.RLock()  # W&B's call and ours, so that both see the calls of all threads in one order
         self._step = int(getattr(run, "_starting_step", 0) or 0)
         self._row: dict[str, Any] = {}  # of the step that is not over
@@ -70,7 +68,7 @@ class Mirror:
         must_flush = step is None if commit is None else commit
         is_plain = PLAIN.issuperset(map(type, data.values())) and INTERNAL.isdisjoint(data)
         if must_flush and is_plain and not self._row:  # as most calls are
-            shadow.log(WHO, data, self._step)
+            shadow.log(WHO, data, self._step, self._labels)
             self._step += 1
             return
         for name, value in flat(data).items():
@@ -83,7 +81,7 @@ class Mirror:
         """End the step."""
         row, self._row = self._row, {}
         if row:
-            shadow.log(WHO, row, self._step)
+            shadow.log(WHO, row, self._step, self._labels)
         self._step = next_step
 
 
@@ -96,7 +94,7 @@ def begin(run: Any, *_: Any, **told: Any) -> None:
         id=run.id if run.resumed else told.get("id"), tags=tags, notes=run.notes, group=run.group or None,
         job_type=run.job_type or None, config=dict(run.config.items()),
     )  # fmt: skip
-    mirror = Mirror(run, own)
+    mirror = Mirror(run, own, {"run": str(run.name or run.id)} if mirrors else {})  # beside one that is open
     for one in (run, run.config, run.summary):
         mirrors[id(one)] = mirror
 

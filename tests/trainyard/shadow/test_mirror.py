@@ -27,6 +27,15 @@ def test_a_script_ends_as_it_would(tmp_path: Path, ending: str, code: int, reaso
     assert done.points()["loss", ()] == [(1, 0.5)]
 
 
+def test_a_writer_that_is_left_open_and_nans_and_steps_that_go_back_come_whole(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, WRITER + """
+for step in (5, 3, 3, -1):
+    writer.add_scalar("loss", float("nan"), step)
+""")  # fmt: skip
+    assert done.code == 0, done.err
+    assert sorted(step for step, _ in done.points()["loss", ()]) == [-1, 3, 3, 5]
+
+
 def test_forks_children_and_threads_are_one_run_and_no_point_comes_twice(tmp_path: Path) -> None:
     done = shadowed(tmp_path, WRITER + """
 import os, subprocess, sys, threading

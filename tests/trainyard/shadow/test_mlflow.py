@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import mlflow
 import pytest
 
+from tests.trainyard.command import Trainyard
 from tests.trainyard.shadow.shadowed import RANDOM, exact, shadowed
 
 CALLS = (
@@ -83,12 +86,12 @@ def test_only_leaves_mlflow_no_store_whatever_the_script_names(tmp_path: Path) -
     assert not (tmp_path / "kept").exists() and not list(tmp_path.glob("trainyard-mlflow-*"))
 
 
-def test_a_client_of_trainyards_own_mlflow_is_not_mirrored_a_second_time(tmp_path: Path) -> None:
-    done = shadowed(tmp_path, """
-import mlflow
-from trainyard.shadow import mirror
-from trainyard.shadow.mlflow import begin
-begin("0" * 32, "first")
-""", MLFLOW_TRACKING_URI="http://127.0.0.1:9/mlflow/", TRAINYARD_URL="http://127.0.0.1:9")  # fmt: skip
+@pytest.mark.usefixtures("valkey")
+def test_a_client_of_trainyards_own_mlflow_is_not_mirrored_a_second_time(tmp_path: Path, trainyard: Trainyard) -> None:
+    url, token = os.environ["TRAINYARD_URL"], os.environ["TRAINYARD_TOKEN"]
+    script = "import mlflow\nwith mlflow.start_run(run_name='first'):\n    mlflow.log_metric('loss', 1.5)\n"
+    done = shadowed(tmp_path, script, TRAINYARD_URL=url, TRAINYARD_TOKEN=token,
+                    MLFLOW_TRACKING_URI=f"{url}/mlflow", MLFLOW_TRACKING_TOKEN=token)  # fmt: skip
     assert (done.code, done.spools) == (0, []), done.err
     assert "MLflow sends to Trainyard by itself" in done.err
+    assert [one["name"] for one in json.loads(trainyard("runs", "--json").out)["items"]] == ["first"]

@@ -114,6 +114,22 @@ def test_a_run_that_the_script_switched_off_is_not_mirrored(tmp_path: Path) -> N
     assert (done.code, done.spools) == (0, [])
 
 
+def test_a_run_beside_an_open_one_has_a_label(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, """
+import wandb
+runs = [wandb.init(name=name, reinit="create_new") for name in ("a", "b")]
+for step in range(3):
+    for value, run in enumerate(runs):
+        run.log({"loss": value})
+for run in runs:
+    run.finish()
+""")  # fmt: skip
+    assert done.code == 0, done.err
+    found = done.points()
+    assert [value for _, value in found["loss", ()]] == [0.0] * 3
+    assert [value for _, value in found["loss", (("run", "b"),)]] == [1.0] * 3 and done.reason == "finish"
+
+
 def test_runs_behind_each_other_are_runs_of_their_own(tmp_path: Path) -> None:
     done = shadowed(tmp_path, """
 import wandb
