@@ -3,9 +3,9 @@
 Rules live in runs.actions; here is nothing but which columns are shown.
 """
 
-from runs.admin import clusters, metrics, people, security, training
+from runs.admin import clusters, people, tables, training
 from runs.admin.drawing import draw_once
 
 draw_once()
 
-__all__ = ["clusters", "identity", "metrics", "people", "privacy", "rights", "security", "sweeps", "training"]
+__all__ = ["clusters", "people", "tables", "training"]

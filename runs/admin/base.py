@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.db.models import Q
+from django.db.models import Model, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -123,6 +123,30 @@ def size_of(field: str) -> Read:
 def time_of(field: str, heading: str) -> Read:
     """A column of seconds, as ms, s, min."""
     return _column(field, heading, seconds)
+
+
+def written(
+    model: type[Model],
+    columns: str,
+    *,
+    base: type[WrittenAdmin] = WrittenAdmin,
+    search: str = "",
+    filters: str = "",
+    related: str = "",
+    hidden: str = "",
+    ordering: str = "",
+    drawn: dict[str, Read] | None = None,
+) -> None:
+    """Register a table that only the product writes; ``drawn`` are columns with units, ``hidden`` fields on no page."""
+    options = {
+        "list_display": tuple((drawn or {}).get(name, name) for name in columns.split()),
+        "search_fields": tuple(search.split()),
+        "list_filter": tuple(filters.split()),
+        "list_select_related": tuple(related.split()) or False,
+        "exclude": tuple(hidden.split()) or None,
+        "ordering": tuple(ordering.split()) or None,
+    }
+    admin.register(model)(type(f"{model.__name__}Admin", (base,), options))
 
 
 def _column(field: str, heading: str, write: Callable[[Value], str]) -> Read:

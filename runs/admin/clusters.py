@@ -1,4 +1,4 @@
-"""Clusters, nodes, and the tokens that let machines in. A node's key is never shown."""
+"""Clusters, with their settings as the form of the site has them."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from runs.actions.clusters import changed_settings
-from runs.admin.base import Editable, WrittenAdmin
+from runs.admin.base import Editable
 from runs.engines import ENGINES
-from runs.models import Allocation, Cluster, HeldSlot, JoinToken, Node, Preflight, User
+from runs.models import Cluster, User
 
 
 class ClusterForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -57,37 +57,3 @@ class ClusterAdmin(Editable):
         form = super().get_form(request, obj, change, **kwargs)
         form.actor = request.user
         return form
-
-
-@admin.register(Allocation)
-class AllocationAdmin(WrittenAdmin):
-    list_display = ("attempt", "state", "job", "reason", "hosts", "created_at", "over_at")
-    list_filter = ("state",)
-    search_fields = ("job", "attempt__run__id")
-
-
-@admin.register(Node)
-class NodeAdmin(WrittenAdmin):
-    list_display = ("name", "cluster", "address", "slots", "is_draining", "seen_at", "version", "removed_at")
-    list_filter = ("cluster", "is_draining")
-    search_fields = ("name", "id", "address")
-    exclude = ("key",)
-
-
-@admin.register(JoinToken)
-class JoinTokenAdmin(WrittenAdmin):
-    list_display = ("cluster", "created_by", "created_at", "expires_at", "used_at", "node")
-    list_filter = ("cluster",)
-    exclude = ("digest",)
-
-
-@admin.register(HeldSlot)
-class HeldSlotAdmin(WrittenAdmin):
-    list_display = ("node", "index", "placement")
-    list_filter = ("node",)
-
-
-@admin.register(Preflight)
-class PreflightAdmin(WrittenAdmin):
-    list_display = ("cluster", "why", "attempt", "asked_by", "created_at", "ended_at")
-    list_filter = ("cluster", "why")

@@ -19,25 +19,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from runs import actions
 from runs.actions.people.ways_in import disable, end_rows, end_ways_in, refuse_last_administrator
 from runs.admin.base import ROWS, Editable, Granting, WrittenAdmin, proof_first
-from runs.models import (
-    BrowserSession,
-    ClusterRole,
-    CustomRole,
-    GroupRole,
-    IdempotencyKey,
-    Identity,
-    Invitation,
-    Membership,
-    Project,
-    ProvidedGroup,
-    ProviderSession,
-    ProvisioningToken,
-    SavedView,
-    SignInLink,
-    Token,
-    User,
-    Workspace,
-)
+from runs.models import BrowserSession, ClusterRole, CustomRole, GroupRole, Membership, Project, Token, User
 from runs.privacy.storage import REMOVABLE
 from runs.rights.access import IN_PROJECTS, Permission
 
@@ -144,25 +126,6 @@ class MembershipAdmin(Granting, Editable):
     autocomplete_fields = ("user", "project")
 
 
-@admin.register(Workspace)
-class WorkspaceAdmin(WrittenAdmin):
-    list_display = ("user", "project", "saved_at")
-    search_fields = ("user__username", "project__name")
-
-
-@admin.register(SavedView)
-class SavedViewAdmin(WrittenAdmin):
-    list_display = ("name", "owner", "project", "is_default", "saved_at")
-    search_fields = ("name", "owner__username", "project__name")
-
-
-@admin.register(Invitation)
-class InvitationAdmin(WrittenAdmin):
-    list_display = ("project", "email", "role", "created_by", "created_at", "expires_at", "accepted_at", "accepted_by")
-    list_filter = ("project", "role")
-    exclude = ("digest",)
-
-
 @admin.register(Token)
 class TokenAdmin(WrittenAdmin):
     actions = ("revoke",)
@@ -181,18 +144,6 @@ class TokenAdmin(WrittenAdmin):
         return _actor(request).is_superuser
 
 
-@admin.register(SignInLink)
-class SignInLinkAdmin(WrittenAdmin):
-    list_display = ("user", "created_at", "expires_at", "used_at")
-    exclude = ("digest",)
-
-
-@admin.register(IdempotencyKey)
-class IdempotencyKeyAdmin(WrittenAdmin):
-    list_display = ("user", "path", "status_code", "created_at")
-    exclude = ("answer", "body_digest")
-
-
 def _may_change(request: HttpRequest, person: User | None) -> bool:
     return person is None or not person.is_superuser or _actor(request).is_superuser
 
@@ -202,26 +153,9 @@ def _actor(request: HttpRequest) -> User:
     return request.user
 
 
-# Identities of people outside, and their sessions: looked at here, changed elsewhere.
-
 # allauth's own tables: the settings file names the providers, and keys of second factors are nobody's to see.
 for model in (EmailAddress, SocialAccount, SocialApp, SocialToken, Authenticator):
     admin.site.unregister(model)
-
-
-@admin.register(Identity)
-class IdentityAdmin(WrittenAdmin):
-    list_display = ("user", "provider", "subject", "external_id", "is_provisioned", "signed_in_at")
-    list_filter = ("provider", "is_provisioned")
-    list_select_related = ("user",)
-    search_fields = ("user__username", "subject", "external_id", "username")
-
-
-@admin.register(ProvidedGroup)
-class ProvidedGroupAdmin(WrittenAdmin):
-    list_display = ("name", "provider", "external_id", "is_provisioned", "created_at")
-    list_filter = ("provider",)
-    search_fields = ("name",)
 
 
 @admin.register(BrowserSession)
@@ -240,21 +174,6 @@ class BrowserSessionAdmin(WrittenAdmin):
 
     def has_administrator_permission(self, request: HttpRequest) -> bool:
         return bool(getattr(request.user, "is_superuser", False))
-
-
-@admin.register(ProviderSession)
-class ProviderSessionAdmin(WrittenAdmin):
-    list_display = ("session", "provider", "confirmed_at", "check_at")
-    list_select_related = ("session__user",)
-    search_fields = ("session__user__username",)
-    exclude = ("locked", "sid")
-
-
-@admin.register(ProvisioningToken)
-class ProvisioningTokenAdmin(WrittenAdmin):
-    list_display = ("provider", "created_by", "created_at", "last_used_at", "last_address", "revoked_at")
-    search_fields = ("provider",)
-    exclude = ("digest",)
 
 
 # Rights of groups of people, and the roles that projects made for themselves.

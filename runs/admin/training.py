@@ -6,25 +6,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, size_of, time_of
-from runs.models import (
-    Attempt,
-    CodeBundle,
-    Dataset,
-    Event,
-    GitKey,
-    GoneRun,
-    Job,
-    Placement,
-    Run,
-    RunCode,
-    RunNumber,
-    RunTime,
-    Sweep,
-    Trial,
-    TrialReport,
-    TrialRun,
-)
+from runs.admin.base import OfRuns, WrittenAdmin, WrittenInline, time_of
+from runs.models import Attempt, Placement, Run, RunTime
 from runs.models.indexes import one_of
 from runs.models.runs import choices
 from runs.values.status import Status
@@ -99,96 +82,3 @@ class RunTimeAdmin(OfRuns):
     )
     search_fields = ("run__id", "run__name")
     list_select_related = ("run",)
-
-
-@admin.register(GoneRun)
-class GoneRunAdmin(WrittenAdmin):
-    list_display = ("id", "at")
-    search_fields = ("id",)
-
-
-@admin.register(RunNumber)
-class RunNumberAdmin(WrittenAdmin):
-    list_display = ("id",)
-
-
-@admin.register(Event)
-class EventAdmin(OfRuns):
-    ordering = ("-id",)
-    list_display = ("at", "run", "code", "sentence", "actor")
-    list_filter = ("code",)
-    search_fields = ("run__id", "run__name")
-    list_select_related = ("run", "actor")
-
-
-@admin.register(Job)
-class JobAdmin(WrittenAdmin):
-    list_display = ("name", "version", "project", "created_by", "created_at")
-    list_filter = ("project",)
-    list_select_related = ("project", "created_by")
-    search_fields = ("name", "id")
-
-
-@admin.register(CodeBundle)
-class CodeBundleAdmin(WrittenAdmin):
-    list_display = ("sha256", "project", size_of("size_bytes"), "created_by", "created_at")
-    list_filter = ("project",)
-    list_select_related = ("project", "created_by")
-    search_fields = ("sha256",)
-
-
-@admin.register(RunCode)
-class RunCodeAdmin(OfRuns):
-    ordering = ("-run_id",)
-    list_display = ("run", "url", "commit", "branch", "subject")
-    search_fields = ("run__id", "commit")
-    list_select_related = ("run",)
-
-
-@admin.register(GitKey)
-class GitKeyAdmin(WrittenAdmin):
-    list_display = ("place", "kind", "project", "created_by", "created_at", "used_at")
-    list_filter = ("kind", "project")
-    list_select_related = ("project", "created_by")
-    search_fields = ("place",)
-
-
-@admin.register(Dataset)
-class DatasetAdmin(WrittenAdmin):
-    list_display = ("name", "project", "cluster", "source", "state", size_of("size_bytes"), "checked_by", "checked_at")
-    list_filter = ("state", "source", "project")
-    list_select_related = ("project", "cluster", "checked_by")
-    search_fields = ("name", "id", "location")
-
-
-# Searches for better parameters: looked at here, changed on their pages.
-
-
-@admin.register(Sweep)
-class SweepAdmin(WrittenAdmin):
-    list_display = ("name", "id", "project", "status", "created_by", "created_at", "ended_at")
-    list_filter = ("status", "project")
-    list_select_related = ("project", "created_by")
-    search_fields = ("name", "id")
-
-
-@admin.register(Trial)
-class TrialAdmin(WrittenAdmin):
-    list_display = ("number", "sweep", "state", "value", "run", "steps", "started_at", "ended_at")
-    list_filter = ("state",)
-    list_select_related = ("sweep", "run")
-    search_fields = ("sweep__name", "sweep__id", "run__id")
-
-
-@admin.register(TrialRun)
-class TrialRunAdmin(WrittenAdmin):
-    list_display = ("trial", "seed", "run")
-    list_select_related = ("trial", "run")
-    search_fields = ("trial__sweep__name", "run__id")
-
-
-@admin.register(TrialReport)
-class TrialReportAdmin(WrittenAdmin):
-    list_display = ("trial", "step", "value")
-    list_select_related = ("trial",)
-    search_fields = ("trial__sweep__name",)
