@@ -16,16 +16,7 @@ from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
 from runs.people.identity import second_factor
-from runs.rights.access import (
-    Permission,
-    Sight,
-    has_scope,
-    projects_of_runs,
-    reach_by_token,
-    sight_by_token,
-    sights,
-    why_not_enter,
-)
+from runs.rights import access
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +32,7 @@ class AdmissionQuestion:
     is_session: bool = False  # it runs commands beside the run's ranks
 
 
-Answer = Sight | int  # what its person sees, or the code with which the socket is closed
+Answer = access.Sight | int  # what its person sees, or the code with which the socket is closed
 
 
 class Subscriber(Protocol):
@@ -49,7 +40,7 @@ class Subscriber(Protocol):
 
     question: AdmissionQuestion
 
-    def stay(self, sight: Sight) -> None:
+    def stay(self, sight: access.Sight) -> None:
         """Let the socket stay; its person sees this now."""
 
     def end(self, code: int) -> None:
@@ -59,8 +50,8 @@ class Subscriber(Protocol):
 def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
     """Return for each question what the person sees, or the code with which the socket is closed."""
     users = users_of(question.credential for question in questions)
-    known = sights(list({user.pk: user for user in users.values()}.values()))
-    projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
+    known = access.sights(list({user.pk: user for user in users.values()}.values()))
+    projects = access.projects_of_runs({question.run_id for question in questions if question.run_id is not None})
     without_factor = second_factor.missing(list(users.values()))
     found: list[Answer] = []
     for question in questions:
@@ -71,16 +62,16 @@ def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
         if user.pk in without_factor:
             found.append(FORBIDDEN)
             continue
-        project, sight = projects.get(question.run_id or ""), sight_by_token(user, known[user.pk])
-        if not has_scope(user, Permission.RUNS_READ):
-            is_there = question.run_id is None or reach_by_token(user, known[user.pk]).sees(project)
+        project, sight = projects.get(question.run_id or ""), access.sight_by_token(user, known[user.pk])
+        if not access.has_scope(user, access.Permission.RUNS_READ):
+            is_there = question.run_id is None or access.reach_by_token(user, known[user.pk]).sees(project)
             found.append(FORBIDDEN if is_there else NOT_FOUND)
             continue
         if question.run_id is None:
             found.append(sight)
         elif not sight.sees(project):
             found.append(NOT_FOUND)
-        elif question.is_session and why_not_enter(user, question.run_id):
+        elif question.is_session and access.why_not_enter(user, question.run_id):
             found.append(FORBIDDEN)
         else:
             found.append(sight)
@@ -104,7 +95,7 @@ class Admission:
         if self._answering is None or self._answering.done():
             self._answering = asyncio.create_task(self._answer())
         found = await answer
-        if isinstance(found, Sight):
+        if isinstance(found, access.Sight):
             self._admitted.add(subscriber)
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check_everybody())
@@ -147,7 +138,7 @@ class Admission:
             log.exception("socket.failed")
             found = [UNAVAILABLE] * len(subscribers)
         for subscriber, one in zip(subscribers, found, strict=True):
-            if isinstance(one, Sight):
+            if isinstance(one, access.Sight):
                 subscriber.stay(one)
             else:
                 subscriber.end(one)

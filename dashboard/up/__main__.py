@@ -13,16 +13,7 @@ from pathlib import Path
 
 from dashboard.home import home_path, serves_tls
 from dashboard.http import hosts
-from dashboard.up import database, demo, orphans
-from dashboard.up.checks import (
-    CannotStart,
-    describe_owner,
-    listen,
-    lock_home,
-    number,
-    prepare_home,
-    refuse_unfinished_restore,
-)
+from dashboard.up import checks, database, demo, orphans
 from dashboard.up.output import Console
 from dashboard.up.processes import Listeners, Processes
 
@@ -42,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["PORT"] = options.port
     try:
         processes = prepare()
-    except CannotStart as error:
+    except checks.CannotStart as error:
         print(error, file=sys.stderr)
         return 1
     code = asyncio.run(serve(processes, is_demo=options.demo, is_once=bool(os.environ.get("ONCE"))))
@@ -53,15 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
 def prepare() -> Processes:
     """Check what can be checked before anything starts."""
     home, host = home_path(), os.environ.get("HOST") or "127.0.0.1"
-    port, num_nodes = number("PORT", 8000, 65535), number("NODES", 2, 64)
+    port, num_nodes = checks.number("PORT", 8000, 65535), checks.number("NODES", 2, 64)
     os.umask(0o077)
-    prepare_home(home)
-    refuse_unfinished_restore(home)
-    lock = lock_home(home)
+    checks.prepare_home(home)
+    checks.refuse_unfinished_restore(home)
+    lock = checks.lock_home(home)
     listeners = _listen(home, host, port)
     port = listeners.web.getsockname()[1]
     url = os.environ.get("PUBLIC_URL", "").rstrip("/") or hosts.url(host, port, is_tls=serves_tls(home))
-    describe_owner(lock, url)
+    checks.describe_owner(lock, url)
     # The children read the same names; whatever was relative, or chosen for us, is settled here.
     os.environ.update({"TRAINYARD_HOME": str(home), "HOST": host, "PORT": str(port)})
     orphans.adopt()
@@ -71,11 +62,13 @@ def prepare() -> Processes:
 
 
 def _listen(home: Path, host: str, port: int) -> Listeners:
-    web = listen(host, port)
+    web = checks.listen(host, port)
     apps = _listen_for_apps(home, host, web.getsockname()[1], is_any=port == 0)
     if not serves_tls(home) or os.environ.get("REDIS_URL"):
         return Listeners(web, apps=apps)
-    valkey = listen(host, number("VALKEY_TLS_PORT", hosts.VALKEY_TLS_PORT, 65535), variable="VALKEY_TLS_PORT")
+    valkey = checks.listen(
+        host, checks.number("VALKEY_TLS_PORT", hosts.VALKEY_TLS_PORT, 65535), variable="VALKEY_TLS_PORT"
+    )
     os.environ["VALKEY_TLS_PORT"] = str(valkey.getsockname()[1])
     return Listeners(web, valkey, apps)
 
@@ -88,14 +81,14 @@ def _listen_for_apps(home: Path, host: str, web_port: int, *, is_any: bool) -> s
         if not hosts.proxy_origin(os.environ.get("TRAINYARD_PROXY_ORIGIN", ""), public_url, "1"):
             return None
     except ValueError as error:
-        raise CannotStart(str(error)) from error
+        raise checks.CannotStart(str(error)) from error
     if os.environ.get("PROXY_PORT"):
-        apps = listen(host, number("PROXY_PORT", 0, 65535), variable="PROXY_PORT")
+        apps = checks.listen(host, checks.number("PROXY_PORT", 0, 65535), variable="PROXY_PORT")
     else:
         try:
-            apps = listen(host, 0 if is_any else min(web_port + 1, 65535))
-        except CannotStart:
-            apps = listen(host, 0)
+            apps = checks.listen(host, 0 if is_any else min(web_port + 1, 65535))
+        except checks.CannotStart:
+            apps = checks.listen(host, 0)
     os.environ["PROXY_PORT"] = str(apps.getsockname()[1])
     return apps
 
@@ -148,7 +141,7 @@ def result_of(work: asyncio.Task[int], processes: Processes) -> int:
     error = work.exception()
     if error is None:
         return work.result()
-    if isinstance(error, CannotStart):
+    if isinstance(error, checks.CannotStart):
         processes.console.say(str(error))
     else:  # a mistake of ours: show all of it, and still stop gracefully
         processes.console.say("".join(traceback.format_exception(error)))

@@ -9,18 +9,7 @@ from runs.actions.continuing import origin_problems
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
 from runs.placing.rooms import runs_containers
-from runs.rights.access import (
-    Forbidden,
-    NotFound,
-    Permission,
-    Someone,
-    Wanted,
-    get_cluster_for,
-    has_scope,
-    require,
-    visible_clusters,
-    visible_projects,
-)
+from runs.rights import access
 from runs.rights.secrets.delivery import credentials_missing, missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec
 from trainyard.spec.problems import show
@@ -49,15 +38,19 @@ class Launchable:
 
 
 def check_launch(
-    *, actor: Someone, document: Any, wanted: Wanted = Permission.RUNS_LAUNCH, packed: Packed | None = None
+    *,
+    actor: access.Someone,
+    document: Any,
+    wanted: access.Wanted = access.Permission.RUNS_LAUNCH,
+    packed: Packed | None = None,
 ) -> Launchable:
     """Return what would be queued. Raises SpecError for what is wrong with the document, NotFound for its project and
     Forbidden for who may not do what is ``wanted`` in it. Nothing is written."""
     spec = parse_launch(actor, document)
-    project = visible_projects(actor).filter(name=spec.project).first()
+    project = access.visible_projects(actor).filter(name=spec.project).first()
     if project is None:
-        raise NotFound(f"There is no project {spec.project!r} that you can see.")
-    require(actor, project, wanted)
+        raise access.NotFound(f"There is no project {spec.project!r} that you can see.")
+    access.require(actor, project, wanted)
     cluster = cluster_of(actor, project, spec)
     spec = resolve(spec, project, cluster)
     nodes = _nodes(cluster)
@@ -70,18 +63,18 @@ def check_launch(
     return Launchable(spec, project, cluster, nodes)
 
 
-def cluster_of(actor: Someone, project: Project, spec: Spec) -> Cluster:
+def cluster_of(actor: access.Someone, project: Project, spec: Spec) -> Cluster:
     """Return the cluster that the spec names, for the project. Raises SpecError."""
     try:
-        return get_cluster_for(actor, project, spec.cluster)
-    except NotFound:
+        return access.get_cluster_for(actor, project, spec.cluster)
+    except access.NotFound:
         raise SpecError([Problem("cluster", f"there is no cluster {spec.cluster!r}")]) from None
-    except Forbidden as error:
+    except access.Forbidden as error:
         words = str(error)
         raise SpecError([Problem("cluster", f"{words[:1].lower()}{words[1:].rstrip('.')}")]) from None
 
 
-def parse_launch(actor: Someone, document: Any) -> Spec:
+def parse_launch(actor: access.Someone, document: Any) -> Spec:
     """Raises SpecError. More nodes than there are come first: that a batch does not divide may only follow from it."""
     try:
         return parse_spec(document)
@@ -93,12 +86,12 @@ def parse_launch(actor: Someone, document: Any) -> Spec:
         raise NeverFits(cluster, [*room, *error.errors]) from None
 
 
-def _cluster_of(actor: Someone, document: Any) -> Cluster | None:
+def _cluster_of(actor: access.Someone, document: Any) -> Cluster | None:
     """The cluster that a document names which is no valid spec: its name may be anything, and so is compared here."""
     name = document.get("cluster", Spec.model_fields["cluster"].default) if isinstance(document, dict) else None
-    if not has_scope(actor, Permission.CLUSTERS_READ):
+    if not access.has_scope(actor, access.Permission.CLUSTERS_READ):
         return None
-    return next((cluster for cluster in visible_clusters(actor) if cluster.name == name), None)
+    return next((cluster for cluster in access.visible_clusters(actor) if cluster.name == name), None)
 
 
 def _nodes(cluster: Cluster) -> list[Node]:
@@ -121,7 +114,7 @@ def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem
     return [Problem(f"task.{field}", words)] if field else []
 
 
-def _secret_problems(actor: Someone, project: Project, spec: Spec) -> list[Problem]:
+def _secret_problems(actor: access.Someone, project: Project, spec: Spec) -> list[Problem]:
     task = spec.resolved()["task"]
     person = actor if isinstance(actor, User) else None
     missing = missing_in(task, project=project, person=person)

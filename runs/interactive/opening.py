@@ -21,15 +21,7 @@ from trainyard.contract.base import BadMessage, Id, WireStruct
 from trainyard.contract.keys import ATTACH, PREFIX, node_queue, session_key
 from trainyard.contract.locks import lock
 from trainyard.contract.seals import command_scope, seal, session_scope, unseal
-from trainyard.contract.sessions.documents import (
-    DEFAULT_LIMIT_S,
-    DEFAULT_OUTPUT_BYTES,
-    MAX_COMMAND_CHARACTERS,
-    Attach,
-    SessionEnd,
-    SessionOrder,
-    SessionWish,
-)
+from trainyard.contract.sessions import documents
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +52,7 @@ class OpenSession(NamedTuple):
     link: int  # which connection of its person this is, from 1
 
 
-def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenSession:
+def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str) -> OpenSession:
     """Have a node start a session, and record who began it. Raises NotFound, Forbidden, and Refused where the run's
     state does not allow it."""
     try:
@@ -68,12 +60,12 @@ def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenS
     except Forbidden as error:
         record_refused(act_of(actor, "runs.session.begin", object=f"run {run_id}", address=address), str(error))
         raise
-    if sum(map(len, wish.command)) > MAX_COMMAND_CHARACTERS:
-        raise Refused("too-long", f"The command has more than {MAX_COMMAND_CHARACTERS:,} characters.")
+    if sum(map(len, wish.command)) > documents.MAX_COMMAND_CHARACTERS:
+        raise Refused("too-long", f"The command has more than {documents.MAX_COMMAND_CHARACTERS:,} characters.")
     attempt, placement = place_of(run, wish.rank)
     node = placement.node
     session = secrets.token_hex(16)
-    order = SessionOrder(
+    order = documents.SessionOrder(
         session=session,
         attempt=attempt.pk,
         run=run.pk,
@@ -86,8 +78,9 @@ def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenS
         input=wish.input,
         port=wish.port,
         wait_s=wish.wait_s,
-        time_limit_s=wish.time_limit_s or (None if wish.terminal or wish.port else DEFAULT_LIMIT_S),
-        output_limit_bytes=wish.output_limit_bytes or (None if wish.terminal or wish.port else DEFAULT_OUTPUT_BYTES),
+        time_limit_s=wish.time_limit_s or (None if wish.terminal or wish.port else documents.DEFAULT_LIMIT_S),
+        output_limit_bytes=wish.output_limit_bytes
+        or (None if wish.terminal or wish.port else documents.DEFAULT_OUTPUT_BYTES),
     )
     record = SessionRecord(
         session=session,
@@ -116,7 +109,7 @@ def begin(*, actor: User, run_id: str, wish: SessionWish, address: str) -> OpenS
     audit_record(act)
     log.info("session.began", user=actor.username, run=run.pk, attempt=attempt.pk, **data)
     locked = lock(node.key, session_scope(node.pk), order)
-    document = Attach(locked=locked.locked, at=time.time())
+    document = documents.Attach(locked=locked.locked, at=time.time())
     publish(ATTACH, node_queue(node.name), seal(node.key, command_scope(ATTACH, node.pk), document))
     return OpenSession(record, node.key, 1)
 
@@ -158,7 +151,7 @@ def is_newest(record: SessionRecord, link: int) -> bool:
     return isinstance(newest, bytes) and int(newest) == link
 
 
-def finish(record: SessionRecord, end: SessionEnd) -> None:
+def finish(record: SessionRecord, end: documents.SessionEnd) -> None:
     """Record how a session ended, once, and forget it."""
     if not redis().delete(_record_key(record.session)):
         return  # another connection has recorded it
@@ -208,7 +201,7 @@ def place_of(run: Run, rank: int) -> tuple[Attempt, Placement]:
     return attempt, placement
 
 
-def _what(wish: SessionWish) -> str:
+def _what(wish: documents.SessionWish) -> str:
     if wish.port is not None:
         return f"forwarding of port {wish.port}"
     line = shlex.join(wish.command)

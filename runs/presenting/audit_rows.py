@@ -11,16 +11,7 @@ from django.db.models import Q, QuerySet
 
 from runs.models import AuditEntry, User
 from runs.models.indexes import one_of
-from runs.rights.access import (
-    Forbidden,
-    Permission,
-    Someone,
-    can_everywhere,
-    can_somewhere,
-    has_scope,
-    projects_with,
-    require_scope,
-)
+from runs.rights import access
 from runs.rights.audit.chain import READ_AT_ONCE
 from runs.rights.audit.facts import NAMES, ShownEntry, as_answer, as_time, canonical
 from runs.rights.audit.pseudonyms import is_pseudonym, shown, without_erased
@@ -51,30 +42,30 @@ class AuditFilters(NamedTuple):
     until: datetime | None = None
 
 
-def is_auditor(user: Someone) -> bool:
+def is_auditor(user: access.Someone) -> bool:
     """Return whether they read everything, with what happened outside of projects."""
-    return _is_staff_auditor(user) or can_everywhere(user, Permission.AUDIT_READ)
+    return _is_staff_auditor(user) or access.can_everywhere(user, access.Permission.AUDIT_READ)
 
 
-def _is_staff_auditor(user: Someone) -> bool:
+def _is_staff_auditor(user: access.Someone) -> bool:
     if not isinstance(user, User) or (user.token is not None and user.token.project_ids is not None):
         return False
-    return user.is_active and user.is_staff and has_scope(user, Permission.AUDIT_READ)
+    return user.is_active and user.is_staff and access.has_scope(user, access.Permission.AUDIT_READ)
 
 
-def can_read_audit(user: Someone) -> bool:
+def can_read_audit(user: access.Someone) -> bool:
     """Return whether they read any of it. Every page asks, for its menu."""
-    return _is_staff_auditor(user) or can_somewhere(user, Permission.AUDIT_READ)
+    return _is_staff_auditor(user) or access.can_somewhere(user, access.Permission.AUDIT_READ)
 
 
-def visible_entries(user: Someone) -> QuerySet[AuditEntry]:
+def visible_entries(user: access.Someone) -> QuerySet[AuditEntry]:
     """Return all entries for auditors; for others those of projects whose audit they read. Raises Forbidden."""
-    require_scope(user, Permission.AUDIT_READ)
+    access.require_scope(user, access.Permission.AUDIT_READ)
     if is_auditor(user):
         return AuditEntry.objects.all()
-    names = list(projects_with(user, Permission.AUDIT_READ).values_list("name", flat=True))
+    names = list(access.projects_with(user, access.Permission.AUDIT_READ).values_list("name", flat=True))
     if not names:
-        raise Forbidden("The audit is for auditors, and for owners of projects.")
+        raise access.Forbidden("The audit is for auditors, and for owners of projects.")
     return AuditEntry.objects.filter(one_of("project", names))
 
 

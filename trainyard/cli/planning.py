@@ -6,19 +6,12 @@ from typing import get_args
 
 from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
-from trainyard.contract.facts import (
-    EstimateDocument,
-    MemoryDocument,
-    MemoryPart,
-    ProposalDocument,
-    StepPart,
-    StepTimeDocument,
-)
+from trainyard.contract import facts
 from trainyard.formats.figures import between, percent, rate, scaled, seconds
 from trainyard.rest.client import Client
 
-MEMORY_PARTS: tuple[MemoryPart, ...] = get_args(MemoryPart)
-STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
+MEMORY_PARTS: tuple[facts.MemoryPart, ...] = get_args(facts.MemoryPart)
+STEP_PARTS: tuple[facts.StepPart, ...] = get_args(facts.StepPart)
 
 
 def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -44,7 +37,7 @@ def plan(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _facts(estimate: EstimateDocument) -> Iterator[tuple[str, str]]:
+def _facts(estimate: facts.EstimateDocument) -> Iterator[tuple[str, str]]:
     times = estimate["step_time"]
     parts = ", ".join(f"{name} {seconds(value)}" for name in STEP_PARTS if (value := times.get(name)))
     yield "step", f"{seconds(times['total'])}, {_range(times, seconds)}: {parts}"
@@ -55,7 +48,7 @@ def _facts(estimate: EstimateDocument) -> Iterator[tuple[str, str]]:
     yield "model", f"{estimate['num_parameters']:,} parameters, {scaled(estimate['flops_per_step'], 'FLOP')} in a step"
 
 
-def _memory(estimate: EstimateDocument) -> Iterator[tuple[str, ...]]:
+def _memory(estimate: facts.EstimateDocument) -> Iterator[tuple[str, ...]]:
     """A row for each kind of rank."""
     kinds: dict[tuple[str, ...], list[int]] = {}
     for rank, (one, limit) in enumerate(zip(estimate["memory"], estimate["memory_limits"], strict=True)):
@@ -66,14 +59,14 @@ def _memory(estimate: EstimateDocument) -> Iterator[tuple[str, ...]]:
         yield f"{ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} from {ranks[0]}", *cells
 
 
-def _proposal(one: ProposalDocument) -> tuple[str, ...]:
+def _proposal(one: facts.ProposalDocument) -> tuple[str, ...]:
     changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
     fullest = max(one["estimate"]["memory"], key=lambda memory: memory["total"])
     time = _range(one["estimate"]["step_time"], seconds)
     return changes or "as it is", time, _range(fullest, _size), one["sentence"]
 
 
-def _range(one: MemoryDocument | StepTimeDocument, write: Callable[[float], str]) -> str:
+def _range(one: facts.MemoryDocument | facts.StepTimeDocument, write: Callable[[float], str]) -> str:
     return between(one["low"], one["high"], write)
 
 

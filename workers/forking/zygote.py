@@ -24,14 +24,7 @@ from workers.attempt.folder import AttemptFolder
 from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 
 # Modules that supervisors and ranks need are imported here, once, and shared by all of them.
-from workers.machine.processes import (
-    adopt_orphans,
-    die_with_parent,
-    kill_children,
-    name_process,
-    num_threads,
-    open_descriptors,
-)
+from workers.machine import processes
 from workers.machine.safe_output import make_output_safe
 from workers.supervisor.main import supervise
 from workers.training.startup.warm import LATER_MODULES, warm
@@ -47,11 +40,11 @@ def main() -> int:
     lifeline = int(sys.argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is handled by the node worker
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # process reapers are reaped by the kernel
-    name_process("ty-zygote")
+    processes.name_process("ty-zygote")
     warm_up()
     gc.collect()
     gc.freeze()
-    send(channel, Ready(os.getpid(), num_threads()))
+    send(channel, Ready(os.getpid(), processes.num_threads()))
     later = LaterImports()
     while True:
         if not select.select([channel], [], [], later.pause_s)[0]:
@@ -67,7 +60,7 @@ def main() -> int:
             os.close(descriptor)
             send(channel, Forked(error=str(error)))
             continue
-        threads = num_threads()
+        threads = processes.num_threads()
         assert threads == 1, f"a zygote with {threads} threads must not fork"
         pid = os.fork()
         if pid == 0:
@@ -151,8 +144,8 @@ def become_reaper(request: StartRequest, *, notify: int, lifeline: int) -> NoRet
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    adopt_orphans()
-    name_process("ty-reaper")
+    processes.adopt_orphans()
+    processes.name_process("ty-reaper")
     _own_descriptors(Path(request.folder), keep={notify, lifeline})
     supervisor = os.fork()
     if supervisor == 0:
@@ -162,7 +155,7 @@ def become_reaper(request: StartRequest, *, notify: int, lifeline: int) -> NoRet
         pid, status = os.waitpid(-1, 0)
         if pid == supervisor:
             break
-    kill_children()
+    processes.kill_children()
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
@@ -170,12 +163,12 @@ def _become_supervisor(request: StartRequest, notify: int, lifeline: int) -> NoR
     reaper = os.getppid()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    adopt_orphans()
-    name_process("ty-supervisor")
+    processes.adopt_orphans()
+    processes.name_process("ty-supervisor")
     make_output_safe()  # its log may lie on a full disk
     # SIGKILL would end the supervisor and leave the ranks' children without anybody to end them.
     signal.signal(signal.SIGUSR1, lambda *_: _kill_tree(Path(request.folder)))
-    die_with_parent(signal.SIGUSR1, reaper)
+    processes.die_with_parent(signal.SIGUSR1, reaper)
     code = 1
     try:
         code = supervise(request, notify=notify, lifeline=lifeline)
@@ -194,7 +187,7 @@ def _kill_tree(folder: Path) -> NoReturn:
     """Without a reaper nothing holds the tree together: end it. The node worker reports it, with the proof."""
     with contextlib.suppress(OSError):
         AttemptFolder(folder).reaper_mark.touch()
-    kill_children()
+    processes.kill_children()
     os._exit(1)
 
 
@@ -206,7 +199,7 @@ def _own_descriptors(folder: Path, keep: set[int]) -> None:
     os.dup2(null, 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    for descriptor in set(open_descriptors()) - keep:
+    for descriptor in set(processes.open_descriptors()) - keep:
         with contextlib.suppress(OSError):  # the one that listed the folder is closed already
             os.close(descriptor)
 

@@ -33,16 +33,7 @@ from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import CHANNEL, Forwarding
 from workers.interactive.link import SessionGone, SessionLink
 from workers.interactive.request import SESSION, RelayRequest
-from workers.machine.processes import (
-    Exit,
-    adopt_orphans,
-    children_of,
-    die_with_parent,
-    kill_children,
-    name_process,
-    send,
-    with_environment,
-)
+from workers.machine import processes
 from workers.transport.node_config import load_config
 
 log = structlog.get_logger(__name__)
@@ -58,9 +49,9 @@ SIZE = struct.Struct(">HH")
 def main() -> int:
     supervisor = os.getppid()
     request = decode(sys.stdin.buffer.read(), RelayRequest)
-    die_with_parent(signal.SIGKILL, supervisor)
-    adopt_orphans()
-    name_process("ty-session")
+    processes.die_with_parent(signal.SIGKILL, supervisor)
+    processes.adopt_orphans()
+    processes.name_process("ty-session")
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     child = start(request) if request.order.port is None else None
     config = load_config(Path(request.home))
@@ -76,15 +67,15 @@ def kill_all(session: str) -> None:
     """End all that the session has started. In a container an orphan is handed to process 1 of its namespaces, not to
     us: it is known by the variable that it was started with."""
     deadline = time.monotonic() + KILL_S
-    kill_children()
-    while left := with_environment(**{SESSION: session}):
+    processes.kill_children()
+    while left := processes.with_environment(**{SESSION: session}):
         if time.monotonic() > deadline:
             log.warning("session.left", session=session, pids=[one.pid for one in left])
             return
         for one in left:
-            send(one.pid, signal.SIGKILL)
+            processes.send(one.pid, signal.SIGKILL)
         time.sleep(0.01)
-        kill_children()
+        processes.kill_children()
 
 
 class Relay:
@@ -138,10 +129,10 @@ class Relay:
         self._kept_at = self._typed_at = time.monotonic()
         return problem
 
-    def _finish(self, code: str, sentence: str, exit: Exit | None = None) -> None:
+    def _finish(self, code: str, sentence: str, exit: processes.Exit | None = None) -> None:
         """End the session; the first reason counts."""
         if self._end is None:
-            how = exit or Exit(None, None)
+            how = exit or processes.Exit(None, None)
             self._end = SessionEnd(code=code, sentence=sentence, exit_code=how.code, signal=how.signal)
             self._over.set()
 
@@ -245,7 +236,7 @@ class Relay:
             return
         await asyncio.to_thread(kill_all, self._order.session)
         await asyncio.wait(outputs)
-        how = Exit.of(status)
+        how = processes.Exit.of(status)
         words = f"exit code {how.code}" if how.signal is None else f"signal {how.signal}"
         self._finish("exited", f"The command ended with {words}.", how)
 
@@ -255,7 +246,7 @@ class Relay:
             for number in (signal.SIGHUP, signal.SIGTERM):
                 with contextlib.suppress(OSError):
                     os.killpg(self._child.pid, number)
-            if children_of(os.getpid()):
+            if processes.children_of(os.getpid()):
                 await asyncio.sleep(TERM_S)
         await asyncio.to_thread(kill_all, self._order.session)
 

@@ -30,14 +30,7 @@ from workers.node.memory import NodeMemory
 from workers.node.output import working_folder
 from workers.node.output.sending import output_state
 from workers.node.preflight.self_check import check_folder
-from workers.node.preparation.orders import (
-    BundleSource,
-    CannotRunHere,
-    SecretSource,
-    check_interpreter,
-    fetch_secrets,
-    lay_out_code,
-)
+from workers.node.preparation import orders
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
 from workers.sandbox.node import NETWORK, NO_ISOLATION, Isolation, user_of
@@ -53,7 +46,7 @@ SETTLED_S = 60.0  # of desired states without it, after which the server knows t
 ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
 
-class AttemptSource(BundleSource, SecretSource, Protocol):
+class AttemptSource(orders.BundleSource, orders.SecretSource, Protocol):
     """Facts of an attempt that are not in its order."""
 
 
@@ -246,10 +239,10 @@ class Attempts:
             refuse_isolation(order, self._isolation)
             refuse_data(order, self._isolation)
             refuse_checkpoints(checkpoints_root(self._home))
-            check_interpreter(order, self._isolation)
-            lay_out_code(order, folder, self._home / "cache", self._source)
-            secrets = fetch_secrets(order, self._source)
-        except CannotRunHere as refusal:
+            orders.check_interpreter(order, self._isolation)
+            orders.lay_out_code(order, folder, self._home / "cache", self._source)
+            secrets = orders.fetch_secrets(order, self._source)
+        except orders.CannotRunHere as refusal:
             self._end_unstarted(order, code=refusal.code, sentence=str(refusal), phase=Phase.REFUSED)
             return
         folder.create(order)
@@ -288,7 +281,7 @@ class Attempts:
         for folder in list(self._folders.values()):
             other = folder.order()
             if other is not None and other.run == order.run and other.fence > order.fence:
-                raise CannotRunHere("stale_fence", NEWER_ATTEMPT)
+                raise orders.CannotRunHere("stale_fence", NEWER_ATTEMPT)
 
     def _stop(self, order: Order, request: Request) -> None:
         """Stop the order's attempt, or see to it that it never starts."""
@@ -372,13 +365,13 @@ def _problem_of(error: Exception) -> str:
 def refuse_isolation(order: Order, isolation: Isolation) -> None:
     """Raise CannotRunHere where this node keeps ranks apart less well than the cluster asks for, or from each other."""
     if isolation.level < order.isolation_minimum:
-        raise CannotRunHere(
+        raise orders.CannotRunHere(
             "isolation_too_low",
             f"Node {order.node_name} has sandbox level {isolation.level}, and its cluster asks for "
             f"{order.isolation_minimum}. {' '.join(isolation.missing)}".strip(),
         )
     if isolation.has_own_network and order.num_nodes > 1:
-        raise CannotRunHere(
+        raise orders.CannotRunHere(
             "network_closed",
             f"On {order.node_name} ranks have a network of their own ({NETWORK}=own), and this run needs "
             f"{order.num_nodes} nodes.",
@@ -390,13 +383,13 @@ def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     data = order.spec.get("task", {}).get("data") or {}
     location = str(data.get("location") or "")
     if problem := location_problem(location) or isolation.problem_of(location):
-        raise CannotRunHere("data_outside", f"task.data.location: {problem}.")
+        raise orders.CannotRunHere("data_outside", f"task.data.location: {problem}.")
 
 
 def refuse_checkpoints(root: Path) -> None:
     """Raise CannotRunHere where no rank could keep a checkpoint, or make the folder in which it would."""
     if problem := check_folder(root).problem:
-        raise CannotRunHere("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")
+        raise orders.CannotRunHere("checkpoints_unusable", f"The folder of checkpoints, {root}, {problem}.")
 
 
 def _is_of_secrets(error: httpx.HTTPError) -> bool:

@@ -30,17 +30,8 @@ from workers.node.server_client import JoinRefused, join
 from workers.node.worker import NodeWorker
 from workers.replicas.folders import memory_path
 from workers.sandbox.node import CannotIsolate, Isolation, find_isolation
+from workers.transport import node_config
 from workers.transport.commands import CommandReader, make_app, register
-from workers.transport.node_config import (
-    CannotStart,
-    NodeConfig,
-    check_redis_url,
-    checkpoints_root,
-    load_config,
-    make_home,
-    node_home,
-    store_config,
-)
 from workers.transport.trust import Trust, UnknownAuthority
 
 NUM_COMMAND_THREADS = 4
@@ -57,19 +48,19 @@ def main(argv: list[str] | None = None) -> int:
     options = parse(argv)
     name = options.name or host_name()
     attempt = options.for_attempt
-    home = node_home(options.home, f"{attempt}-{options.machine}" if attempt else name)
+    home = node_config.node_home(options.home, f"{attempt}-{options.machine}" if attempt else name)
     try:
         if options.join_file is not None:
             options.join = token_in(options.join_file)
         elif attempt:
             options.join = token_for(options.join, options.machine)
-        make_home(home)
+        node_config.make_home(home)
         Trust(home).take_given()
         config = find_config(options, name, home)
-        check_redis_url(config.redis_url)
+        node_config.check_redis_url(config.redis_url)
         address = options.address or address_towards(config.server)
-        isolation = find_isolation(options.home, checkpoints_root(home), memory_path(home, os.environ))
-    except (CannotStart, CannotIsolate) as error:
+        isolation = find_isolation(options.home, node_config.checkpoints_root(home), memory_path(home, os.environ))
+    except (node_config.CannotStart, CannotIsolate) as error:
         print(error, file=sys.stderr)
         return 1
     os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
@@ -132,10 +123,10 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def find_config(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:
+def find_config(options: argparse.Namespace, name: str, home: Path) -> node_config.NodeConfig:
     """Join where a token is given; a token that was used already leads to what is stored, at the server's address that
     is given now. Raises CannotStart."""
-    stored = load_config(home)
+    stored = node_config.load_config(home)
     if stored is not None and not options.join:
         return moved_to(options.server or "", stored, home)
     try:
@@ -146,20 +137,20 @@ def find_config(options: argparse.Namespace, name: str, home: Path) -> NodeConfi
         return moved_to(options.server or "", stored, home)
 
 
-def moved_to(server: str, stored: NodeConfig, home: Path) -> NodeConfig:
+def moved_to(server: str, stored: node_config.NodeConfig, home: Path) -> node_config.NodeConfig:
     """Return what is stored with the server's address of now, which is stored too."""
     server = server.rstrip("/")
     if not server or server == stored.server:
         return stored
     config = replace(stored, server=server)
-    store_config(home, config)
+    node_config.store_config(home, config)
     return config
 
 
-def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConfig:
+def join_cluster(options: argparse.Namespace, name: str, home: Path) -> node_config.NodeConfig:
     """Join with the token and remember the answer. Raises CannotStart."""
     if not options.join or not options.server:
-        raise CannotStart(
+        raise node_config.CannotStart(
             f"The node {name} has not joined a cluster yet; start it once with --join TOKEN --server URL, "
             'as the page\'s "Add node" says.'
         )
@@ -176,12 +167,12 @@ def join_cluster(options: argparse.Namespace, name: str, home: Path) -> NodeConf
         attempt=options.for_attempt,
     )
     config = join(server, body, trust, wants_tls=options.tls)
-    store_config(home, config)
+    node_config.store_config(home, config)
     return config
 
 
 def serve(
-    config: NodeConfig,
+    config: node_config.NodeConfig,
     home: Path,
     address: str,
     isolation: Isolation,
@@ -256,7 +247,7 @@ def address_towards(server: str) -> str:
             probe.connect(target)
             return str(probe.getsockname()[0])
     except (OSError, ValueError) as error:
-        raise CannotStart(f"The server {server} cannot be reached: {error}.") from error
+        raise node_config.CannotStart(f"The server {server} cannot be reached: {error}.") from error
 
 
 def host_name() -> str:

@@ -20,16 +20,7 @@ from dashboard.pages.shared.sheet import Kind, Sheet
 from runs import actions
 from runs.inputs.datasets import options_of, recipe_of, runs_with
 from runs.models import Dataset, Run
-from runs.rights.access import (
-    Permission,
-    Someone,
-    can,
-    get_dataset,
-    projects_with,
-    visible_datasets,
-    visible_jobs,
-    visible_runs,
-)
+from runs.rights import access
 from runs.rights.access.operations import lists, thing
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
 
@@ -91,10 +82,10 @@ def _checked(dataset: Dataset) -> str:
     return f'<span class="muted">{drawn.age(dataset.checked_at)}</span>' if dataset.checked_at else NOT_YET
 
 
-@page(get=lists(Permission.DATASETS_READ))
+@page(get=lists(access.Permission.DATASETS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     words = request.GET.get("q", "").strip()[:200]
-    found = visible_datasets(request.user)
+    found = access.visible_datasets(request.user)
     if words:
         found = found.filter(name__icontains=words)
     sheet = Sheet(request, "Data", "dataset", KINDS, Sort("name", False), kept={"q": words})
@@ -109,7 +100,7 @@ def table(request: HttpRequest) -> HttpResponse:
     return sheet.show("datasets/table.html", keys, partial(_rows, request.user), context)
 
 
-def _rows(user: Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line]]:
+def _rows(user: access.Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line]]:
     known = Dataset.objects.select_related("project").in_bulk(keys)
     datasets = [known[key] for key in keys if key in known]
     uses = _uses(user, datasets)
@@ -118,9 +109,9 @@ def _rows(user: Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line]]:
     ]
 
 
-@page(get=thing(Permission.DATASETS_READ))
+@page(get=thing(access.Permission.DATASETS_READ))
 def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
-    chosen = get_dataset(request, dataset_id)
+    chosen = access.get_dataset(request, dataset_id)
     runs = _runs(request.user, chosen)
     context = {
         "dataset": chosen,
@@ -131,23 +122,25 @@ def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
         "options": [(_label(chosen, name), value) for name, value in chosen.options.items()],
         "rows": rows(list(runs[:NUM_RUNS])),
         "num_runs": runs.count(),
-        "jobs": visible_jobs(request.user).newest().filter(project=chosen.project_id, **{USED: chosen.name})[:NUM_RUNS],
-        "may_act": can(request.user, chosen.project, Permission.DATASETS_EDIT),
+        "jobs": access.visible_jobs(request.user)
+        .newest()
+        .filter(project=chosen.project_id, **{USED: chosen.name})[:NUM_RUNS],
+        "may_act": access.can(request.user, chosen.project, access.Permission.DATASETS_EDIT),
         "command": f"trainyard dataset show {chosen.name}",
     }
     return show(request, "datasets/dataset.html", context, fragments={"dataset": "datasets/_dataset.html"})
 
 
-@page(post=thing(Permission.DATASETS_EDIT))
+@page(post=thing(access.Permission.DATASETS_EDIT))
 def check(request: HttpRequest, dataset_id: str) -> HttpResponse:
-    chosen = actions.check_dataset(actor=person(request), dataset=get_dataset(request, dataset_id))
+    chosen = actions.check_dataset(actor=person(request), dataset=access.get_dataset(request, dataset_id))
     to = "" if request.headers.get("X-Requested-With") == "fetch" else reverse("dataset", args=(chosen.pk,))
     return answer(request, f"A node will look at {chosen.name} again.", to=to, home="datasets")
 
 
-@page(post=thing(Permission.DATASETS_EDIT))
+@page(post=thing(access.Permission.DATASETS_EDIT))
 def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
-    chosen = get_dataset(request, dataset_id)
+    chosen = access.get_dataset(request, dataset_id)
     actions.delete_dataset(actor=person(request), dataset=chosen)
     return answer(request, f"Deleted dataset {chosen.name}.", to=reverse("datasets"))
 
@@ -157,15 +150,15 @@ def _label(chosen: Dataset, name: str) -> str:
     return known[name].label if name in known else name
 
 
-def _may_add(user: Someone) -> bool:
-    return projects_with(user, Permission.DATASETS_EDIT).exists()
+def _may_add(user: access.Someone) -> bool:
+    return access.projects_with(user, access.Permission.DATASETS_EDIT).exists()
 
 
-def _runs(user: Someone, chosen: Dataset) -> QuerySet[Run]:
-    return runs_with(visible_runs(user), chosen).order_by("-created_at", "-pk")
+def _runs(user: access.Someone, chosen: Dataset) -> QuerySet[Run]:
+    return runs_with(access.visible_runs(user), chosen).order_by("-created_at", "-pk")
 
 
-def _uses(user: Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
+def _uses(user: access.Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:
     """Return how many runs name each dataset, by its project and name, in one query."""
     names = {one.name for one in datasets}
     found = Run.objects.filter(project__in={one.project_id for one in datasets}, dataset__in=names)

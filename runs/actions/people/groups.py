@@ -9,31 +9,17 @@ from django.db.models import Q, QuerySet
 
 from runs.actions.people.handed_out import void_handed_out
 from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
-from runs.rights.access import (
-    IN_PROJECTS,
-    Forbidden,
-    NotFound,
-    Permission,
-    is_administrator,
-    permissions_in,
-    require,
-    require_administrator,
-    require_grant,
-    require_manager,
-    require_scope,
-    visible_projects,
-    with_rights_held,
-)
+from runs.rights import access
 from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 
 
 def visible_groups(user: User) -> QuerySet[Group]:
     """Return all groups for administrators; for others their own and those with a role in a project of theirs."""
-    require_scope(user, Permission.MEMBERS_READ)
-    if is_administrator(user):
+    access.require_scope(user, access.Permission.MEMBERS_READ)
+    if access.is_administrator(user):
         return Group.objects.all()
-    roles = GroupRole.objects.filter(project__in=visible_projects(user))
+    roles = GroupRole.objects.filter(project__in=access.visible_projects(user))
     return Group.objects.filter(Q(pk__in=roles.values("group")) | Q(pk__in=user.groups.values("pk")))
 
 
@@ -41,13 +27,13 @@ def group_named(name: str) -> Group:
     """Return the group with that id or name, for whoever may give groups roles. Raises NotFound."""
     found = Group.objects.filter(Q(name=name) | (Q(pk=int(name)) if name.isdecimal() else Q(pk=None))).first()
     if found is None:
-        raise NotFound(f"There is no group {name!r}.")
+        raise access.NotFound(f"There is no group {name!r}.")
     return found
 
 
 def create_group(*, actor: User, name: str) -> Group:
     """Make an empty group. Raises ValidationError, and Refused for a taken name."""
-    require_administrator(actor)
+    access.require_administrator(actor)
     group = Group(name=without_hidden(name).strip())
     group.clean_fields()
     try:
@@ -58,37 +44,37 @@ def create_group(*, actor: User, name: str) -> Group:
     return group
 
 
-@with_rights_held
+@access.with_rights_held
 def delete_group(*, actor: User, group: Group) -> None:
     """Delete the group: its people lose what it gave them."""
-    require_administrator(actor)
+    access.require_administrator(actor)
     with transaction.atomic():
         group.delete()
         void_handed_out()
 
 
-@with_rights_held
+@access.with_rights_held
 def set_group_members(*, actor: User, group: Group, users: Sequence[User]) -> None:
     """Have exactly these people in the group."""
-    require_administrator(actor)
+    access.require_administrator(actor)
     with transaction.atomic():
         group.user_set.set(users)
         void_handed_out()
 
 
-@with_rights_held
+@access.with_rights_held
 def give_group_role(
     *, actor: User, group: Group, project: Project | None, role: Role, custom_role: CustomRole | None = None
 ) -> GroupRole:
     """Give everybody in the group a role: in the project, or (administrators) in every project."""
     if project is None:
-        require_administrator(actor)
+        access.require_administrator(actor)
         custom_role = None
     else:
         _require_over(actor, group, project)
         if custom_role is not None and custom_role.project_id != project.pk:
-            raise NotFound(f"Project {project.name} has no such role.")
-        require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+            raise access.NotFound(f"Project {project.name} has no such role.")
+        access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
     with transaction.atomic():
         made, _ = GroupRole.objects.update_or_create(
             group=group, project=project, defaults={"role": role, "custom_role": custom_role, "origin": ""}
@@ -97,49 +83,49 @@ def give_group_role(
     return made
 
 
-@with_rights_held
+@access.with_rights_held
 def take_group_role(*, actor: User, group: Group, project: Project | None) -> None:
     """Take the group's role in the project (None: the one in every project) from it. Raises NotFound."""
     if project is None:
-        require_administrator(actor)
+        access.require_administrator(actor)
     else:
         _require_over(actor, group, project)
     with transaction.atomic():
         found, _ = GroupRole.objects.filter(group=group, project=project).delete()
         if not found:
-            raise NotFound(f"Group {group.name} has no role there.")
+            raise access.NotFound(f"Group {group.name} has no role there.")
         void_handed_out()
 
 
-@with_rights_held
+@access.with_rights_held
 def give_cluster_role(*, actor: User, group: Group, cluster: Cluster | None, kind: ClusterRole.Kind) -> ClusterRole:
     """Let everybody in the group run on the cluster, or operate it; None: every cluster, those to come included."""
-    require_manager(actor, cluster)
+    access.require_manager(actor, cluster)
     made, _ = ClusterRole.objects.update_or_create(group=group, cluster=cluster, defaults={"role": kind})
     return made
 
 
-@with_rights_held
+@access.with_rights_held
 def take_cluster_role(*, actor: User, group: Group, cluster: Cluster | None) -> None:
-    require_manager(actor, cluster)
+    access.require_manager(actor, cluster)
     with transaction.atomic():
         found, _ = ClusterRole.objects.filter(group=group, cluster=cluster).delete()
         if not found:
-            raise NotFound(f"Group {group.name} has no role there.")
+            raise access.NotFound(f"Group {group.name} has no role there.")
         void_handed_out()
 
 
-@with_rights_held
+@access.with_rights_held
 def save_custom_role(
     *, actor: User, project: Project, name: str, permissions: Sequence[str], role: CustomRole | None = None
 ) -> CustomRole:
     """Make a role of the project, or change ``role``. It holds no more than the actor may do there. Raises
     ValidationError by field, Refused for a taken name."""
-    require(actor, project, Permission.ROLES_MANAGE)
+    access.require(actor, project, access.Permission.ROLES_MANAGE)
     wanted = _checked(permissions)
     before = frozenset(role.permissions) if role is not None else frozenset[str]()
-    if more := sorted((wanted | before) - permissions_in(actor, project)):
-        raise Forbidden(f"You cannot give what you have not in project {project.name}: {', '.join(more)}.")
+    if more := sorted((wanted | before) - access.permissions_in(actor, project)):
+        raise access.Forbidden(f"You cannot give what you have not in project {project.name}: {', '.join(more)}.")
     saved = role or CustomRole(project=project)
     saved.name, saved.permissions = without_hidden(name).strip(), sorted(wanted)
     saved.clean_fields()
@@ -154,10 +140,10 @@ def save_custom_role(
     return saved
 
 
-@with_rights_held
+@access.with_rights_held
 def delete_custom_role(*, actor: User, role: CustomRole) -> None:
     """Delete the role: whoever had it keeps their built-in one."""
-    require(actor, role.project, Permission.ROLES_MANAGE)
+    access.require(actor, role.project, access.Permission.ROLES_MANAGE)
     with transaction.atomic():
         role.delete()
         void_handed_out()
@@ -166,14 +152,14 @@ def delete_custom_role(*, actor: User, role: CustomRole) -> None:
 def custom_role_of(project: Project, name: str) -> CustomRole:
     found = project.custom_roles.filter(Q(pk=name) | Q(name=name)).first()
     if found is None:
-        raise NotFound(f"Project {project.name} has no role {name!r} of its own.")
+        raise access.NotFound(f"Project {project.name} has no role {name!r} of its own.")
     return found
 
 
 def _checked(permissions: Sequence[str]) -> frozenset[str]:
-    unknown = [one for one in permissions if one not in {value.value for value in IN_PROJECTS}]
+    unknown = [one for one in permissions if one not in {value.value for value in access.IN_PROJECTS}]
     if unknown:
-        known = ", ".join(one.value for one in Permission if one in IN_PROJECTS)
+        known = ", ".join(one.value for one in access.Permission if one in access.IN_PROJECTS)
         raise ValidationError(
             {"permissions": f"There is no permission {unknown[0]!r} in projects. There are: {known}."}
         )
@@ -184,7 +170,7 @@ def _checked(permissions: Sequence[str]) -> frozenset[str]:
 
 def _require_over(actor: User, group: Group, project: Project) -> None:
     """Raise Forbidden for who could not give the group the role that it has in the project."""
-    require(actor, project, Permission.MEMBERS_MANAGE)
+    access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     held = GroupRole.objects.filter(group=group, project=project).select_related("custom_role").first()
     if held is not None:
-        require_grant(actor, project, held.role, held.custom_role.permissions if held.custom_role else None)
+        access.require_grant(actor, project, held.role, held.custom_role.permissions if held.custom_role else None)

@@ -12,17 +12,7 @@ from runs.actions.people.handed_out import end_of, void_handed_out
 from runs.inputs.repositories.keys import checked_key, seal_secret
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
 from runs.models.access import digest_of
-from runs.rights.access import (
-    NotFound,
-    Permission,
-    get_invitation,
-    includes,
-    require,
-    require_account,
-    require_grant,
-    require_project_maker,
-    with_rights_held,
-)
+from runs.rights import access
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.values.refused import Refused
 
@@ -34,7 +24,7 @@ def create_project(*, actor: User, name: str) -> Project:
 
     Raises Forbidden for who may not, ValidationError for a bad name, Refused for a taken one.
     """
-    require_project_maker(actor)
+    access.require_project_maker(actor)
     project = Project(name=name)
     project.clean_fields()
     try:
@@ -46,11 +36,11 @@ def create_project(*, actor: User, name: str) -> Project:
     return project
 
 
-@with_rights_held
+@access.with_rights_held
 def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tuple[Invitation, str]:
     """Return an invitation and its secret, which is shown this once and works for one person within a week, and
     no longer than the token that makes it."""
-    require_grant(actor, project, role)
+    access.require_grant(actor, project, role)
     secret = secrets.token_urlsafe(32)
     invitation = Invitation(
         project=project,
@@ -67,14 +57,14 @@ def invite(*, actor: User, project: Project, role: Role, email: str = "") -> tup
     return invitation, secret
 
 
-@with_rights_held
+@access.with_rights_held
 def withdraw_invitation(*, actor: User, project: Project, invitation_id: str) -> None:
     """Make an open link useless. One that was accepted is history and stays."""
-    require(actor, project, Permission.MEMBERS_MANAGE)
+    access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     invitation = Invitation.objects.filter(project=project, pk=invitation_id, accepted_at=None).first()
     if invitation is None:
-        raise NotFound("There is no such open invitation.")
-    require_grant(actor, project, invitation.role)
+        raise access.NotFound("There is no such open invitation.")
+    access.require_grant(actor, project, invitation.role)
     invitation.delete()
 
 
@@ -88,32 +78,32 @@ def accept_invitation(
     """
     now = timezone.now()
     with transaction.atomic():
-        invitation = get_invitation(secret)
+        invitation = access.get_invitation(secret)
         if not Invitation.objects.filter(pk=invitation.pk, accepted_at=None).update(accepted_at=now):
-            raise NotFound("This invitation was used at this moment.")
+            raise access.NotFound("This invitation was used at this moment.")
         person = user or _new_person(username, invitation.email, password)
         membership, _ = Membership.objects.get_or_create(
             project=invitation.project, user=person, defaults={"role": invitation.role}
         )
-        if not includes(Role(membership.role), Role(invitation.role)):
+        if not access.includes(Role(membership.role), Role(invitation.role)):
             membership.role = invitation.role
             membership.save(update_fields=["role"])
         Invitation.objects.filter(pk=invitation.pk).update(accepted_by=person)
     return person
 
 
-@with_rights_held
+@access.with_rights_held
 def change_role(
     *, actor: User, project: Project, user: User, role: Role, custom_role: CustomRole | None = None
 ) -> Membership:
     """Give a member another role, and one of the project's own beside it. Nobody gives or takes more than they have:
     owners are made and unmade by owners, and one always remains."""
-    require(actor, project, Permission.MEMBERS_MANAGE)
+    access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
     _require_over(actor, membership)
     if custom_role is not None and custom_role.project_id != project.pk:
-        raise NotFound(f"Project {project.name} has no such role.")
-    require_grant(actor, project, role, custom_role.permissions if custom_role else None)
+        raise access.NotFound(f"Project {project.name} has no such role.")
+    access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
     with transaction.atomic():
         if role != Role.OWNER:
             _keep_an_owner(project, membership)
@@ -123,14 +113,14 @@ def change_role(
     return membership
 
 
-@with_rights_held
+@access.with_rights_held
 def remove_member(*, actor: User, project: Project, user: User) -> None:
     """Take a member out. Everybody may leave; others are removed by who could give them their role."""
     if actor == user:
-        require(actor, project, Permission.PROJECTS_READ)
-        require_account(actor, Permission.ACCOUNT_MANAGE)
+        access.require(actor, project, access.Permission.PROJECTS_READ)
+        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
     else:
-        require(actor, project, Permission.MEMBERS_MANAGE)
+        access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     membership = _membership(project, user)
     if actor != user:
         _require_over(actor, membership)
@@ -143,7 +133,7 @@ def remove_member(*, actor: User, project: Project, user: User) -> None:
 def _require_over(actor: User, membership: Membership) -> None:
     """Raise Forbidden for who could not give the member the role that they have."""
     custom = membership.custom_role.permissions if membership.custom_role else None
-    require_grant(actor, membership.project, membership.role, custom)
+    access.require_grant(actor, membership.project, membership.role, custom)
 
 
 def _membership(project: Project, user: User) -> Membership:
@@ -151,7 +141,7 @@ def _membership(project: Project, user: User) -> Membership:
     found = Membership.objects.select_for_update(of=("self",)).select_related("project", "user", "custom_role")
     membership = found.filter(project=project, user=user).first()
     if membership is None:
-        raise NotFound(f"{user} is not a member of {project.name}.")
+        raise access.NotFound(f"{user} is not a member of {project.name}.")
     return membership
 
 
@@ -187,7 +177,7 @@ def add_git_key(
 ) -> GitKey:
     """Keep a token or a private key for the project's repositories under ``place`` (a host, or a host and a path); one
     that is there is replaced. Raises ValidationError, by field, and Refused where there is no key to lock it with."""
-    require(actor, project, Permission.GIT_KEYS_MANAGE)
+    access.require(actor, project, access.Permission.GIT_KEYS_MANAGE)
     values = checked_key(kind=kind, place=place, secret=secret, user=user, host_keys=host_keys)
     key = GitKey(
         project=project, kind=kind, place=values.place, user=values.user, host_keys=values.host_keys, created_by=actor
@@ -204,7 +194,7 @@ def add_git_key(
 
 def delete_git_key(*, actor: User, project: Project, key_id: str) -> None:
     """Forget a key; runs that were made with it stay as they are."""
-    require(actor, project, Permission.GIT_KEYS_MANAGE)
+    access.require(actor, project, access.Permission.GIT_KEYS_MANAGE)
     found, _ = GitKey.objects.filter(project=project, pk=key_id).delete()
     if not found:
-        raise NotFound("There is no such Git key.")
+        raise access.NotFound("There is no such Git key.")

@@ -14,23 +14,7 @@ from runs.actions.people.handed_out import end_tokens
 from runs.actions.people.ways_in import disable
 from runs.models import Membership, Project, Role, Token, User
 from runs.models.access import digest_of
-from runs.rights.access import (
-    TOKEN_PREFIX,
-    Forbidden,
-    NotFound,
-    Permission,
-    can,
-    get_project,
-    is_administrator,
-    known_scopes,
-    permissions_in,
-    require,
-    require_account,
-    require_grant,
-    require_presence,
-    scope_permissions,
-    with_rights_held,
-)
+from runs.rights import access
 from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 
@@ -39,7 +23,7 @@ log = structlog.get_logger(__name__)
 LONGEST = timedelta(days=366)  # that a token lasts of whom nobody asks whether they are there
 
 
-@with_rights_held
+@access.with_rights_held
 def create_token(
     *,
     actor: User,
@@ -64,12 +48,12 @@ def create_token(
     if owner.service_of_id is not None:
         project_ids = [owner.service_of_id]
     elif projects is not None:
-        project_ids = sorted({get_project(actor, one).pk for one in _some("projects", projects)})
+        project_ids = sorted({access.get_project(actor, one).pk for one in _some("projects", projects)})
     if actor.token is not None:
         expires_at = expires_at or actor.token.expires_at
     elif expires_at is None or expires_at > timezone.now() + LONGEST:
-        require_presence(actor)
-    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        access.require_presence(actor)
+    secret = access.TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = Token(
         user=owner,
         name=without_hidden(name).strip() or "token",
@@ -91,9 +75,9 @@ def revoke_token(*, actor: User, token_id: str) -> Token:
     NotFound for others."""
     token = Token.objects.select_related("user__service_of").filter(pk=token_id).first()
     if token is None or not may_revoke(actor, token):
-        raise NotFound(f"You have no token {token_id!r}.")
+        raise access.NotFound(f"You have no token {token_id!r}.")
     if token.user_id == actor.pk:
-        require_account(actor, Permission.ACCOUNT_MANAGE)
+        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
     if end_tokens(Token.objects.filter(pk=token.pk)):
         token.refresh_from_db(fields=["revoked_at"])
         log.info("token.revoked", token=token.pk, user=token.user_id, actor=actor.pk)
@@ -104,8 +88,8 @@ def may_revoke(actor: User, token: Token) -> bool:
     if token.user_id == actor.pk:
         return True
     if (project := token.user.service_of) is not None:
-        return can(actor, project, Permission.TOKENS_MANAGE)
-    return is_administrator(actor)
+        return access.can(actor, project, access.Permission.TOKENS_MANAGE)
+    return access.is_administrator(actor)
 
 
 def revoke_tokens(*, actor: User, user: User) -> int:
@@ -113,17 +97,17 @@ def revoke_tokens(*, actor: User, user: User) -> int:
     there were."""
     tokens = live_tokens(tokens_of(actor, user))
     if user == actor:
-        require_account(actor, Permission.ACCOUNT_MANAGE)
+        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
     log.info("token.all_revoked", user=user.pk, actor=actor.pk)
     return end_tokens(tokens)
 
 
 def tokens_of(actor: User, user: User) -> QuerySet[Token]:
     """Return the tokens of a person for whoever may see and revoke them. Raises Forbidden."""
-    if user != actor and not is_administrator(actor):
-        raise Forbidden("Only an administrator may see or revoke the tokens of others.")
+    if user != actor and not access.is_administrator(actor):
+        raise access.Forbidden("Only an administrator may see or revoke the tokens of others.")
     if user == actor:
-        require_account(actor, Permission.ACCOUNT_READ)
+        access.require_account(actor, access.Permission.ACCOUNT_READ)
     return Token.objects.filter(user=user)
 
 
@@ -134,21 +118,21 @@ def live_tokens(tokens: QuerySet[Token]) -> QuerySet[Token]:
 
 def _require_making(actor: User, owner: User) -> None:
     if owner == actor:
-        require_account(actor, Permission.ACCOUNT_MANAGE)
+        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
     elif owner.service_of is not None:
         require_over_account(actor, owner)
     else:
-        raise Forbidden("Nobody makes tokens for other people.")
+        raise access.Forbidden("Nobody makes tokens for other people.")
 
 
 def require_over_account(actor: User, account: User) -> None:
     """Raise Forbidden for who may not act for the service account: nobody gets by its tokens what they have not."""
     project = account.service_of
     if project is None:
-        raise Forbidden(f"{account} is no service account.")
-    require(actor, project, Permission.TOKENS_MANAGE)
-    if not permissions_in(account, project) <= permissions_in(actor, project):
-        raise Forbidden(f"{account} may do more in project {project.name} than you may.")
+        raise access.Forbidden(f"{account} is no service account.")
+    access.require(actor, project, access.Permission.TOKENS_MANAGE)
+    if not access.permissions_in(account, project) <= access.permissions_in(actor, project):
+        raise access.Forbidden(f"{account} may do more in project {project.name} than you may.")
 
 
 def _some(field: str, values: Sequence[str]) -> Sequence[str]:
@@ -158,7 +142,7 @@ def _some(field: str, values: Sequence[str]) -> Sequence[str]:
 
 
 def _checked(names: Collection[str]) -> list[str]:
-    known = known_scopes()
+    known = access.known_scopes()
     unknown = [name for name in names if name not in known]
     if unknown:
         words = f"There is no scope {unknown[0]!r}. There are: {', '.join(known)}."
@@ -168,13 +152,13 @@ def _checked(names: Collection[str]) -> list[str]:
 
 def _require_within(token: Token, by: Token) -> None:
     """Raise Forbidden where a token would get more than the one that makes it."""
-    more = scope_permissions(token.scopes) - scope_permissions(by.scopes)
+    more = access.scope_permissions(token.scopes) - access.scope_permissions(by.scopes)
     if more:
-        raise Forbidden(f"The token {by.name} cannot give what it has not: {', '.join(sorted(more))}.")
+        raise access.Forbidden(f"The token {by.name} cannot give what it has not: {', '.join(sorted(more))}.")
     if by.project_ids is not None and (token.project_ids is None or not {*token.project_ids} <= {*by.project_ids}):
-        raise Forbidden(f"The token {by.name} is for other projects.")
+        raise access.Forbidden(f"The token {by.name} is for other projects.")
     if by.expires_at is not None and (token.expires_at is None or token.expires_at > by.expires_at):
-        raise Forbidden(f"The token {by.name} ends before that.")
+        raise access.Forbidden(f"The token {by.name} ends before that.")
 
 
 # Service accounts: owners of tokens that are nobody's. They belong to a project and never sign in.
@@ -182,12 +166,12 @@ def _require_within(token: Token, by: Token) -> None:
 MAX_NAME = 60
 
 
-@with_rights_held
+@access.with_rights_held
 def create_service_account(*, actor: User, project: Project, name: str, role: Role) -> User:
     """Make a service account with a role of the project that is no more than the actor's. Raises ValidationError for
     its name, Refused for a taken one."""
-    require(actor, project, Permission.TOKENS_MANAGE)
-    require_grant(actor, project, role)
+    access.require(actor, project, access.Permission.TOKENS_MANAGE)
+    access.require_grant(actor, project, role)
     account = User(username=f"{project.name}.{name.strip()[:MAX_NAME]}", service_of=project)
     account.set_unusable_password()
     account.clean_fields(exclude=["password"])
@@ -201,7 +185,7 @@ def create_service_account(*, actor: User, project: Project, name: str, role: Ro
     return account
 
 
-@with_rights_held
+@access.with_rights_held
 def close_service_account(*, actor: User, account: User) -> None:
     """End the account for good: its tokens open nothing. What it launched keeps its name."""
     require_over_account(actor, account)

@@ -9,16 +9,7 @@ from runs.actions.people.ways_in import disable
 from runs.models import Consent, ErasedPerson, Membership, PersonalExport, Project, Role, Run, Sweep, User
 from runs.models.privacy.people import pseudonym_of
 from runs.privacy import consent, erasure
-from runs.rights.access import (
-    Forbidden,
-    NotFound,
-    Permission,
-    is_administrator,
-    is_last_administrator,
-    require_account,
-    require_presence,
-    with_rights_held,
-)
+from runs.rights import access
 from runs.rights.audit.recording import describe
 from runs.values.refused import Refused
 from runs.values.status import FINAL
@@ -33,10 +24,10 @@ def request_export(*, actor: User, user: User | None = None) -> PersonalExport:
     """Have control make an export for the person: for oneself, and as an administrator for anybody. Only the person
     it is about gets the file. Raises Refused where one was asked for within an hour and waits or is ready."""
     person = user or actor
-    if person != actor and not is_administrator(actor):
-        raise Forbidden("Only an administrator may ask for an export about somebody else.")
+    if person != actor and not access.is_administrator(actor):
+        raise access.Forbidden("Only an administrator may ask for an export about somebody else.")
     if person == actor:
-        require_account(actor, Permission.ACCOUNT_MANAGE)
+        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
     _refuse_service(person)
     newest = PersonalExport.objects.filter(user=person).exclude(state=PersonalExport.State.FAILED).first()
     if newest is not None and timezone.now() - newest.created_at < EXPORT_AGAIN:
@@ -47,13 +38,13 @@ def request_export(*, actor: User, user: User | None = None) -> PersonalExport:
 def get_export(*, actor: User, export_id: str, is_ready: bool = False) -> PersonalExport:
     """Return an export about the actor; ``is_ready``: whose file is there. Raises NotFound for anybody else's, an
     administrator's too: it is the person's alone."""
-    require_account(actor, Permission.ACCOUNT_READ)
+    access.require_account(actor, access.Permission.ACCOUNT_READ)
     found = PersonalExport.objects.filter(user=actor, pk=export_id)
     if is_ready:
         found = found.filter(state=PersonalExport.State.READY, expires_at__gt=timezone.now())
     export = found.first()
     if export is None:
-        raise NotFound(f"You have no export {export_id!r}.")
+        raise access.NotFound(f"You have no export {export_id!r}.")
     return export
 
 
@@ -70,19 +61,19 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
     return row
 
 
-@with_rights_held
+@access.with_rights_held
 def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) -> ErasedPerson:
     """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who
     is to be erased counts on them, as the other administrator or as the other owner."""
     found = User.objects.filter(pk=user.pk).first()
     if found is None:
-        raise NotFound("There is no such person any more.")
+        raise access.NotFound("There is no such person any more.")
     user = found
-    if user != actor and not is_administrator(actor):
-        raise Forbidden("Only an administrator may erase somebody else.")
+    if user != actor and not access.is_administrator(actor):
+        raise access.Forbidden("Only an administrator may erase somebody else.")
     if user == actor:
-        require_account(actor, Permission.ACCOUNT_MANAGE)
-    require_presence(actor)
+        access.require_account(actor, access.Permission.ACCOUNT_MANAGE)
+    access.require_presence(actor)
     _refuse_service(user)
     if confirm != user.username:
         raise Refused("not-confirmed", "Type the user name as it stands there: an erasure cannot be undone.")
@@ -95,7 +86,7 @@ def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) ->
 
 def why_not_erased(user: User) -> str:
     """Say what has to be done before the person can be erased; empty where nothing has."""
-    if is_last_administrator(user):
+    if access.is_last_administrator(user):
         return "This is the last administrator. Make another one first."
     live = list(Run.objects.filter(created_by=user).exclude(status__in=list(FINAL)).values_list("name", flat=True))
     live += Sweep.objects.filter(created_by=user).exclude(status__in=list(SWEEP_FINAL)).values_list("name", flat=True)
@@ -113,9 +104,9 @@ def agree(*, actor: User) -> None:
     """Record that the actor agrees to the text of now."""
     text = consent.text_of_now()
     if actor.token is not None:
-        raise Forbidden("A text is agreed to in a session of one's own.")
+        raise access.Forbidden("A text is agreed to in a session of one's own.")
     if text is None:
-        raise NotFound("There is nothing to agree to.")
+        raise access.NotFound("There is nothing to agree to.")
     Consent.objects.get_or_create(user=actor, digest=text.digest)
 
 

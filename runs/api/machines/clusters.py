@@ -20,16 +20,7 @@ from runs.placing.policies import FIRST_COME, POLICIES
 from runs.presenting.server_state import contact_time
 from runs.presenting.stamps import stamp
 from runs.records.time_use.sums import time_of_all
-from runs.rights.access import (
-    Permission,
-    can_manage_cluster,
-    can_manage_clusters,
-    get_cluster,
-    has_scope,
-    visible_clusters,
-    visible_projects,
-    visible_runs,
-)
+from runs.rights import access
 from runs.rights.access.operations import lists, machine, operation, site
 from runs.values.status import Status
 from trainyard.contract.answers import machines as answers
@@ -92,14 +83,16 @@ class JoinTokenOut(Schema):
 
 
 @router.get("/clusters", response=Page[ClusterOut])
-@operation(lists(Permission.CLUSTERS_READ))
+@operation(lists(access.Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
     user = actor(request)
-    return page(visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
+    return page(
+        access.visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit
+    )
 
 
 @router.post("/clusters", response={201: ClusterOut})
-@operation(site(Permission.CLUSTERS_MANAGE))
+@operation(site(access.Permission.CLUSTERS_MANAGE))
 def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
     """`engine` and `settings` make one whose machines come with each run. Example: `{"name": "lab", "region": "eu",
     "labels": {"rack": "7"}, "projects": ["default"]}`"""
@@ -109,54 +102,54 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterWithTime)
-@operation(machine(Permission.CLUSTERS_READ))
+@operation(machine(access.Permission.CLUSTERS_READ))
 def show(request: HttpRequest, cluster_id: str) -> ClusterWithTime:
     """With `time`, summed over its runs that live or ended within 30 days, at most a minute old."""
     user = actor(request)
-    cluster = get_cluster(request, cluster_id)
-    runs = visible_runs(user) if has_scope(user, Permission.RUNS_READ) else Run.objects.none()
+    cluster = access.get_cluster(request, cluster_id)
+    runs = access.visible_runs(user) if access.has_scope(user, access.Permission.RUNS_READ) else Run.objects.none()
     time = time_of_all(runs.filter(cluster=cluster), timezone.now()).as_document()
     return ClusterWithTime(**_clusters(user, [cluster])[0], time=TimeOut(**time))
 
 
 @router.patch("/clusters/{cluster_id}", response=ClusterOut)
-@operation(machine(Permission.CLUSTERS_MANAGE))
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
 def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cluster:
     """What is not named stays; lists are replaced as a whole. `log_rules` are `{label, pattern, action}` or lines
     `LABEL ACTION: PATTERN`; 422 names the rule, the pattern and the place in it. Example: `{"region": "us", "projects":
     ["default"]}`"""
     user = actor(request)
-    cluster = get_cluster(request, cluster_id)
+    cluster = access.get_cluster(request, cluster_id)
     return _clusters(user, [actions.edit_cluster(actor=user, cluster=cluster, **body.dict())])[0]
 
 
 @router.delete("/clusters/{cluster_id}", response={204: None})
-@operation(machine(Permission.CLUSTERS_MANAGE))
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
 def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
     """Only without nodes and past runs."""
     user = actor(request)
-    actions.delete_cluster(actor=user, cluster=get_cluster(request, cluster_id))
+    actions.delete_cluster(actor=user, cluster=access.get_cluster(request, cluster_id))
     return Answer(204, None)
 
 
 @router.post("/clusters/{cluster_id}/join-tokens", response={201: JoinTokenOut}, summary="Let one machine in")
-@operation(machine(Permission.CLUSTERS_MANAGE))
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
 def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse) -> Answer[JoinTokenOut]:
     """A secret for `trainyard node --join`, valid for a day and no longer than the token that asks for it. With TLS it
     ends with the fingerprint of the server's authority."""
     user = actor(request)
-    token, secret = actions.new_join_token(actor=user, cluster=get_cluster(request, cluster_id))
+    token, secret = actions.new_join_token(actor=user, cluster=access.get_cluster(request, cluster_id))
     response["Cache-Control"] = "no-store"
     return Answer(201, JoinTokenOut(id=token.pk, token=secret, expires_at=stamp(token.expires_at)))
 
 
 def _clusters(user: User, rows: Sequence[Cluster]) -> list[answers.Cluster]:
-    seen = Project.objects.all() if can_manage_clusters(user) else visible_projects(user)
+    seen = Project.objects.all() if access.can_manage_clusters(user) else access.visible_projects(user)
     return [
         _cluster(
             row,
             list(seen.filter(clusters=row).values_list("name", flat=True)),
-            shows_settings=can_manage_cluster(user, row),
+            shows_settings=access.can_manage_cluster(user, row),
         )
         for row in rows
     ]

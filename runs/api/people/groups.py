@@ -13,16 +13,7 @@ from runs.api.paging import ListQuery, Page, page
 from runs.api.people.projects import RoleIn
 from runs.api.schemas import Body
 from runs.models import Cluster, ClusterRole, Project, User
-from runs.rights.access import (
-    NotFound,
-    Permission,
-    get_cluster,
-    get_project,
-    has_scope,
-    require_administrator,
-    visible_clusters,
-    visible_projects,
-)
+from runs.rights import access
 from runs.rights.access.operations import ADMINISTRATOR, GROUP, lists, machine, operation, thing
 
 router = Resource(tags=["people"])
@@ -62,7 +53,7 @@ class GroupOut(Schema):
 
 
 @router.get("/groups", response=Page[GroupOut], summary="Groups of people")
-@operation(lists(Permission.MEMBERS_READ))
+@operation(lists(access.Permission.MEMBERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[GroupOut]:
     """All for administrators; for others their own, and those with a role in a project of theirs."""
     user = actor(request)
@@ -96,16 +87,16 @@ def set_members(request: HttpRequest, group_id: str, body: GroupMembersIn) -> Gr
     """For administrators. Example: `{"members": []}`"""
     user = actor(request)
     group = _find(user, group_id)
-    require_administrator(user)
+    access.require_administrator(user)
     people = list(User.objects.filter(username__in=body.members))
     if missing := sorted(set(body.members) - {one.username for one in people}):
-        raise NotFound(f"There is nobody named {missing[0]!r}.")
+        raise access.NotFound(f"There is nobody named {missing[0]!r}.")
     actions.set_group_members(actor=user, group=group, users=people)
     return _group(user, group)
 
 
 @router.put("/groups/{group_id}/projects/{project_id}", response=GroupOut, summary="Give a group a role in a project")
-@operation(thing(Permission.MEMBERS_MANAGE))
+@operation(thing(access.Permission.MEMBERS_MANAGE))
 def give_role(request: HttpRequest, group_id: str, project_id: str, body: RoleIn) -> GroupOut:
     """Everybody in the group has it there. `*` in place of the project is every project; for administrators. Example:
     `{"role": "viewer"}`"""
@@ -118,7 +109,7 @@ def give_role(request: HttpRequest, group_id: str, project_id: str, body: RoleIn
 
 
 @router.delete("/groups/{group_id}/projects/{project_id}", response={204: None}, summary="Take a group's role")
-@operation(thing(Permission.MEMBERS_MANAGE))
+@operation(thing(access.Permission.MEMBERS_MANAGE))
 def take_role(request: HttpRequest, group_id: str, project_id: str) -> Answer[None]:
     user = actor(request)
     project = _project(user, project_id)
@@ -127,7 +118,7 @@ def take_role(request: HttpRequest, group_id: str, project_id: str) -> Answer[No
 
 
 @router.put("/groups/{group_id}/clusters/{cluster_id}", response=GroupOut, summary="Let a group run on a cluster")
-@operation(machine(Permission.CLUSTERS_MANAGE))
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
 def let_on_cluster(request: HttpRequest, group_id: str, cluster_id: str, body: ClusterRoleIn) -> GroupOut:
     """`*` in place of the cluster is every cluster. Example: `{"role": "runner"}`"""
     user = actor(request)
@@ -140,7 +131,7 @@ def let_on_cluster(request: HttpRequest, group_id: str, cluster_id: str, body: C
 @router.delete(
     "/groups/{group_id}/clusters/{cluster_id}", response={204: None}, summary="Shut a group out of a cluster"
 )
-@operation(machine(Permission.CLUSTERS_MANAGE))
+@operation(machine(access.Permission.CLUSTERS_MANAGE))
 def shut_out_of_cluster(request: HttpRequest, group_id: str, cluster_id: str) -> Answer[None]:
     user = actor(request)
     cluster = _cluster(user, cluster_id)
@@ -149,26 +140,26 @@ def shut_out_of_cluster(request: HttpRequest, group_id: str, cluster_id: str) ->
 
 
 def _project(user: User, project_id: str) -> Project | None:
-    return None if project_id == EVERY else get_project(user, project_id, Permission.MEMBERS_MANAGE)
+    return None if project_id == EVERY else access.get_project(user, project_id, access.Permission.MEMBERS_MANAGE)
 
 
 def _cluster(user: User, cluster_id: str) -> Cluster | None:
-    return None if cluster_id == EVERY else get_cluster(user, cluster_id, Permission.CLUSTERS_MANAGE)
+    return None if cluster_id == EVERY else access.get_cluster(user, cluster_id, access.Permission.CLUSTERS_MANAGE)
 
 
 def _find(user: User, group_id: str, *, to_give: Project | Cluster | None = None) -> Group:
     """Return the group with that id or name: one that the person sees, or any for whoever may give it a role."""
     found = actions.group_named(group_id)
     if to_give is None and not actions.visible_groups(user).filter(pk=found.pk).exists():
-        raise NotFound(f"There is no group {group_id!r}.")
+        raise access.NotFound(f"There is no group {group_id!r}.")
     return found
 
 
 def _group(user: User, group: Group) -> GroupOut:
     """Describe the group with those of its projects and clusters that the person sees."""
-    seen = set(visible_projects(user).values_list("pk", flat=True))
-    sees_clusters = has_scope(user, Permission.CLUSTERS_READ)
-    machines = set(visible_clusters(user).values_list("pk", flat=True)) if sees_clusters else set[str]()
+    seen = set(access.visible_projects(user).values_list("pk", flat=True))
+    sees_clusters = access.has_scope(user, access.Permission.CLUSTERS_READ)
+    machines = set(access.visible_clusters(user).values_list("pk", flat=True)) if sees_clusters else set[str]()
     projects = group.project_roles.select_related("project", "custom_role").order_by("project__name")
     clusters = group.cluster_roles.select_related("cluster").order_by("cluster__name")
     return GroupOut(

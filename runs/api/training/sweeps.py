@@ -19,18 +19,8 @@ from runs.models import Sweep
 from runs.presenting.stamps import stamp
 from runs.rights.access import Permission, get_sweep, named_project
 from runs.rights.access.operations import lists, operation, thing
-from runs.sweeps import actions
+from runs.sweeps import actions, reading
 from runs.sweeps.checking import preview
-from runs.sweeps.reading import (
-    BestTrial,
-    SweepSummary,
-    TrialRow,
-    front_of,
-    summaries_of,
-    summary_of,
-    sweep_trials,
-    sweeps_of,
-)
 from trainyard.contract.answers import sweeps as answers
 from trainyard.contract.base import JsonObject
 from trainyard.contract.statuses import SweepStatus
@@ -109,7 +99,7 @@ def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.Sw
 def find(request: HttpRequest, query: Query[SweepsQuery]) -> Page[answers.SweepItem]:
     user = actor(request)
     project = named_project(user, query.project).name if query.project else ""
-    found = sweeps_of(user, project=project, status=query.status, words=query.q)
+    found = reading.sweeps_of(user, project=project, status=query.status, words=query.q)
     return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
@@ -191,15 +181,15 @@ def launch(request: HttpRequest, sweep_id: str, body: InBody[LaunchTrial]) -> An
 
 
 def _items(rows: Sequence[Sweep]) -> list[answers.SweepItem]:
-    return [_item(one) for one in summaries_of(rows)]
+    return [_item(one) for one in reading.summaries_of(rows)]
 
 
 def _one(sweep: Sweep) -> answers.Sweep:
-    trials = [_trial(one) for one in sweep_trials(sweep, timezone.now())]
-    return {**_item(summary_of(sweep)), "spec": sweep.spec, "trials": trials, "front": front_of(sweep)}
+    trials = [_trial(one) for one in reading.sweep_trials(sweep, timezone.now())]
+    return {**_item(reading.summary_of(sweep)), "spec": sweep.spec, "trials": trials, "front": reading.front_of(sweep)}
 
 
-def _item(one: SweepSummary) -> answers.SweepItem:
+def _item(one: reading.SweepSummary) -> answers.SweepItem:
     return {
         "id": one.id,
         "name": one.name,
@@ -220,11 +210,11 @@ def _item(one: SweepSummary) -> answers.SweepItem:
     }
 
 
-def _best(one: BestTrial) -> answers.BestTrial:
+def _best(one: reading.BestTrial) -> answers.BestTrial:
     return {"number": one.number, "run": one.run, "value": one.value, "parameters": dict(one.parameters)}
 
 
-def _trial(one: TrialRow) -> answers.Trial:
+def _trial(one: reading.TrialRow) -> answers.Trial:
     return {
         "number": one.number,
         "run": one.run,

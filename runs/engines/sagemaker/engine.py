@@ -10,18 +10,9 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
 from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
+from runs.engines.sagemaker import reasons
 from runs.engines.sagemaker.aws import Aws, AWSRefusal
 from runs.engines.sagemaker.documents import TrainingJob
-from runs.engines.sagemaker.reasons import (
-    OVER,
-    end_of,
-    ended,
-    is_taken_back,
-    job_of,
-    not_made,
-    taken_back,
-    why_job_waits,
-)
 from runs.engines.sagemaker.request import (
     NAME,
     attempt_in,
@@ -94,7 +85,7 @@ class SageMakerSystem:
     def find(self, job: str) -> SystemJob | None:
         self._aws.begin()
         found = self._described(job)
-        return None if found is None else job_of(found, attempt_in(job, self._origin.mark))
+        return None if found is None else reasons.job_of(found, attempt_in(job, self._origin.mark))
 
     def submit(self, request: MachineRequest) -> str:
         self._aws.begin()
@@ -131,11 +122,11 @@ class SageMakerSystem:
         name = job_name_of(self._origin.mark, attempt)
         job = self._described(name)
         if job is None:
-            return not_made(name, attempt)
-        if is_taken_back(job):
+            return reasons.not_made(name, attempt)
+        if reasons.is_taken_back(job):
             self.cancel(name)  # AWS would start it again, and its tokens are used
-            return ended(name, attempt, taken_back(job))
-        return job_of(job, attempt, has_secret=has_secret)
+            return reasons.ended(name, attempt, reasons.taken_back(job))
+        return reasons.job_of(job, attempt, has_secret=has_secret)
 
     def _described(self, name: str) -> TrainingJob | None:
         return self._asked(lambda: self._aws.job(name), f"describe job {name}")
@@ -226,13 +217,13 @@ def examine_billed(settings: SageMakerSettings, origin: Origin, aws: Aws, probe:
     except (SystemAway, AWSRefusal) as error:
         yield not_run(number, _words(error), RIGHTS_ADVICE)
         return
-    if job is None or job.training_job_status not in OVER:
-        why = "it is not there any more." if job is None else why_job_waits(job).sentence
+    if job is None or job.training_job_status not in reasons.OVER:
+        why = "it is not there any more." if job is None else reasons.why_job_waits(job).sentence
         aws.begin()
         aws.stop_job(name)
         yield Finding("job", False, f"A short job on {machines(number)} did not end: {why}", "It was stopped again.")
         return
-    end = end_of(job)
+    end = reasons.end_of(job)
     if end.kind is not None:
         advice = "Do the subnets and security groups lead to this server, its Valkey, and the file system?"
         yield Finding("job", False, end.sentence, advice)
@@ -246,7 +237,7 @@ def _wait(aws: Aws, name: str) -> TrainingJob | None:
     while True:
         aws.begin()
         job = aws.job(name)
-        if job is None or job.training_job_status in OVER or time.monotonic() > deadline:
+        if job is None or job.training_job_status in reasons.OVER or time.monotonic() > deadline:
             return job
         time.sleep(EVERY_S)
 

@@ -11,24 +11,8 @@ from django.conf import settings
 from django.db import connections, models, transaction
 from django.db.models.functions import Cast
 
+from runs.records.metrics import models as metrics
 from runs.records.metrics.bulk import IDS_PER_QUERY, delete_rows
-from runs.records.metrics.models import (
-    Axis,
-    Block,
-    Checkpoint,
-    CheckpointUse,
-    DeadLetter,
-    Erasure,
-    Fact,
-    Level,
-    LogChunk,
-    LogStream,
-    Media,
-    Producer,
-    Segment,
-    Series,
-    Telemetry,
-)
 
 AT_ONCE_S = 0.1  # a small run is gone when delete_run_data() returns
 ROWS = 100  # of up to 60 KB each in one transaction
@@ -43,10 +27,12 @@ def delete_run_data(run_id: str) -> None:
     """Hide everything that the metric store has of the run: after this returned its series cannot be read. sweep()
     deletes the large rows."""
     with transaction.atomic(using=settings.METRICS_DATABASE):
-        Erasure.objects.get_or_create(pk=run_id)
+        metrics.Erasure.objects.get_or_create(pk=run_id)
         # The labels make way, too: what comes late may have brought the same series again.
-        Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField()))
-        for model in (Telemetry, Producer, Checkpoint, CheckpointUse, Fact):
+        metrics.Series.objects.filter(run_id=run_id).update(
+            run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField())
+        )
+        for model in (metrics.Telemetry, metrics.Producer, metrics.Checkpoint, metrics.CheckpointUse, metrics.Fact):
             model._default_manager.filter(run_id=run_id).delete()
     _erase(run_id, time.monotonic() + AT_ONCE_S)
 
@@ -55,7 +41,7 @@ def sweep(budget_s: float) -> bool:
     """Delete rows of runs that were given up, for about so long. Returns whether there was anything to do."""
     end = time.monotonic() + budget_s
     did_something = False
-    for run_id in Erasure.objects.order_by("at").values_list("pk", flat=True):
+    for run_id in metrics.Erasure.objects.order_by("at").values_list("pk", flat=True):
         did_something = True
         if not _erase(run_id, end):
             return True
@@ -87,21 +73,21 @@ def _erase(run_id: str, end: float) -> bool:
 def _batches(run_id: str) -> Iterator[None]:
     """Delete some rows at each turn: what points to others before what it points to."""
     yield from _point_batches(run_id)
-    yield from _delete(LogChunk.objects.filter(run_id=run_id), LOG_ROWS)
-    yield from _delete(LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY)
-    yield from _delete(Media.objects.filter(run_id=run_id), MEDIA_ROWS)
-    yield from _delete(DeadLetter.objects.filter(run_id=run_id))
-    Erasure.objects.filter(pk=run_id).delete()
+    yield from _delete(metrics.LogChunk.objects.filter(run_id=run_id), LOG_ROWS)
+    yield from _delete(metrics.LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY)
+    yield from _delete(metrics.Media.objects.filter(run_id=run_id), MEDIA_ROWS)
+    yield from _delete(metrics.DeadLetter.objects.filter(run_id=run_id))
+    metrics.Erasure.objects.filter(pk=run_id).delete()
 
 
 def _point_batches(run_id: str) -> Iterator[None]:
-    hidden = Series.objects.filter(run_id=HIDDEN + run_id)
-    yield from _delete(Block.objects.filter(run_id=run_id))
+    hidden = metrics.Series.objects.filter(run_id=HIDDEN + run_id)
+    yield from _delete(metrics.Block.objects.filter(run_id=run_id))
     while some := list(hidden.values_list("pk", flat=True)[:IDS_PER_QUERY]):
-        yield from _delete(Segment.objects.filter(series__in=some))
-        yield from _delete(Level.objects.filter(series__in=some))
-        yield from _delete(Series.objects.filter(pk__in=some), IDS_PER_QUERY)
-    yield from _delete(Axis.objects.filter(run_id=run_id, segments=None))
+        yield from _delete(metrics.Segment.objects.filter(series__in=some))
+        yield from _delete(metrics.Level.objects.filter(series__in=some))
+        yield from _delete(metrics.Series.objects.filter(pk__in=some), IDS_PER_QUERY)
+    yield from _delete(metrics.Axis.objects.filter(run_id=run_id, segments=None))
 
 
 def _delete(rows: models.QuerySet[models.Model], number: int = 0) -> Iterator[None]:
@@ -115,23 +101,25 @@ def remove_points(run_id: str) -> None:
     """Delete the curves of a run that has ended; its logs, media and the record of its progress stay. Whoever is
     interrupted begins again: rows that were hidden once are found."""
     with transaction.atomic(using=settings.METRICS_DATABASE):
-        Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField()))
+        metrics.Series.objects.filter(run_id=run_id).update(
+            run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField())
+        )
     for _ in _point_batches(run_id):
         pass
 
 
 def remove_logs(run_id: str) -> None:
-    for _ in _delete(LogChunk.objects.filter(run_id=run_id), LOG_ROWS):
+    for _ in _delete(metrics.LogChunk.objects.filter(run_id=run_id), LOG_ROWS):
         pass
-    for _ in _delete(LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY):
+    for _ in _delete(metrics.LogStream.objects.filter(run_id=run_id, chunks=None), IDS_PER_QUERY):
         pass
 
 
 def remove_media(run_id: str) -> None:
-    for _ in _delete(Media.objects.filter(run_id=run_id), MEDIA_ROWS):
+    for _ in _delete(metrics.Media.objects.filter(run_id=run_id), MEDIA_ROWS):
         pass
 
 
 def remove_checkpoint_rows(run_id: str) -> None:
     """Record that nothing of the run can be gone on from. The files lie on nodes, which ask whether they may go."""
-    Checkpoint.objects.filter(run_id=run_id, deleted_at=None).update(deleted_at=time.time())
+    metrics.Checkpoint.objects.filter(run_id=run_id, deleted_at=None).update(deleted_at=time.time())

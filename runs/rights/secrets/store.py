@@ -8,16 +8,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from runs.models import Project, Secret, SecretVersion, User
+from runs.rights.secrets import sealed
 from runs.rights.secrets.key_stores import KeyStore
 from runs.rights.secrets.keys import key_store
-from runs.rights.secrets.sealed import (
-    Envelope,
-    close_envelope,
-    is_all_wrapped,
-    open_envelope,
-    wrap_again,
-    wrap_texts_again,
-)
 from runs.rights.secrets.storage_keys import are_storage_keys_wrapped, wrap_storage_keys_again
 from trainyard.contract.limits import MAX_SECRET_BYTES
 
@@ -64,7 +57,7 @@ def keep(*, owner: Project | User, name: str, value: str, by: User) -> Secret:
     while True:
         secret = Secret.objects.get(pk=made.pk)
         number = secret.version + 1
-        envelope = close_envelope(store, place_of(secret, number), value)
+        envelope = sealed.close_envelope(store, place_of(secret, number), value)
         try:
             with transaction.atomic():
                 SecretVersion.objects.create(secret=secret, number=number, created_by=by, **envelope._asdict())
@@ -79,8 +72,8 @@ def keep(*, owner: Project | User, name: str, value: str, by: User) -> Secret:
 def open_newest(secret: Secret) -> tuple[int, str]:
     """Return the newest version's number and value. Raises KeyProblem."""
     row = SecretVersion.objects.get(secret=secret, number=secret.version)
-    envelope = Envelope(row.key_id, row.wrapped_key, row.ciphertext)
-    return row.number, open_envelope(key_store(), place_of(secret, row.number), envelope)
+    envelope = sealed.Envelope(row.key_id, row.wrapped_key, row.ciphertext)
+    return row.number, sealed.open_envelope(key_store(), place_of(secret, row.number), envelope)
 
 
 def rotate_key() -> Rotation:
@@ -88,10 +81,10 @@ def rotate_key() -> Rotation:
     Raises KeyProblem; then nothing is lost, and the same again goes on."""
     store = key_store()
     sentence = store.rotate()
-    number = _wrap_all(store) + wrap_texts_again(store).num_wrapped + wrap_storage_keys_again(store)
+    number = _wrap_all(store) + sealed.wrap_texts_again(store).num_wrapped + wrap_storage_keys_again(store)
     newest = store.newest()
     is_done = not SecretVersion.objects.exclude(key_id=newest).exists()
-    is_done = is_done and is_all_wrapped(newest) and are_storage_keys_wrapped(newest)
+    is_done = is_done and sealed.is_all_wrapped(newest) and are_storage_keys_wrapped(newest)
     if is_done or not newest:
         store.forget_others()
     log.info("secrets.key_rotated", versions=number)
@@ -108,8 +101,8 @@ def _wrap_all(store: KeyStore) -> int:
         for row in rows:
             if row.key_id == newest:
                 continue
-            before = Envelope(row.key_id, row.wrapped_key, row.ciphertext)
-            after = wrap_again(store, place_of(row.secret, row.number), before)
+            before = sealed.Envelope(row.key_id, row.wrapped_key, row.ciphertext)
+            after = sealed.wrap_again(store, place_of(row.secret, row.number), before)
             # A version never changes but for its wrapping: whoever was first has wrapped it with a key that opens.
             number += SecretVersion.objects.filter(pk=row.pk, wrapped_key=row.wrapped_key).update(
                 key_id=after.key_id, wrapped_key=after.wrapped_key
