@@ -8,7 +8,7 @@ from typing import Any
 from runs.actions.continuing import origin_problems
 from runs.inputs.datasets import resolve
 from runs.models import Cluster, CodeBundle, Node, Project, User
-from runs.placing.rooms import runs_containers
+from runs.placing.planning import runs_containers
 from runs.rights import access
 from runs.rights.secrets.delivery import credentials_missing, missing_in
 from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, check_fits, check_room, parse_spec

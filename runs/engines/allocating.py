@@ -15,7 +15,7 @@ from runs.engines.findings import Finding, machines, probe_of
 from runs.engines.machine_system import ExaminedSystem, SystemAway, origin_of
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Allocation, Attempt, Cluster, Node, Placement
-from runs.placing.rooms import runs_containers
+from runs.placing.planning import runs_containers
 from runs.placing.scheduling import Room
 from trainyard.contract.base import JsonObject
 from trainyard.contract.desired import DesiredAttempt

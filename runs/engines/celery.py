@@ -10,7 +10,7 @@ from runs.engines.broker import publish
 from runs.engines.findings import Finding
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Attempt, Cluster, Node, Placement
-from runs.placing.rooms import rooms_of
+from runs.placing.planning import rooms_of
 from runs.placing.scheduling import Room
 from trainyard.contract.base import WireStruct
 from trainyard.contract.desired import DesiredAttempt, Nudge

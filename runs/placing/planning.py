@@ -4,22 +4,22 @@ Nothing here may keep a run from being submitted: callers accept None, or a Valu
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
-from runs.models import Cluster, Dataset, Node, Placement, Run
+from runs.models import Cluster, Dataset, HeldSlot, Node, Placement, Run
 from runs.placing.queue import request_of
-from runs.placing.rooms import runs_containers
-from runs.placing.scheduling import Placed, Room, place
+from runs.placing.scheduling import DividedSlot, Placed, Room, place
 from runs.records.metrics.progress import facts_of
 from runs.values.status import Status
 from trainyard import planner
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import EstimateDocument
-from trainyard.contract.machines import Cpu
+from trainyard.contract.machines import PODMAN, Cpu
 from trainyard.planner import DataFacts, Estimate, NodeFacts, Proposal, Rates
 from trainyard.planner.roofline import find_link
 from trainyard.spec import RecipeSpec, Spec
@@ -175,3 +175,49 @@ def _facts(node: Node) -> NodeFacts:
         device=(gpus[0].name if gpus else cpu.model) or "",
         host=found.hostname or node.name,
     )
+
+
+# The room that nodes have: their slots, and which of them are held.
+
+
+def is_exposed(node: Node) -> bool:
+    """Return whether its cluster asks for a higher sandbox level than it has."""
+    return (node.sandbox_level or 0) < node.cluster.isolation_minimum
+
+
+def runs_containers(node: Node) -> bool:
+    """Return whether its ranks may run in containers: also true for a machine that nobody has looked at."""
+    tools = node.machine.tools
+    return tools is None or PODMAN in tools
+
+
+def rooms_of(nodes: Sequence[Node], now: datetime) -> list[Room]:
+    held: dict[str, set[int]] = defaultdict(set)
+    shares: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    sizes: dict[tuple[str, int], int] = {}
+    columns = HeldSlot.objects.filter(node__in=nodes).values_list("node_id", "index", "share", "num_shares")
+    for node_id, index, share, num_shares in columns:
+        held[node_id].add(index)
+        if num_shares > 1:
+            shares[node_id][index].add(share)
+            sizes[node_id, index] = num_shares
+    return [
+        Room(
+            node=node.pk,
+            name=node.name,
+            num_slots=node.slots,
+            free=tuple(index for index in range(node.slots) if index not in held[node.pk]),
+            accelerator=node.accelerator,
+            is_cold=node.machine.is_warm is False,
+            is_in_contact=node.is_in_contact(now),
+            is_draining=node.is_draining,
+            divided={index: _divided(sizes[node.pk, index], taken) for index, taken in shares[node.pk].items()},
+            is_exposed=is_exposed(node),
+            runs_containers=runs_containers(node),
+        )
+        for node in nodes
+    ]
+
+
+def _divided(num_shares: int, taken: set[int]) -> DividedSlot:
+    return DividedSlot(num_shares, tuple(share for share in range(num_shares) if share not in taken))

@@ -19,7 +19,7 @@ ANY = re.compile(
 )
 # The terminal's socket, which goes by no proxy; settings of a client that fsspec makes; the types of errors.
 EXCUSED = {
-    "trainyard/rest/websocket.py": "websockets",
+    "trainyard/rest/session.py": "websockets",
     "workers/training/data/fetching/fetch.py": "aiohttp",
     "runs/engines/kubernetes/api.py": "urllib3",
     "dashboard/pages/account/provider.py": "requests",

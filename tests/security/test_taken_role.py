@@ -20,7 +20,7 @@ from tests.up_process import Up
 from tests.whole.runs import Yard, points
 from trainyard.contract.base import encode
 from trainyard.contract.sessions.documents import SessionWish
-from trainyard.rest.websocket import WebSocket
+from trainyard.rest.session import WebSocket
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from trainyard.contract.facts import MEASURED
 from workers.progress import marker
 from workers.progress.marker import VALIDATION
 from workers.training.build import Training
-from workers.training.changing import change_for
 from workers.training.clip import clip
+from workers.training.keeping import change_for
 from workers.training.measuring.measures import StepMeasures
 from workers.training.measuring.memory import memory_bytes
 from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER

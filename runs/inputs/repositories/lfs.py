@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from runs.inputs.repositories.addresses import allowed_address
 from runs.inputs.repositories.keys import authorization, key_for
+from runs.inputs.repositories.mirrors import allowed_address
 from runs.inputs.repositories.problems import RepositoryProblem
 from runs.models import Project
 from trainyard.contract.base import BadDocument, WireStruct, decode

@@ -15,7 +15,6 @@ from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import Series
 from runs.records.metrics.progress import snapshot
 from runs.records.points.blocks import decode_block
-from runs.records.points.charts.exports import stream
 from runs.records.points.charts.series import (
     Curve,
     RowFigures,
@@ -30,9 +29,9 @@ from runs.records.points.charts.series import (
     spans_of,
     sparklines,
     steady_medians,
+    stream,
 )
-from runs.records.points.charts.windows import level_of
-from runs.records.points.charts.zoom import draw
+from runs.records.points.charts.zoom import draw, level_of
 from runs.records.points.segments import decoded
 from trainyard.contract.answers.runs import SeriesSummary
 

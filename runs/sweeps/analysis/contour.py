@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from runs.sweeps.analysis.encoding import Array, encode, value_at
-from runs.sweeps.analysis.importance import sampled
+from runs.sweeps.analysis.importance import Array, encode, sampled, value_at
 from runs.sweeps.analysis.trials import SpaceField, TrialLike, complete, with_seen
 
 CELLS = 32  # along a range; a choice has one cell for each

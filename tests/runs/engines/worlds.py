@@ -22,14 +22,11 @@ from runs.engines.ray.engine import RaySystem
 from runs.engines.ray.programs import RayAddress, RayProgram
 from runs.engines.ray.settings import RaySettings
 from runs.engines.sagemaker.aws import Aws
-from runs.engines.sagemaker.engine import SageMakerSystem
-from runs.engines.sagemaker.request import job_name_of
+from runs.engines.sagemaker.engine import SageMakerSystem, job_name_of
 from runs.engines.sagemaker.settings import SageMakerSettings
-from runs.engines.slurm.engine import SlurmSystem
-from runs.engines.slurm.programs import Programs
+from runs.engines.slurm.engine import Programs, SlurmSystem
 from runs.engines.slurm.settings import SlurmSettings
-from runs.engines.ssh.engine import SshSystem
-from runs.engines.ssh.hosts import Hosts
+from runs.engines.ssh.engine import Hosts, SshSystem
 from runs.engines.ssh.settings import Host, SshSettings
 from tests.kube.api_server import NAMESPACE, Kubernetes
 from tests.runs.engines.local_engine import LocalSettings, LocalSystem

@@ -12,9 +12,8 @@ from runs.actions.checking import check_launch
 from runs.life.reconcile import schedule
 from runs.models import CodeBundle, Node, Run
 from runs.models.runs import size_of
-from runs.placing.planning import likely_nodes
+from runs.placing.planning import likely_nodes, rooms_of
 from runs.placing.queue import forecast, request_of, requests_of
-from runs.placing.rooms import rooms_of
 from runs.placing.scheduling import Placed, Waiting
 from runs.values.status import Status
 from tests.cast import Cast, make_node, spec

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from runs.life.reconcile import schedule
 from runs.models import Cluster, Project, Run
+from runs.placing.planning import rooms_of
 from runs.placing.policies import POLICIES, ordered
 from runs.placing.queue import arranged, forecast, requests_of, waiting_runs
-from runs.placing.rooms import rooms_of
 from runs.placing.scheduling import Placed, Request
 from tests.cast import Cast, make_node, spec
 from tests.servers import Valkey

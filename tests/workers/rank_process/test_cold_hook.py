@@ -16,7 +16,7 @@ import pytest
 from workers.progress import marker
 from workers.rank_process.cold_rank import HOOK, VARIABLE, MarksFile, leading_to_hook
 from workers.rank_process.run import STACK_SIGNAL
-from workers.supervisor.hangs.tracker import described
+from workers.supervisor.hangs.watch import described
 
 LOOKS = """
 import json, os, sys

@@ -1,6 +1,7 @@
 """Manifest of a checkpoint, in JSON. It is written last: a folder that has a valid one is whole."""
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -8,10 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from trainyard.at_rest.chunks import CannotDecrypt, encrypted_bytes
+from trainyard.at_rest.chunks import CannotDecrypt, DecryptedFile, encrypted_bytes, is_encrypted
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import JsonObject
-from workers.training.checkpoints.encryption import decrypted, file_context
 from workers.training.checkpoints.pieces import DTYPES, Region, Shape
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.files import write_whole
@@ -182,3 +182,18 @@ def _parse_tensor(name: str, tensor: JsonObject) -> StoredTensor:
 
 def digest_of(document: JsonObject) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+# Binding of an encrypted checkpoint's files to their place, and encryption of small ones as a whole.
+
+
+def file_context(run: str, fence: int, step: int, name: str) -> str:
+    """A file of another checkpoint, or of another rank, does not open in its place."""
+    return f"checkpoint|{run}|{fence}|{step}|{name}"
+
+
+def decrypted(data: bytes, keyring: Keyring, context: str) -> bytes:
+    """Return the content, which is ``data`` itself where it is not encrypted. Raises CannotDecrypt."""
+    if not is_encrypted(data):
+        return data
+    return DecryptedFile(io.BytesIO(data), keyring, context).read()

@@ -19,8 +19,7 @@ import msgspec
 from trainyard.at_rest.chunks import encrypted_bytes, encrypted_pieces
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import WireStruct, encode, prepared
-from workers.training.checkpoints.encryption import decrypted
-from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor
+from workers.training.checkpoints.manifest import StoredFile, StoredPart, StoredTensor, decrypted
 from workers.training.checkpoints.random_state import RandomState
 from workers.training.checkpoints.snapshot import Snapshot
 from workers.training.files import sync, write_whole

@@ -15,8 +15,7 @@ from safetensors import SafetensorError, safe_open
 from trainyard.at_rest.chunks import MAGIC, CannotDecrypt, DecryptedFile, is_encrypted
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import JsonObject
-from workers.training.checkpoints.encryption import file_context
-from workers.training.checkpoints.manifest import Damaged, Manifest, StoredPart
+from workers.training.checkpoints.manifest import Damaged, Manifest, StoredPart, file_context
 from workers.training.checkpoints.pieces import DTYPES, Region
 
 LENGTH_BYTES = 8

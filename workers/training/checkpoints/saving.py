@@ -14,8 +14,13 @@ import torch
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.records import Checkpoint, CheckpointState
 from workers.training.checkpoints import store
-from workers.training.checkpoints.encryption import file_context
-from workers.training.checkpoints.manifest import Manifest, TrainingState, parameters_digest, write_manifest
+from workers.training.checkpoints.manifest import (
+    Manifest,
+    TrainingState,
+    file_context,
+    parameters_digest,
+    write_manifest,
+)
 from workers.training.checkpoints.parts import (
     PartEncryption,
     PartNote,

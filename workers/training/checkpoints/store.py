@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainyard.at_rest.keyring import NO_KEYS, Keyring, read_keyring
-from workers.training.checkpoints.encryption import file_context
-from workers.training.checkpoints.manifest import MANIFEST
+from workers.training.checkpoints.manifest import MANIFEST, file_context
 from workers.training.data.batches.order import SkippedSteps
 from workers.training.files import sync
 

@@ -8,8 +8,7 @@ import pytest
 
 from runs.engines.cluster_settings.settings import SettingsError
 from runs.engines.machine_system import MachineRequest, Origin
-from runs.engines.sagemaker.engine import SageMakerEngine
-from runs.engines.sagemaker.request import training_job_of
+from runs.engines.sagemaker.engine import SageMakerEngine, training_job_of
 from runs.engines.sagemaker.settings import SageMakerSettings
 
 WELL: dict[str, Any] = {

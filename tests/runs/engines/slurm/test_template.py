@@ -11,8 +11,7 @@ import pytest
 
 from runs.engines.cluster_settings.settings import SettingsError
 from runs.engines.machine_system import MachineRequest, Origin, SystemRefused
-from runs.engines.slurm.engine import SlurmEngine, SlurmSystem
-from runs.engines.slurm.programs import Programs
+from runs.engines.slurm.engine import Programs, SlurmEngine, SlurmSystem
 from runs.engines.slurm.script import script_of, submission
 from runs.engines.slurm.settings import SlurmSettings
 from runs.engines.slurm.template import BadField, filled

@@ -41,7 +41,7 @@ def small_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module, name, size in SIZES:
         monkeypatch.setattr(module, name, size)
     monkeypatch.setattr("runs.records.points.charts.zoom.POINTS_PER_SEGMENT", 8)
-    monkeypatch.setattr("runs.records.points.charts.exports.SEGMENTS_AT_ONCE", 2)
+    monkeypatch.setattr("runs.records.points.charts.series.SEGMENTS_AT_ONCE", 2)
     yield
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from runs.sweeps.analysis.best import pareto_front
 from runs.sweeps.analysis.contour import CELLS, contour
-from runs.sweeps.analysis.encoding import share_of, value_at
+from runs.sweeps.analysis.importance import share_of, value_at
 from runs.sweeps.analysis.trials import SpaceField, with_seen
 from tests.sweep_trials import trial
 

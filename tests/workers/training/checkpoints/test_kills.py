@@ -16,8 +16,7 @@ from tests.workers.training.checkpoints.yard import Yard, after
 from tests.workers.training.ranks import Recorder, free_port, notes, recipe_spec
 from trainyard.at_rest.chunks import is_encrypted
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
-from workers.training.checkpoints.encryption import file_context
-from workers.training.checkpoints.manifest import MANIFEST, read_manifest
+from workers.training.checkpoints.manifest import MANIFEST, file_context, read_manifest
 from workers.training.checkpoints.reading import check_files
 from workers.training.checkpoints.store import TEMPORARY, find
 

@@ -6,7 +6,7 @@ import pytest
 
 from runs.causes.allocations import EndKind
 from runs.engines.machine_system import JobState
-from runs.engines.ray.reasons import demand_words, room, system_job
+from runs.engines.ray.engine import demand_words, room, system_job
 from runs.engines.ray.trainyard_ray.documents import Demand, JobReport, RayMachine
 
 EIGHT = Demand(16, 8)

@@ -9,8 +9,7 @@ import pytest
 
 from runs.engines.findings import Probe, valkey_place
 from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemRefused
-from runs.engines.slurm.engine import SlurmSystem, examine
-from runs.engines.slurm.programs import Failed, Programs, words_of
+from runs.engines.slurm.engine import Failed, Programs, SlurmSystem, examine, words_of
 from runs.engines.slurm.settings import SlurmSettings
 
 REQUEST = MachineRequest("abc123", "hello", 2, 1, ["join_one", "join_two"])

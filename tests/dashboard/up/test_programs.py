@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis import Redis, ResponseError
 
-from dashboard.up.append_only import FOLDER, mend
+from dashboard.up.programs import FOLDER, mend
 from tests.disks import disk, fill
 from tests.servers import Valkey, short_folder
 from tests.up_process import wait_until

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from trainyard.rest.websocket import NoWebSocket, WebSocket
+from trainyard.rest.session import NoWebSocket, WebSocket
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from tests.workers.training.checkpoints.yard import RUN, Yard, after, largest_di
 from tests.workers.training.ranks import notes, series
 from trainyard.at_rest.chunks import HEADER, is_encrypted
 from trainyard.at_rest.keyring import Keyring
-from workers.training.checkpoints.encryption import file_context
-from workers.training.checkpoints.manifest import MANIFEST, Manifest, read_manifest
+from workers.training.checkpoints.manifest import MANIFEST, Manifest, file_context, read_manifest
 from workers.training.checkpoints.reading import check_files
 
 pytestmark = pytest.mark.extended  # many trainings

@@ -11,7 +11,7 @@ from tests.workers.training.checkpoints.yard import Yard, after, states
 from tests.workers.training.ranks import series, tiny_spec, train_on
 from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import Train
-from workers.training.changing import settings_at
+from workers.training.keeping import settings_at
 
 EVERY_4 = {"every_steps": 4, "keep": 9}
 FIRST = {"learning_rate": 0.002, "weight_decay": 0.05, "batch_size": 8}
