@@ -1,7 +1,7 @@
-"""What moving in costs: event files read for import, MLflow's client and its searches, and whole histories as a frame.
+"""What moving in costs: event files read for import, MLflow's batches and searches, and whole histories as a frame.
 
-TensorBoard's own ``EventAccumulator`` reads the same folder. MLflow's client, unchanged, sends the same batches to
-MLflow's server and to ours. Searches over 100,000 runs are whole requests in-process, without a socket.
+TensorBoard's own ``EventAccumulator`` reads the same folder. MLflow's server and ours are sent the same batches, and
+MLflow's client reads them back. Searches over 100,000 runs are whole requests in-process, without a socket.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ def read(folder: Path, num_points: int) -> None:
 
 
 def mlflow_client(stack: Stack) -> list[Row]:
-    """Put MLflow's client through the same at both servers, then read a history as a frame."""
+    """Put both servers through the same, then read a history as a frame."""
     num_points, count = scaled(POINTS, 20_000), scaled(BATCHES, 5)
     theirs = compare.measure("doors", {"mlflow": BATCHES})
     with variables(BENCH_MLFLOW=f"{stack.url}/mlflow", MLFLOW_TRACKING_TOKEN=stack.token):
         ours = compare.measure("doors", {"mlflow": BATCHES})
     mine, other = (one.found.get("mlflow", {}) for one in (ours, theirs))
     found = [
-        Row(f"MLflow's client: log_batch of 1,000 metrics {what}, middle of {count}", mine.get(key), "ms",
+        Row(f"MLflow's log-batch of 1,000 metrics {what}: a request, middle of {count}", mine.get(key), "ms",
             other.get(key), "MLflow's server", goal=goals.DOOR_BATCH,
             others={"ours, the last ten": mine.get(f"{key}_last"), "theirs, the last ten": other.get(f"{key}_last")},
             note=theirs.note or ours.note)

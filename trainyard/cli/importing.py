@@ -13,7 +13,7 @@ from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError
 from trainyard.sdk.sync import Stuck
 
-FAILED = 1
+FAILED, BAD_COMMAND = 1, 2
 CONFLICT = 409
 
 
@@ -77,7 +77,11 @@ def add_tools(tools: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
 
 def import_runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     door = DOORS[arguments.import_command]
-    found = door.runs(arguments)
+    try:
+        found = door.runs(arguments)
+    except OSError as error:
+        screen.complain(str(error))
+        return BAD_COMMAND
     if not found:
         screen.complain(f"There is nothing to import: {door.nothing.format(arguments.source)}.")
         return FAILED

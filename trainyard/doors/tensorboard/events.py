@@ -8,7 +8,7 @@ from array import array
 from typing import Any
 
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.protobuf import WRONG, BadMessage, fields, signed, varint, varints
+from trainyard.doors.protobuf import DOUBLE, SCALAR, WRONG, BadMessage, fields, signed, varint, varints
 from trainyard.doors.tensorboard.packed import NUMBER_KEY, STEP_KEY, TIME_BYTES, TIME_KEY, Gap, PackedReader
 from trainyard.formats.media import Audio, Histogram, Image, Text
 from trainyard.sdk.buffers import Labels
@@ -40,9 +40,16 @@ class Translator:
 
     def take(self, bodies: list[bytes]) -> None:
         """Add what the records hold to the gathering; it may be emptied between two calls."""
+        known = self._packed.tags
         for body in bodies:
             try:
-                self._read_any(body)
+                step, place = varint(body, TIME_BYTES + 1) if body[TIME_BYTES] == STEP_KEY else (0, TIME_BYTES)
+                tag, at = known.get(body[place:-4]), DOUBLE.unpack_from(body, 1)[0]
+                if tag is None or body[0] != TIME_KEY or not math.isfinite(at):
+                    self._read_any(body)
+                    continue
+                self._point(tag, signed(step), at, SCALAR.unpack_from(body, len(body) - 4)[0])
+                self.first_at, self.last_at = min(self.first_at, at), max(self.last_at, at)
             except WRONG as error:
                 self.gathering.refuse("", f"records that are no events ({error})")
 

@@ -20,6 +20,7 @@ TIME_KEY, STEP_KEY, NUMBER_KEY = 0x09, 0x10, 0x15  # field numbers with their wi
 WIDTHS = 9  # of a step: absent, or up to 8 bytes
 MAX_TAIL = 255  # bytes from behind the step up to the value
 MAX_LAYOUTS = 10_000
+LEAST_BYTES = 64 * 1024  # less is not worth the tables
 ODD = 0x9E3779B97F4A7C15
 Gap = tuple[int, int]
 Found = tuple[str, Any, Any, Any]  # a tag, and its steps, times and values in the order of the file, of 64 bits each
@@ -29,22 +30,22 @@ class PackedReader:
     """Knows the tails of records: the bytes between step and value, which all points of a tag share."""
 
     def __init__(self) -> None:
-        self.np = numpy_or_none()
-        self._tags: dict[bytes, str] = {}  # by tail
+        self.tags: dict[bytes, str] = {}  # by tail
         self._known: Known | None = None
 
     def learn(self, tail: bytes, tag: str) -> None:
-        if self.np is not None and len(tail) <= MAX_TAIL and len(self._tags) < MAX_LAYOUTS and tail not in self._tags:
-            self._tags[tail] = tag
+        if len(tail) <= MAX_TAIL and len(self.tags) < MAX_LAYOUTS and tail not in self.tags:
+            self.tags[tail] = tag
             self._known = None
 
     def read(self, data: bytes) -> tuple[Iterator[Found], list[Gap]]:
         """Return the points of whole and sound records that are known, and the stretches of data without these; the
         last one reaches to the end."""
-        if not self._tags or len(data) < 1024:
+        np = numpy_or_none() if self.tags and len(data) >= LEAST_BYTES else None
+        if np is None:
             return iter(()), [(0, len(data))]
         if self._known is None:
-            self._known = Known(self.np, self._tags)
+            self._known = Known(np, self.tags)
         return self._known.read(data)
 
 
