@@ -47,6 +47,7 @@ run = trainyard.init("album")
 for step in STEPS:
     log(run, step)
 run.log({"hostile/" + HOSTILE + "\u202e" + "x" * 300: trainyard.Text(HOSTILE)}, step=7, labels={"who": HOSTILE})
+run.log({"report": trainyard.Html("<h1>All digits</h1>" + "<p>one more line</p>" * 9_000)}, step=40)
 run.finish()
 """
 )

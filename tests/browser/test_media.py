@@ -61,6 +61,13 @@ def test_every_kind_is_shown_at_its_newest_step(media: Page) -> None:
         expect(seen(media, name)).to_contain_text("step 40,")
 
 
+def test_a_page_is_shown_in_a_frame_in_which_nothing_runs(media: Page) -> None:
+    frame = seen(media, "report").locator("iframe")
+    expect(frame).to_have_attribute("sandbox", "")
+    expect(frame.content_frame.get_by_role("heading")).to_have_text("All digits")
+    expect(frame.content_frame.locator("p")).to_have_count(9_000)  # the whole, and no beginning
+
+
 def test_the_slider_goes_through_the_steps_by_keyboard(media: Page) -> None:
     digit = card(media, "samples/digit")
     slider(media, "samples/digit").press("ArrowLeft")

@@ -40,7 +40,7 @@ Stream = Literal["stdout", "stderr", "build"]
 STREAMS: tuple[Stream, ...] = ("stdout", "stderr", "build")  # build: what is prepared before the ranks start
 CheckpointState = Literal["saved", "deleted", "invalid", "restored", "anew", "off"]
 MediaKind = Literal["image", "histogram", "text", "table", "audio"]
-TextFormat = Literal["plain", "markdown"]
+TextFormat = Literal["plain", "markdown", "html"]
 
 Producer = Annotated[str, Meta(min_length=32, max_length=32)]  # a random UUID as hex digits
 Sequence = Annotated[int, Meta(ge=1, lt=MAX_SEQUENCE)]

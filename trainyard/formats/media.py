@@ -236,6 +236,20 @@ class Text(Media):
         self.num_bytes = len(self._data)
 
 
+class Html(Text):
+    """A page, by its source, its open file or a path that ends in ``.html``. It is shown in a frame in which no script
+    runs, and nothing is loaded."""
+
+    def __init__(self, page: Any) -> None:
+        super().__init__(page, "html")
+
+    def _take(self, text: Any) -> None:
+        is_path = isinstance(text, os.PathLike) or (isinstance(text, str) and text.endswith(".html"))
+        super()._take(
+            _file(Path(text)).decode("utf-8", "replace") if is_path else text.read() if hasattr(text, "read") else text
+        )
+
+
 class Table(Media):
     """Rows of texts, numbers, booleans and None, under the names of their columns. At most 10,000 rows of 200 columns
     are kept, and no more than a record holds; what was cut off is said with it. Other cells become texts."""

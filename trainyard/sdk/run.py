@@ -172,6 +172,11 @@ class Run:
             self._held, held = ({}, held) if is_over else (held, {})
         return held
 
+    def alert(self, title: str, text: str = "", level: str = "info", step: int | None = None) -> None:
+        """Keep a text under ``alert/info``, ``alert/warn`` or ``alert/error``, at ``step`` or the newest one."""
+        said = Text("\n".join(filter(None, (title, text))))
+        self.log({f"alert/{level.lower()}": said}, self.newest()[1] if step is None else step)
+
     def note(self, payload: Mapping[str, Any], kind: str = "checkpoint") -> None:
         """Record what became of a checkpoint, or ``facts``: the fields of a ``trainyard.contract.records.Checkpoint``.
 

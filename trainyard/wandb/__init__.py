@@ -116,7 +116,7 @@ class Run:
     def alert(self, title: str, text: str, level: Any = None, wait_duration: Any = None) -> None:
         unknown("alert", {"wait_duration": wait_duration})
         word = str(getattr(level, "value", level) or "INFO").upper()
-        self.own.log({f"alert/{word.lower()}": f"{title}\n{text}"}, self.step)
+        self.own.alert(title, text, word, self.step)
 
     def finish(self, exit_code: int | None = None, quiet: bool | None = None) -> None:
         self.own.finish(exit_code or 0)

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,11 +81,9 @@ def Histogram(sequence: Any = None, np_histogram: Any = None, num_bins: int = 64
     return media.Histogram(sequence, bins=num_bins)
 
 
-def Html(data: Any, inject: bool = True, data_is_not_path: bool = False) -> media.Text:
-    """Return the page's source as a text: it is not drawn."""
-    warn("Html", "wandb.Html: the source is kept as a text, and not drawn")
-    is_file = isinstance(data, str) and data.endswith(".html") and not data_is_not_path
-    return media.Text(data.read() if hasattr(data, "read") else Path(data).read_text() if is_file else data)
+def Html(data: Any, inject: bool = True, data_is_not_path: bool = False) -> media.Html:
+    """Return a page, which is shown in a frame in which no script runs."""
+    return media.Html(data + "\n" if data_is_not_path else data)  # what ends in .html is taken for a path
 
 
 class Table:
