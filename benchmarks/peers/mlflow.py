@@ -64,7 +64,7 @@ class MLflow:
 
         The requests are made before the clock starts: the client takes as long at any server."""
         import pandas  # type: ignore[import-untyped]
-        import requests  # type: ignore[import-untyped]
+        import requests
 
         self.finish()
         client, url = self._mlflow.tracking.MlflowClient(), self._mlflow.get_tracking_uri()
