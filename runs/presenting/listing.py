@@ -34,7 +34,7 @@ def find_runs(
     tags: Iterable[str] = (),
     words: str = "",
     fitting: str = "",
-    is_archived: bool = False,
+    is_archived: bool | None = False,
     has_trials: bool = True,
     has_best: bool = False,
 ) -> QuerySet[Run]:
@@ -45,7 +45,9 @@ def find_runs(
     They are to be read in the order of an index (``ListIndex``) until a page is full: the filters are such that no
     database takes another index and sorts what it finds, which may be all runs.
     """
-    runs = visible_runs(user).filter(archived_at__isnull=not is_archived)
+    runs = visible_runs(user)
+    if is_archived is not None:
+        runs = runs.filter(archived_at__isnull=not is_archived)
     if statuses := list(status):
         runs = runs.filter(one_of("status", statuses))
     if project:

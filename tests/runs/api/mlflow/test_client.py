@@ -11,7 +11,7 @@ from typing import Any
 import mlflow
 import pytest
 import requests
-from mlflow.entities import LoggedModelStatus, Metric, Param, RunTag
+from mlflow.entities import LoggedModelStatus, Metric, Param, RunTag, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -168,7 +168,8 @@ def test_what_is_refused_has_mlflows_code_and_a_sentence(tracking: MlflowClient,
     tracking.delete_tag(run, "nothing")
     tracking.set_terminated(run)
     tracking.delete_run(run)
-    assert [one.info.run_id for one in tracking.search_runs(["0"])] == []
+    for view, found in ((ViewType.ACTIVE_ONLY, []), (ViewType.DELETED_ONLY, [run]), (ViewType.ALL, [run])):
+        assert [one.info.run_id for one in tracking.search_runs(["0"], run_view_type=view)] == found
     tracking.restore_run(run)
     assert [one.info.run_id for one in tracking.search_runs(["0"])] == [run]
 
@@ -209,6 +210,57 @@ def test_autolog_of_scikit_learn_logs_parameters_metrics_and_the_model(tracking:
     assert model.status == LoggedModelStatus.READY and model.source_run_id == active.info.run_id
     paths = {one["path"] for one in outputs.listing(active.info.run_id)}
     assert any(path.endswith("MLmodel") for path in paths), paths
+
+
+@pytest.mark.extended
+def test_autolog_of_lightning_logs_parameters_metrics_and_the_model(tracking: MlflowClient, tmp_path: Path) -> None:
+    import lightning.pytorch as lightning
+    import torch
+
+    class Line(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(2, 1)
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            loss = self.layer(batch[0]).pow(2).mean()
+            self.log("train_loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    mlflow.set_experiment("default")
+    mlflow.pytorch.autolog(silent=True)
+    try:
+        with mlflow.start_run() as active:
+            trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                        default_root_dir=tmp_path, enable_progress_bar=False)  # fmt: skip
+            trainer.fit(Line(), torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(8, 2))))
+    finally:
+        mlflow.pytorch.autolog(disable=True, silent=True)
+    found = tracking.get_run(active.info.run_id)
+    assert found.data.params["lr"] == "0.1" and "train_loss" in found.data.metrics
+    assert any(one["path"].endswith("MLmodel") for one in outputs.listing(active.info.run_id))
+
+
+@pytest.mark.extended
+def test_the_trainer_of_transformers_reports_here(
+    tracking: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+    import transformers
+
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "default")
+    config = transformers.GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=16, n_positions=8)
+    told = transformers.TrainingArguments(
+        str(tmp_path), max_steps=3, logging_steps=1, report_to=["mlflow"], use_cpu=True, run_name="hf"
+    )
+    rows = [dict.fromkeys(("input_ids", "labels"), torch.tensor([1, 2, 3]))] * 8
+    transformers.Trainer(model=transformers.GPT2LMHeadModel(config), args=told, train_dataset=rows).train()
+    run = Run.objects.get()
+    assert (run.name, run.status) == ("hf", "SUCCEEDED") and run.config["max_steps"] == 3
+    assert [one.step for one in tracking.get_metric_history(run.pk, "loss")] == [1, 2, 3]
 
 
 def test_a_fact_of_a_script_that_is_no_model_is_not_found(tracking: MlflowClient) -> None:
