@@ -56,7 +56,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "an edge that is NaN": (lambda: trainyard.Histogram(counts=[1.0], edges=[0.0, math.nan]), "grow"),
     "a count that a server does not take": (lambda: trainyard.Histogram(counts=[1e300], edges=[0, 1]), "from 0 to"),
     "a count below nought": (lambda: trainyard.Histogram(counts=[-1], edges=[0, 1]), "from 0 to"),
-    "a text that is a page": (lambda: trainyard.Text("x", format="html"), "'html'"),
+    "a text of no known format": (lambda: trainyard.Text("x", format="pdf"), "'pdf'"),
     "a text that is a trap": (lambda: trainyard.Text(Trap()), "trap"),  # type: ignore[arg-type]
     "rows of many lengths": (lambda: trainyard.Table(["a", "b"], [(1, 2), (1,)]), "row 2 has 1 cells"),
     "rows that are numbers": (lambda: trainyard.Table(["a"], [1]), "iterable"),  # type: ignore[list-item]
