@@ -16,7 +16,16 @@ from django.db import DatabaseError
 
 from dashboard.http.credentials import Credential, users_of
 from runs.people.identity import second_factor
-from runs.rights import access
+from runs.rights.access import (
+    Permission,
+    Sight,
+    has_scope,
+    projects_of_runs,
+    reach_by_token,
+    sight_by_token,
+    sights,
+    why_not_enter,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +41,7 @@ class AdmissionQuestion:
     is_session: bool = False  # it runs commands beside the run's ranks
 
 
-Answer = access.Sight | int  # what its person sees, or the code with which the socket is closed
+Answer = Sight | int  # what its person sees, or the code with which the socket is closed
 
 
 class Subscriber(Protocol):
@@ -40,7 +49,7 @@ class Subscriber(Protocol):
 
     question: AdmissionQuestion
 
-    def stay(self, sight: access.Sight) -> None:
+    def stay(self, sight: Sight) -> None:
         """Let the socket stay; its person sees this now."""
 
     def end(self, code: int) -> None:
@@ -50,8 +59,8 @@ class Subscriber(Protocol):
 def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
     """Return for each question what the person sees, or the code with which the socket is closed."""
     users = users_of(question.credential for question in questions)
-    known = access.sights(list({user.pk: user for user in users.values()}.values()))
-    projects = access.projects_of_runs({question.run_id for question in questions if question.run_id is not None})
+    known = sights(list({user.pk: user for user in users.values()}.values()))
+    projects = projects_of_runs({question.run_id for question in questions if question.run_id is not None})
     without_factor = second_factor.missing(list(users.values()))
     found: list[Answer] = []
     for question in questions:
@@ -62,16 +71,16 @@ def answers(questions: Sequence[AdmissionQuestion]) -> list[Answer]:
         if user.pk in without_factor:
             found.append(FORBIDDEN)
             continue
-        project, sight = projects.get(question.run_id or ""), access.sight_by_token(user, known[user.pk])
-        if not access.has_scope(user, access.Permission.RUNS_READ):
-            is_there = question.run_id is None or access.reach_by_token(user, known[user.pk]).sees(project)
+        project, sight = projects.get(question.run_id or ""), sight_by_token(user, known[user.pk])
+        if not has_scope(user, Permission.RUNS_READ):
+            is_there = question.run_id is None or reach_by_token(user, known[user.pk]).sees(project)
             found.append(FORBIDDEN if is_there else NOT_FOUND)
             continue
         if question.run_id is None:
             found.append(sight)
         elif not sight.sees(project):
             found.append(NOT_FOUND)
-        elif question.is_session and access.why_not_enter(user, question.run_id):
+        elif question.is_session and why_not_enter(user, question.run_id):
             found.append(FORBIDDEN)
         else:
             found.append(sight)
@@ -95,7 +104,7 @@ class Admission:
         if self._answering is None or self._answering.done():
             self._answering = asyncio.create_task(self._answer())
         found = await answer
-        if isinstance(found, access.Sight):
+        if isinstance(found, Sight):
             self._admitted.add(subscriber)
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check_everybody())
@@ -138,7 +147,7 @@ class Admission:
             log.exception("socket.failed")
             found = [UNAVAILABLE] * len(subscribers)
         for subscriber, one in zip(subscribers, found, strict=True):
-            if isinstance(one, access.Sight):
+            if isinstance(one, Sight):
                 subscriber.stay(one)
             else:
                 subscriber.end(one)

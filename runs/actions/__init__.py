@@ -51,7 +51,6 @@ from runs.actions.people.tokens import (
     create_service_account,
     create_token,
     live_tokens,
-    may_revoke,
     revoke_token,
     revoke_tokens,
     tokens_of,

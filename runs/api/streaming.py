@@ -1,7 +1,5 @@
 """Long answers, sent while they are read. Under ASGI Django would first put an ordinary iterator into memory whole."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
@@ -36,7 +34,7 @@ RANGE = re.compile(r"bytes=(\d{1,18})-")
 def text_response(
     request: HttpRequest,
     lines: Iterator[str],
-    right: LastingRight,
+    right: "LastingRight",
     content_type: str = "text/plain; charset=utf-8",
     name: str = "",
 ) -> StreamingHttpResponse:
@@ -48,7 +46,7 @@ def text_response(
 
 
 def stream(
-    request: HttpRequest, parts: Generator[Part], right: LastingRight, content_type: str
+    request: HttpRequest, parts: Generator[Part], right: "LastingRight", content_type: str
 ) -> StreamingHttpResponse:
     """Answer with the parts, of which none is empty, one after the other, for as long as the right lasts."""
     allowed = right.over(parts)
@@ -74,7 +72,7 @@ async def _from_thread(allowed: Generator[Part], parts: Generator[Part]) -> Asyn
 def file_response(
     request: HttpRequest,
     path: Path,
-    right: LastingRight | None,
+    right: "LastingRight | None",
     encrypted: EncryptedOutput | None = None,
     name: str = "",
 ) -> HttpResponseBase:
@@ -110,7 +108,7 @@ def _first_byte(request: HttpRequest, tag: str) -> int | None:
     return int(found[1])
 
 
-async def _chunks(parts: Iterator[bytes], right: LastingRight | None) -> AsyncIterator[bytes]:
+async def _chunks(parts: Iterator[bytes], right: "LastingRight | None") -> AsyncIterator[bytes]:
     """Yield the chunks, each read in some thread: a slow disk must hold up neither the loop nor other requests."""
     while part := await sync_to_async(lambda: next(parts, b""), thread_sensitive=False)():
         if right is not None:
@@ -118,7 +116,7 @@ async def _chunks(parts: Iterator[bytes], right: LastingRight | None) -> AsyncIt
         yield part
 
 
-def _plain_chunks(parts: Iterator[bytes], right: LastingRight | None) -> Iterator[bytes]:
+def _plain_chunks(parts: Iterator[bytes], right: "LastingRight | None") -> Iterator[bytes]:
     for part in parts:
         if right is not None:
             right.check()

@@ -15,8 +15,6 @@ gone at once; its values go with the process.
 Where there are more than AT_ONCE runs a thread reads them, and who asks longer than WAIT_S gets ``Building``.
 """
 
-from __future__ import annotations
-
 import bisect
 import json
 import logging
@@ -96,11 +94,11 @@ class Column:
     texts: Texts
 
     @classmethod
-    def empty(cls, size: int) -> Column:
+    def empty(cls, size: int) -> "Column":
         return cls(np.full(size, np.nan), np.full(size, -1, np.int32), Texts())
 
     @classmethod
-    def of(cls, cells: Sequence[Cell]) -> Column:
+    def of(cls, cells: Sequence[Cell]) -> "Column":
         """Return the column of these cells, which are all texts or all numbers."""
         column = cls.empty(len(cells))
         if any(isinstance(cell, float) for cell in cells):
@@ -110,7 +108,7 @@ class Column:
             column.codes = np.fromiter((codes[cell] for cell in cells), np.int32, len(cells))
         return column
 
-    def at(self, places: Numbers) -> Column:
+    def at(self, places: Numbers) -> "Column":
         return Column(self.numbers[places], self.codes[places], self.texts)
 
     @property

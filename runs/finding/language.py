@@ -5,8 +5,6 @@ all   = one {["and"] one}
 one   = "not" one | "(" any ")" | field operator value | field "in" "(" value {"," value} ")" | word
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import NoReturn
@@ -63,17 +61,17 @@ class FieldComparison:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    part: Expression
+    part: "Expression"
 
 
 @dataclass(frozen=True, slots=True)
 class All:
-    parts: tuple[Expression, ...]
+    parts: "tuple[Expression, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    parts: tuple[Expression, ...]
+    parts: "tuple[Expression, ...]"
 
 
 Expression = Word | FieldComparison | Not | All | Either

@@ -1,7 +1,5 @@
 """Kinds of data of a project, where their bytes lie, and how many they are: measured now and then, kept in rows."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,13 +27,13 @@ class Amount(NamedTuple):
     bytes: int = 0
     number: int = 0
 
-    def __add__(self, other: object) -> Amount:
+    def __add__(self, other: object) -> "Amount":
         assert isinstance(other, Amount)
         return Amount(self.bytes + other.bytes, self.number + other.number)
 
 
 class Where(NamedTuple):
-    kind: DataKind
+    kind: "DataKind"
     place: str
     region: str  # empty: not known
 
@@ -69,7 +67,7 @@ def code_of(project: Project) -> Amount:
     return _sum(CodeBundle.objects.filter(project=project), "size_bytes")
 
 
-def of_runs(kind: DataKind, runs: Sequence[str]) -> Amount:
+def of_runs(kind: "DataKind", runs: Sequence[str]) -> Amount:
     """Return how much of the kind these runs have."""
     if kind == DataKind.OUTPUTS:
         return sum((folder_size(output_folder(run_id)) for run_id in runs), Amount())
@@ -93,7 +91,7 @@ def folder_size(folder: Path) -> Amount:
     return Amount(sum(seen.values()), len(seen))
 
 
-def _tables(kind: DataKind, runs: Collection[str]) -> list[tuple[models.QuerySet[Any], Any]]:
+def _tables(kind: "DataKind", runs: Collection[str]) -> list[tuple[models.QuerySet[Any], Any]]:
     """The rows that hold the kind, and what to add up of each."""
     if kind == DataKind.RUNS:
         own = Length(Cast("spec", TextField())) + Length(Cast("config", TextField())) + Length("notes")

@@ -9,7 +9,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from dashboard.pages.people.views import FRAGMENTS, around
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
-from runs.models import GitKey
+from runs.models import GitKey, Project
 from runs.rights.access import Permission, get_project
 from runs.rights.access.operations import own, thing
 
@@ -24,11 +24,8 @@ def put(request: HttpRequest, project_id: str) -> HttpResponse:
     try:
         actions.set_secret(actor=person(request), project=project, name=name, value=_value(request))
     except ValidationError as error:
-        context = {**around(request, project), "secret_form": {"name": name, "problems": problems_of(error)}}
-        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
-    if is_script(request):
-        return show(request, "people/people.html", around(request, project), fragments=FRAGMENTS)
-    return redirect(f"{reverse('people')}?project={project.name}")
+        return _shown(request, project, secret_form={"name": name, "problems": problems_of(error)})
+    return _shown(request, project)
 
 
 @page(post=thing(Permission.SECRETS_WRITE))
@@ -69,6 +66,14 @@ def _own(request: HttpRequest) -> dict[str, object]:
     return {"secrets": person(request).secrets.all(), "may_set": True}
 
 
+def _shown(request: HttpRequest, project: Project, **refused: object) -> HttpResponse:
+    """The project's page again; ``refused`` is the form that was not taken, with its problems."""
+    if refused or is_script(request):
+        context = {**around(request, project), **refused}
+        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422 if refused else 200)
+    return redirect(f"{reverse('people')}?project={project.name}")
+
+
 def _value(request: HttpRequest) -> str:
     """Return the value as it was typed: a browser ends each line with a carriage return."""
     return request.POST.get("value", "").replace("\r\n", "\n")
@@ -93,11 +98,8 @@ def add_key(request: HttpRequest, project_id: str) -> HttpResponse:
             host_keys=typed["host_keys"],
         )
     except ValidationError as error:
-        context = {**around(request, project), "git_key": {**typed, "problems": problems_of(error)}}
-        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
-    if is_script(request):
-        return show(request, "people/people.html", around(request, project), fragments=FRAGMENTS)
-    return redirect(f"{reverse('people')}?project={project.name}")
+        return _shown(request, project, git_key={**typed, "problems": problems_of(error)})
+    return _shown(request, project)
 
 
 @page(post=thing(Permission.GIT_KEYS_MANAGE))

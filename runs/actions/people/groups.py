@@ -1,6 +1,7 @@
 """Groups of people, their roles in projects and on clusters, and the roles that a project makes for itself."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -90,11 +91,7 @@ def take_group_role(*, actor: User, group: Group, project: Project | None) -> No
         access.require_administrator(actor)
     else:
         _require_over(actor, group, project)
-    with transaction.atomic():
-        found, _ = GroupRole.objects.filter(group=group, project=project).delete()
-        if not found:
-            raise access.NotFound(f"Group {group.name} has no role there.")
-        void_handed_out()
+    _take(group, GroupRole.objects.filter(group=group, project=project))
 
 
 @access.with_rights_held
@@ -108,8 +105,12 @@ def give_cluster_role(*, actor: User, group: Group, cluster: Cluster | None, kin
 @access.with_rights_held
 def take_cluster_role(*, actor: User, group: Group, cluster: Cluster | None) -> None:
     access.require_manager(actor, cluster)
+    _take(group, ClusterRole.objects.filter(group=group, cluster=cluster))
+
+
+def _take(group: Group, roles: QuerySet[Any]) -> None:
     with transaction.atomic():
-        found, _ = ClusterRole.objects.filter(group=group, cluster=cluster).delete()
+        found, _ = roles.delete()
         if not found:
             raise access.NotFound(f"Group {group.name} has no role there.")
         void_handed_out()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from django.http import HttpRequest
 from django.utils import timezone
+from msgspec.structs import asdict
 from ninja import Query
 from ninja import Status as Answer
 
@@ -101,13 +103,4 @@ def _preflights(rows: Sequence[Preflight]) -> list[answers.Preflight]:
 
 
 def _check(one: Check) -> answers.Check:
-    return answers.Check(
-        name=one.name,
-        state=one.state,
-        sentence=one.sentence,
-        node=one.node,
-        peer=one.peer,
-        value=one.value,
-        limit=one.limit,
-        unit=one.unit,
-    )
+    return cast(answers.Check, asdict(one))

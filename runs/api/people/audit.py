@@ -39,17 +39,7 @@ class FiltersQuery(Schema):
 
     @property
     def filters(self) -> AuditFilters:
-        return AuditFilters(
-            actor=self.actor,
-            action=self.action,
-            object=self.object,
-            project=self.project,
-            address=self.address,
-            result=self.result,
-            q=self.q,
-            since=self.since,
-            until=self.until,
-        )
+        return AuditFilters(**self.dict(include=set(AuditFilters._fields)))
 
 
 class AuditQuery(FiltersQuery):

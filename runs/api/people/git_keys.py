@@ -51,15 +51,7 @@ def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyO
     "user": "git", "secret": "…"}`"""
     user = actor(request)
     project = get_project(request, project_id)
-    key = actions.add_git_key(
-        actor=user,
-        project=project,
-        kind=body.kind,
-        place=body.place,
-        secret=body.secret,
-        user=body.user,
-        host_keys=body.host_keys,
-    )
+    key = actions.add_git_key(actor=user, project=project, **body.dict())
     return Answer(201, _keys([key])[0])
 
 

@@ -10,19 +10,10 @@ from django.conf import settings as django_settings
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe
+from runs.engines.kubernetes import jobs as pod_jobs
 from runs.engines.kubernetes.api import Api, KubernetesRefusal, attempt
 from runs.engines.kubernetes.doctor import ACCESS_ADVICE, examine
 from runs.engines.kubernetes.documents import Job, Pod
-from runs.engines.kubernetes.jobs import (
-    deleted,
-    end_to_record,
-    is_released,
-    job_of,
-    living,
-    orphans,
-    pods_by_attempt,
-    unreleased,
-)
 from runs.engines.kubernetes.manifests import ATTEMPT, MARK, name_of, release_of, secret_of, selector_of, service_of
 from runs.engines.kubernetes.manifests import job_of as job_document_of
 from runs.engines.kubernetes.reasons import Words, is_evicted_by_kueue, why_job_waits, why_kueue_waits, why_pod_waits
@@ -67,19 +58,19 @@ class KubernetesSystem:
         now = datetime.now(UTC)
         selector = selector_of(self._origin.mark)
         listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
-        pods = pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
+        pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
         found = []
         for job in listed:
-            if is_released(job):
+            if pod_jobs.is_released(job):
                 found.append(self._seen(job, pods[job.metadata.label(ATTEMPT)], now))
             else:
-                found.append(unreleased(job))
-        return [*found, *orphans(listed, pods, now)]
+                found.append(pod_jobs.unreleased(job))
+        return [*found, *pod_jobs.orphans(listed, pods, now)]
 
     def find(self, job: str) -> SystemJob | None:
         if attempt(lambda: self._api.job(job), f"look for job {job}") is not None:
             return None
-        return deleted(job)
+        return pod_jobs.deleted(job)
 
     def submit(self, request: MachineRequest) -> str:
         name = name_of(request.attempt)
@@ -120,9 +111,9 @@ class KubernetesSystem:
             return job
 
     def _seen(self, job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
-        if (patch := end_to_record(job, pods)) is not None:
+        if (patch := pod_jobs.end_to_record(job, pods)) is not None:
             job = attempt(lambda: self._api.patch_job(job.metadata.name, patch), "record why machines are taken")
-        found = job_of(job, pods, now)
+        found = pod_jobs.job_of(job, pods, now)
         if found.state != JobState.PENDING:
             return found
         try:
@@ -134,7 +125,7 @@ class KubernetesSystem:
         """Return the pending job with its reason."""
         if job.spec.suspend:
             return self._suspended(found, job)
-        waiting = [pod for pod in living(pods, now) if pod.status.phase != "Running"]
+        waiting = [pod for pod in pod_jobs.living(pods, now) if pod.status.phase != "Running"]
         if not waiting:
             words = why_job_waits(job, self._api.events(job.metadata.uid).items or [])
             return replace(found, reason=words.reason, sentence=words.sentence)

@@ -27,10 +27,6 @@ class GitFailed(Exception):
         super().__init__(stderr)
 
 
-class NotShallow(Exception):
-    """The other side gives no commit by its number alone, or no history cut short: all of it is needed."""
-
-
 _HOST_KEY = re.compile(r"host key verification failed|host identification has changed", re.IGNORECASE)
 _REFUSED = re.compile(
     r"authentication failed|could not read (username|password)|permission denied|terminal prompts disabled"

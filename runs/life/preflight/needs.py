@@ -1,7 +1,5 @@
 """Needs of one run's plan on a node: memory for its ranks, and room for a checkpoint. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +26,7 @@ class Needs:
     checkpoints_bytes: float = 0.0  # all that are kept, and the one that is written
 
     @classmethod
-    def of(cls, spec: SpecDocument, estimate: EstimateDocument | None) -> Needs:
+    def of(cls, spec: SpecDocument, estimate: EstimateDocument | None) -> "Needs":
         if not estimate:
             return cls()
         section = spec.get("checkpoint") or {}
@@ -42,12 +40,12 @@ class Needs:
         )
 
 
-def checks_for(needs: Needs, node: CheckedNode, ranks: range) -> list[Check]:
+def checks_for(needs: Needs, node: "CheckedNode", ranks: range) -> list[Check]:
     """Return the checks of a node on which these ranks of the run would be."""
     return [*_disk(needs, node), *_memory(needs, node, ranks)]
 
 
-def _disk(needs: Needs, node: CheckedNode) -> Iterator[Check]:
+def _disk(needs: Needs, node: "CheckedNode") -> Iterator[Check]:
     folder = node.own.checkpoints if node.own else None
     if folder is None or folder.free_bytes is None or not needs.least_checkpoint_bytes:
         return
@@ -66,7 +64,7 @@ def _disk(needs: Needs, node: CheckedNode) -> Iterator[Check]:
     )
 
 
-def _memory(needs: Needs, node: CheckedNode, ranks: range) -> Iterator[Check]:
+def _memory(needs: Needs, node: "CheckedNode", ranks: range) -> Iterator[Check]:
     wanted = [needs.memory_bytes[rank] for rank in ranks if rank < len(needs.memory_bytes)]
     if not wanted or not any(wanted):
         return

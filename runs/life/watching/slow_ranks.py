@@ -9,17 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from django.db import transaction
 
-from runs.life.watching.scores import (
-    OWN,
-    WAITING,
-    WARM_UP,
-    RankMeasurements,
-    Score,
-    Slow,
-    scores,
-    series_of,
-    slow_ranks,
-)
+from runs.life.watching import scores as scoring
 from runs.life.watching.words import over_sentence, slow_sentences
 from runs.models import Attempt, Placement
 from runs.records.metrics.models import Series, Telemetry
@@ -34,13 +24,13 @@ LEAST_S = 3.0  # a rank that was slow for less has met a hiccup of its machine
 MOST_COLUMNS = 3_000
 WINDOWS = 3  # how many are read: the past is compared with the last
 WRITE_EVERY_S = 2.0
-NAMES = tuple(series_of(phase) for phase in (*OWN, WAITING))
+NAMES = tuple(scoring.series_of(phase) for phase in (*scoring.OWN, scoring.WAITING))
 
 
 class Look(NamedTuple):
     """Recent measurements of an attempt's ranks, and the columns of the window that is judged."""
 
-    measured: RankMeasurements
+    measured: scoring.RankMeasurements
     over: int
 
     @property
@@ -59,25 +49,25 @@ def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Lo
     first = _first_step(attempt)
     if first is None:
         return None
-    low = max(first + WARM_UP, telemetry.step - WINDOWS * over + 1)
+    low = max(first + scoring.WARM_UP, telemetry.step - WINDOWS * over + 1)
     if telemetry.step - low + 1 < over:
         return None
     grid = read.grid(attempt.run_id, NAMES, (low, telemetry.step), columns=WINDOWS * over)
     if len(grid.ranks) < 2:
         return None
-    phases = dict(zip((*OWN, WAITING), grid.values, strict=True))
+    phases = dict(zip((*scoring.OWN, scoring.WAITING), grid.values, strict=True))
     steps = grid.first_step + grid.width * np.arange(grid.num_columns, dtype=np.int64)
-    measured = _complete(RankMeasurements(grid.ranks, steps, phases))
+    measured = _complete(scoring.RankMeasurements(grid.ranks, steps, phases))
     return Look(measured, max(1, over // grid.width))
 
 
-def _complete(measured: RankMeasurements) -> RankMeasurements:
+def _complete(measured: scoring.RankMeasurements) -> scoring.RankMeasurements:
     """Leave out the newest steps, of which not all ranks' points have arrived yet."""
     num_seen = np.isfinite(measured.own).sum(axis=0)
     whole = np.flatnonzero(num_seen == num_seen.max()) if num_seen.size else num_seen
     end = int(whole[-1]) + 1 if whole.size else 0
     phases = {name: values[:, :end] for name, values in measured.phases.items()}
-    return RankMeasurements(measured.ranks, measured.steps[:end], phases)
+    return scoring.RankMeasurements(measured.ranks, measured.steps[:end], phases)
 
 
 def _first_step(attempt: Attempt) -> int | None:
@@ -99,12 +89,12 @@ def waits_in_each_step(spec: SpecDocument) -> bool:
     return bool(kind == "every-step")
 
 
-def scores_of(attempt: Attempt, telemetry: Telemetry) -> list[Score]:
+def scores_of(attempt: Attempt, telemetry: Telemetry) -> list[scoring.Score]:
     """Return the scores of the attempt's ranks now; nothing where they cannot be compared."""
     if not may_blame(attempt.run.spec):
         return []
     look = look_at(attempt, telemetry, StragglerRules.of(attempt.run.spec))
-    return [] if look is None else scores(look.measured, look.over)
+    return [] if look is None else scoring.scores(look.measured, look.over)
 
 
 class SlowRankWatch:
@@ -122,7 +112,7 @@ class SlowRankWatch:
         if look is None:
             return []
         before = {one.rank: one for one in attempt.stragglers}
-        found = slow_ranks(
+        found = scoring.slow_ranks(
             look.measured,
             factor=rules.factor,
             over=look.over,
@@ -179,7 +169,7 @@ def _not_long_enough(attempt: Attempt, started: Sequence[SlowRank], window: int)
 
 
 def _slow_ranks(
-    attempt: Attempt, found: Sequence[Slow], before: Mapping[int, SlowRank], now: datetime
+    attempt: Attempt, found: Sequence[scoring.Slow], before: Mapping[int, SlowRank], now: datetime
 ) -> list[SlowRank]:
     nodes = nodes_by_rank(attempt.placements.all())
     current = []

@@ -35,7 +35,6 @@ from runs.rights.access.loaders import (
     why_not_enter,
 )
 from runs.rights.access.permissions import (
-    EVERYTHING,
     IN_PROJECTS,
     MEANINGS,
     OF_STAFF,
@@ -51,7 +50,6 @@ from runs.rights.access.rechecking import as_of_now, hold_rights, require_still,
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import (
     Someone,
-    by_token,
     can,
     can_everywhere,
     can_somewhere,
@@ -59,7 +57,6 @@ from runs.rights.access.roles import (
     digest_of_rights,
     has_scope,
     includes,
-    may_grant,
     permissions_in,
     permissions_of,
     projects_with,
@@ -69,7 +66,6 @@ from runs.rights.access.roles import (
     require_scope,
     scope_permissions,
     strongest_roles,
-    token_permissions,
     visible_projects,
 )
 from runs.rights.access.sights import (

@@ -1,9 +1,9 @@
 """Access to clusters and their nodes: who sees, uses and changes them."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeVar
 
-from django.db.models import Exists, Q, QuerySet
+from django.db.models import Exists, Model, Q, QuerySet
 
 from runs.models import Cluster, ClusterRole, Node, Project, User
 from runs.rights.access.operations import Asker, asked
@@ -11,6 +11,7 @@ from runs.rights.access.permissions import PERMISSIONS_ON_CLUSTERS, Permission, 
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import Someone, has_scope, projects_with, require_scope, visible_project_ids
 
+M = TypeVar("M", bound=Model)
 MANAGERS = "Only staff may change clusters and nodes."
 
 
@@ -30,13 +31,18 @@ def nodes_of(clusters: Collection[Cluster] | QuerySet[Cluster, Any]) -> QuerySet
     return Node.objects.present().filter(cluster__in=clusters)
 
 
+def seen(rows: QuerySet[M], kind: str, key: str, *, by_name: bool = False) -> M:
+    """Return the row with that id, or that name, of those that a person sees. Raises NotFound."""
+    found = rows.filter(pk=key).first() or (rows.filter(name=key).first() if by_name else None)
+    if found is None:
+        raise NotFound(f"There is no {kind} {key!r} that you can see.")
+    return found
+
+
 def get_cluster(who: Asker, cluster_id: str, wanted: Permission | None = None) -> Cluster:
     """Return the cluster with that id or name. Raises NotFound, and Forbidden for who may not do this with it."""
     user, asks = asked(who, wanted, Permission.CLUSTERS_READ)
-    clusters = _clusters(user)
-    cluster = clusters.filter(pk=cluster_id).first() or clusters.filter(name=cluster_id).first()
-    if cluster is None:
-        raise NotFound(f"There is no cluster {cluster_id!r} that you can see.")
+    cluster = seen(_clusters(user), "cluster", cluster_id, by_name=True)
     _require_on(user, cluster, asks)
     return cluster
 
@@ -44,10 +50,7 @@ def get_cluster(who: Asker, cluster_id: str, wanted: Permission | None = None) -
 def get_node(who: Asker, node_id: str, wanted: Permission | None = None) -> Node:
     """Return the node with that id or name. Raises NotFound, and Forbidden for who may not do this with it."""
     user, asks = asked(who, wanted, Permission.CLUSTERS_READ)
-    nodes = _nodes(user)
-    node = nodes.filter(pk=node_id).first() or nodes.filter(name=node_id).first()
-    if node is None:
-        raise NotFound(f"There is no node {node_id!r} that you can see.")
+    node = seen(_nodes(user), "node", node_id, by_name=True)
     _require_on(user, node.cluster, asks)
     return node
 
@@ -64,10 +67,7 @@ def _require_on(user: Someone, cluster: Cluster, wanted: Wanted) -> None:
 
 def get_cluster_for(user: Someone, project: Project, cluster_id: str) -> Cluster:
     """Return the cluster with that id or name for use by the project, whoever asks. Raises NotFound and Forbidden."""
-    clusters = _clusters(user)
-    cluster = clusters.filter(pk=cluster_id).first() or clusters.filter(name=cluster_id).first()
-    if cluster is None:
-        raise NotFound(f"There is no cluster {cluster_id!r} that you can see.")
+    cluster = seen(_clusters(user), "cluster", cluster_id, by_name=True)
     require_use(project, cluster, user)
     return cluster
 

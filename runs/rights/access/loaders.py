@@ -7,20 +7,19 @@ are given a request ask for what its operation declares; of a person they ask to
 from collections.abc import Collection
 from typing import Any, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from runs.models import Dataset, Job, Project, Role, Run, SavedView, Sweep, User
 from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
-from runs.rights.access.clusters import require_manager, require_use
+from runs.rights.access.clusters import M, require_manager, require_use, seen
 from runs.rights.access.operations import Asker, Rule, RuleKind, asked
 from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
 from runs.rights.access.refusals import Forbidden, NotFound
 from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
 from runs.rights.access.tokens import is_administrator, require_administrator
 
-M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 
@@ -92,18 +91,12 @@ def get_project(who: Asker, project_id: str, wanted: Wanted | None = None) -> Pr
 def named_project(user: Someone, project_id: str) -> Project:
     """Return the project with that id or name, for a list of what lies in it: whoever reads that needs no right to read
     the project. Raises NotFound."""
-    seen = visible_projects(user)
-    project = seen.filter(pk=project_id).first() or seen.filter(name=project_id).first()
-    if project is None:
-        raise NotFound(f"There is no project {project_id!r} that you can see.")
-    return project
+    return seen(visible_projects(user), "project", project_id, by_name=True)
 
 
 def get_run(who: Asker, run_id: str, wanted: Wanted | None = None) -> Run:
     user, wanted = asked(who, wanted, Permission.RUNS_READ)
-    run = _runs(user).filter(pk=run_id).first()
-    if run is None:
-        raise NotFound(f"There is no run {run_id!r} that you can see.")
+    run = seen(_runs(user), "run", run_id)
     return _allowed(user, run, run.project, wanted)
 
 
@@ -145,9 +138,7 @@ def get_runs(user: Someone, run_ids: Collection[str]) -> list[Run]:
 
 def get_job(who: Asker, job_id: str, wanted: Wanted | None = None) -> Job:
     user, wanted = asked(who, wanted, Permission.JOBS_READ)
-    job = _jobs(user).filter(pk=job_id).first()
-    if job is None:
-        raise NotFound(f"There is no job {job_id!r} that you can see.")
+    job = seen(_jobs(user), "job", job_id)
     return _allowed(user, job, job.project, wanted)
 
 
@@ -163,17 +154,13 @@ def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedVie
 
 def get_sweep(who: Asker, sweep_id: str, wanted: Wanted | None = None) -> Sweep:
     user, wanted = asked(who, wanted, Permission.SWEEPS_READ)
-    sweep = _sweeps(user).filter(pk=sweep_id).first()
-    if sweep is None:
-        raise NotFound(f"There is no sweep {sweep_id!r} that you can see.")
+    sweep = seen(_sweeps(user), "sweep", sweep_id)
     return _allowed(user, sweep, sweep.project, wanted)
 
 
 def get_dataset(who: Asker, dataset_id: str, wanted: Wanted | None = None) -> Dataset:
     user, wanted = asked(who, wanted, Permission.DATASETS_READ)
-    dataset = _datasets(user).filter(pk=dataset_id).first()
-    if dataset is None:
-        raise NotFound(f"There is no dataset {dataset_id!r} that you can see.")
+    dataset = seen(_datasets(user), "dataset", dataset_id)
     return _allowed(user, dataset, dataset.project, wanted)
 
 

@@ -4,8 +4,6 @@ Truncation selection (Jaderberg et al. 2017, section 4.1): a member among the wo
 from the best. It is asynchronous: a member is judged once enough others have been as far, and nobody waits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +20,12 @@ from trainyard.spec.sweeps.units import unit_of, value_at
 # Explore: other values of the hyperparameters that may change in mid-training (Jaderberg et al. 2017, section 4.2).
 
 
-def changeable(space: Space, parameters: Mapping[str, Any]) -> list[str]:
+def changeable(space: "Space", parameters: Mapping[str, Any]) -> list[str]:
     """Return the paths that may change in a trial with these parameters."""
     return [path for path in ordered(space) if path in CHANGEABLE_PATHS and path in parameters]
 
 
-def explored(settings: Sampler, space: Space, parameters: Mapping[str, Any], rng: np.random.Generator) -> JsonObject:
+def explored(settings: Sampler, space: "Space", parameters: Mapping[str, Any], rng: np.random.Generator) -> JsonObject:
     """Return the parameters with each that may change drawn anew, or moved: by a factor, or to the next choice."""
     found: JsonObject = dict(parameters)
     for path in changeable(space, parameters):
@@ -63,7 +61,7 @@ def fitted(dimension: Dimension, value: float) -> Any:
     return value if step is None else float(f"{value:.12g}")
 
 
-def anew(space: Space, rng: np.random.Generator) -> JsonObject:
+def anew(space: "Space", rng: np.random.Generator) -> JsonObject:
     """Return a random point of the space."""
     found: JsonObject = {}
     for path in ordered(space):
@@ -130,7 +128,7 @@ class ScoreModel:
 
 def bandit(
     settings: Sampler,
-    space: Space,
+    space: "Space",
     members: Sequence[Member],
     parent: Member,
     step: int,
@@ -162,7 +160,7 @@ def bandit(
 
 
 def intervals(
-    members: Sequence[Member], space: Space, ranges: Sequence[str], interval: int
+    members: Sequence[Member], space: "Space", ranges: Sequence[str], interval: int
 ) -> Iterator[tuple[float, list[float], float, float]]:
     """Yield for each interval of a member, in the order of steps: its time, where in the ranges it was, the score
     before, and the gain."""

@@ -1,7 +1,5 @@
 """Taking states into memory: a copy while training waits, all the rest in a thread beside it."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +84,7 @@ class Replicas:
     _is_due: bool = False
     _reported: set[str] = field(default_factory=set)
     _reported_at: float = 0.0
-    _board: Board = field(init=False)
+    _board: "Board" = field(init=False)
 
     def __post_init__(self) -> None:
         facts, memory = self.facts, self.memory
@@ -172,7 +170,7 @@ class Replicas:
         own_s *= 1 if self._peer is None else 2  # this node receives as much as it sends
         self.cost_s = taken.stall_s + own_s
 
-    def _part(self, taken: Taken) -> PartMessage:
+    def _part(self, taken: Taken) -> "PartMessage":
         """Lay down this rank's part, and return what rank 0 needs to know of it."""
         if taken.problem:
             return PartMessage(why=taken.problem, is_final=True)
@@ -206,7 +204,7 @@ class Replicas:
             return str(error)
         return ""
 
-    def _complete(self, taken: Taken) -> StateMessage:
+    def _complete(self, taken: Taken) -> "StateMessage":
         """Return, on rank 0, the manifest once all parts are whole, or why there is no such state."""
         facts = self.facts
         try:
@@ -239,7 +237,7 @@ class Replicas:
         self._report_problem(mark, f"each part lies on one node alone: {problems[0]}")
         return 1
 
-    def _commit(self, taken: Taken, answer: StateMessage) -> None:
+    def _commit(self, taken: Taken, answer: "StateMessage") -> None:
         """Let the state count here, or give it up."""
         if answer.why:
             self.is_off = self.is_off or answer.is_final
@@ -258,7 +256,7 @@ class Replicas:
                 self._board.remove([*names, answer_name(before)])
             self._report(taken.mark, parse_manifest(answer.manifest), answer)
 
-    def _report(self, mark: Mark, manifest: Manifest, answer: StateMessage) -> None:
+    def _report(self, mark: Mark, manifest: Manifest, answer: "StateMessage") -> None:
         now = time.monotonic()
         if now - self._reported_at < REPORT_EVERY_S:
             return

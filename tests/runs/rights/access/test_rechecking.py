@@ -12,8 +12,9 @@ from django.db import connections
 
 from runs import actions
 from runs.actions import runs as actions_of_runs
-from runs.actions.people import projects, tokens, ways_in
+from runs.actions.people import tokens, ways_in
 from runs.models import Invitation, Membership, Role, Run, Token, User
+from runs.rights import access
 from runs.rights.access import Forbidden, NotFound, as_of_now, user_of_token
 from tests.cast import Cast, make_user, spec
 
@@ -56,7 +57,7 @@ def test_an_invitation_that_is_made_while_its_makers_role_is_taken_is_void(
     def remove() -> None:
         actions.remove_member(actor=cast.owner, project=cast.project, user=cast.mate)
 
-    with meanwhile(monkeypatch, projects, "require_grant", remove):
+    with meanwhile(monkeypatch, access, "require_grant", remove):
         actions.invite(actor=cast.mate, project=cast.project, role=Role.MEMBER)
     assert not Membership.objects.filter(user=cast.mate).exists()
     assert not Invitation.objects.exists()
@@ -84,7 +85,7 @@ def test_a_member_who_is_removed_while_they_get_another_role_is_a_member_no_more
     def remove() -> None:
         Membership.objects.filter(user=cast.mate).delete()
 
-    with meanwhile(monkeypatch, projects, "require_grant", remove):
+    with meanwhile(monkeypatch, access, "require_grant", remove):
         actions.change_role(actor=cast.owner, project=cast.project, user=cast.mate, role=Role.MAINTAINER)
     assert not Membership.objects.filter(user=cast.mate).exists()
 
@@ -99,7 +100,7 @@ def test_a_service_accounts_token_is_made_before_its_maker_loses_the_role_or_not
     def close() -> None:
         actions.close_service_account(actor=cast.owner, account=User.objects.get(pk=account.pk))
 
-    with meanwhile(monkeypatch, tokens, "permissions_in", close):
+    with meanwhile(monkeypatch, access, "permissions_in", close):
         actions.create_token(actor=cast.mate, user=account, name="nightly")
     assert not Token.objects.filter(user=account, revoked_at=None).exists(), "the closing ends every token"
 

@@ -5,8 +5,6 @@ It reads ``{"recipe": …, "data": {…}}``, where data is ``task.data`` of a sp
 where it is cheap, the number of rows are of all. It opens what users bring, so it runs in a process of its own.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -49,7 +47,7 @@ MAX_DISTINCT = 1_000  # that are counted
 MAX_NAME_CHARS = 200  # as many as a spec's target may have
 
 
-def describe_table(files: Files, request: InspectionRequest) -> DatasetFacts:
+def describe_table(files: Files, request: "InspectionRequest") -> DatasetFacts:
     """Return the facts of a table. Without a target they do not name what is learnt."""
     source, target = request.source, request.target
     table = open_table(source, files, target) if target else open_columns(source, files)
@@ -149,7 +147,7 @@ MAX_BYTES = 58_000  # as JSON; the server takes 60,000, with what is around it
 SHORTENED = ("images", "rows", "columns", "classes", "text")
 
 
-def inspect(request: InspectionRequest) -> DatasetFacts:
+def inspect(request: "InspectionRequest") -> DatasetFacts:
     """Return what the files hold. Raises DataProblem for what cannot be trained on."""
     source = request.source
     if source not in SUFFIXES:
@@ -171,7 +169,7 @@ def fitted(facts: DatasetFacts) -> DatasetFacts:
     return facts
 
 
-def _describer(request: InspectionRequest) -> Callable[[Files, InspectionRequest], DatasetFacts]:
+def _describer(request: "InspectionRequest") -> "Callable[[Files, InspectionRequest], DatasetFacts]":
     if request.source == "images":
         return describe_folder
     if request.recipe == "image-classifier":
@@ -192,7 +190,7 @@ def main() -> None:
 # Facts of text: how it begins, and its size.
 
 
-def describe_text(files: Files, request: InspectionRequest) -> DatasetFacts:
+def describe_text(files: Files, request: "InspectionRequest") -> DatasetFacts:
     """Return the facts of text. Of JSON lines, the first SAMPLED_ROWS are read."""
     if not files.size_bytes:
         raise DataProblem(f"{files.location} is empty: there is no text to learn from")
@@ -241,7 +239,7 @@ def _num_lines(files: Files) -> int | None:
 # Facts of images: how many there are of each class, and some of them, small.
 
 
-def describe_folder(files: Files, request: InspectionRequest) -> DatasetFacts:
+def describe_folder(files: Files, request: "InspectionRequest") -> DatasetFacts:
     """Return the facts of a folder of images."""
     classes, num_channels = classes_of(files), num_channels_of(files)
     tried = set(range(0, len(files.paths), max(1, len(files.paths) // NUM_TRIED)))
@@ -261,7 +259,7 @@ def describe_folder(files: Files, request: InspectionRequest) -> DatasetFacts:
     }
 
 
-def describe_arrays(files: Files, request: InspectionRequest) -> DatasetFacts:
+def describe_arrays(files: Files, request: "InspectionRequest") -> DatasetFacts:
     """Return the facts of images in NPZ files; those that are shown are of the first rows."""
     pairs, (channels, size, _), answers = open_all_arrays(files)
     classes = [str(value) for value in answers.tolist()]
@@ -322,7 +320,7 @@ class InspectionRequest:
     image_size: int = ImageData.model_fields["image_size"].default
 
     @classmethod
-    def of(cls, recipe: str, data: Mapping[str, object]) -> InspectionRequest:
+    def of(cls, recipe: str, data: Mapping[str, object]) -> "InspectionRequest":
         """Return the request for ``task.data``, of which other fields are ignored.
 
         Raises ValueError for a value of another type, and for a source or a location that is missing.
