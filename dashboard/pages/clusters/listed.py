@@ -1,12 +1,10 @@
 """Nodes as a table."""
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db.models import Case, Count, Q, When
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
@@ -23,10 +21,8 @@ from runs.rights.access import can_manage_cluster, nodes_of, visible_clusters
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import Health
 
-AWAY = Badge("out of contact", "red", "status-lost")
-DRAINING = Badge("draining", "amber", "drain")
-SLOW = Badge("slow", "amber", "alert")
-READY = Badge("in contact", "green", "check")
+STATES = (Badge("out of contact", "red", "status-lost"), Badge("draining", "amber", "drain"),
+          Badge("in contact", "green", "check"), Badge("slow", "amber", "alert"))  # fmt: skip
 
 
 def _name(box: NodeBox) -> str:
@@ -35,14 +31,9 @@ def _name(box: NodeBox) -> str:
 
 
 def _state(box: NodeBox) -> str:
-    if box.slow and not box.is_away:
-        return drawn.titled(SLOW, " ".join(box.slow))
-    return drawn.status(AWAY if box.is_away else DRAINING if box.node.is_draining else READY)
-
-
-def _slots(box: NodeBox) -> str:
-    more = f'<span class="xs muted">+{box.num_hidden}</span>' if box.num_hidden else ""
-    return f'<div class="slots-grid">{box.slots}{more}</div>'
+    is_slow = box.slow and not box.is_away
+    state = 3 if is_slow else 0 if box.is_away else 1 if box.node.is_draining else 2
+    return drawn.titled(STATES[state], " ".join(box.slow))
 
 
 def _runs(box: NodeBox) -> str:
@@ -54,40 +45,25 @@ def _runs(box: NodeBox) -> str:
     return "".join(links) or ('<span class="muted">another project</span>' if box.num_held else drawn.NOTHING)
 
 
-def _machine(box: NodeBox) -> str:
-    found = box.node.machine
-    kinds = Counter(gpu.name or "GPU" for gpu in found.gpus or [])
-    words = ", ".join(f"{num} × {name}" for name, num in kinds.items())
-    return clipped(words or (found.cpu.model if found.cpu and found.cpu.model else "–"))
-
-
-def _share(box: NodeBox, used: float | None, whole: float | None) -> str:
-    share = used / whole if used is not None and whole else None
-    return f'<span class="{"stale" if box.is_away else ""}">{numbers.percent(share)}</span>'
-
-
-def _gpu(box: NodeBox) -> str:
-    found = [one.utilization_percent for one in _health(box).gpus or [] if one.utilization_percent is not None]
-    return _share(box, sum(found) if found else None, 100 * len(found))
-
-
-def _health(box: NodeBox) -> Health:
-    return box.node.health_now or Health()
+def _load(box: NodeBox) -> str:
+    """How busy processors and GPUs are, and how full the memory is."""
+    now = box.node.health_now or Health()
+    gpus = [one.utilization_percent for one in now.gpus or [] if one.utilization_percent is not None]
+    shares = {"CPU": now.cpu_percent, "GPU": sum(gpus) / len(gpus) if gpus else None}
+    if now.memory_bytes and now.memory_used_bytes is not None:
+        shares["memory"] = 100 * now.memory_used_bytes / now.memory_bytes
+    words = (f"{name} {numbers.percent(share / 100)}" for name, share in shares.items() if share is not None)
+    return f'<span class="{"stale" if box.is_away else ""}">{", ".join(words) or drawn.NOTHING}</span>'
 
 
 KINDS: dict[str, Kind[NodeBox]] = {
     "name": Kind("Node", 180, _name, sort="name", phone=""),
     "state": Kind("State", 124, _state, sort="state", phone="end"),
     "cluster": Kind("Cluster", 110, lambda box: clipped(box.node.cluster.name), sort="cluster__name"),
-    "busy": Kind("Busy", 90, lambda box: f"{box.num_held} of {box.node.slots}", "num_held", True, ""),
-    "slots": Kind("Slots", 180, _slots, sort="slots", phone="wide"),
-    "runs": Kind("Runs", 220, _runs),
-    "cpu": Kind("CPU", 64, lambda box: _share(box, _health(box).cpu_percent, 100), "", True),
-    "memory": Kind(
-        "Memory", 76, lambda box: _share(box, _health(box).memory_used_bytes, _health(box).memory_bytes), "", True, ""
-    ),
-    "gpu": Kind("GPU", 64, _gpu, "", True),
-    "machine": Kind("Machine", 190, _machine),
+    "busy": Kind("Busy", 84, lambda box: f"{box.num_held} of {box.node.slots}", "num_held", True, ""),
+    "slots": Kind("Slots", 200, lambda box: f'<div class="slots-grid">{box.slots}</div>', sort="slots", phone="wide"),
+    "runs": Kind("Runs", 230, _runs),
+    "load": Kind("Load", 220, _load),
     "version": Kind("Trainyard", 88, lambda box: clipped(box.node.version), sort="version"),
     "seen": Kind("Seen", 96, lambda box: f'<span class="muted">{age(box.node.seen_at)}</span>', sort="seen_at"),
 }
@@ -99,27 +75,23 @@ def table(request: HttpRequest) -> HttpResponse:
     seen = contact_time(now) - timedelta(seconds=CONTACT_LOST_S)
     state = Case(When(seen_at__gte=seen, is_draining=False, then=2), When(seen_at__gte=seen, then=1), default=0)
     found = nodes_of(visible_clusters(request.user)).annotate(state=state, num_held=Count("held_slots"))
-    if words:
-        found = found.filter(Q(name__icontains=words) | Q(cluster__name__icontains=words))
+    found = found.filter(Q(name__icontains=words) | Q(cluster__name__icontains=words))
     sheet = Sheet(request, "Nodes", "node", KINDS, Sort("name", False), kept={"view": "table", "q": words})
 
     def rows_of(keys: Sequence[str]) -> list[tuple[GridRow, NodeBox]]:
         nodes = Node.objects.filter(pk__in=keys).select_related("cluster").in_bulk()
         boxes = boxes_of(request.user, [nodes[key] for key in keys if key in nodes], now)
-        mine = {one.pk: can_manage_cluster(request.user, one) for one in {box.node.cluster for box in boxes}}
-        return [
-            (GridRow(one.node.pk, one.node.name, (), actions=_verb(one.node) if mine[one.node.cluster.pk] else ""), one)
-            for one in boxes
-        ]
+        mine = {one for one in {box.node.cluster for box in boxes} if can_manage_cluster(request.user, one)}
+        return [(_row(box.node, may_act=box.node.cluster in mine), box) for box in boxes]
 
     keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
-    context = {"title": "Nodes", "q": words, "news": "nodes run ping"}
-    return sheet.show("nodes/table.html", keys, rows_of, context)
+    return sheet.show("nodes/table.html", keys, rows_of, {"title": "Nodes", "q": words, "news": "nodes run ping"})
 
 
-def _verb(node: Node) -> str:
+def _row(node: Node, *, may_act: bool) -> GridRow:
     verb = "enable" if node.is_draining else "drain"
-    return (
-        f'<button class="btn btn-small" tabindex="-1" formaction="{reverse("do-node", args=(node.name, verb))}"'
+    button = (
+        f'<button class="btn btn-small" tabindex="-1" formaction="{address("node", node.name)}do/{verb}/"'
         f' aria-label="{verb.capitalize()} {escape(node.name)}">{verb.capitalize()}</button>'
     )
+    return GridRow(node.pk, node.name, (), actions=button if may_act else "")

@@ -1,7 +1,7 @@
 // Completion of a filter while one types: fields, and the values of the few that have some. All of it is fetched once
 // and looked through here, so that no key waits for the server.
 
-import { need } from "../shared/dom.js";
+import { make, need } from "../shared/dom.js";
 import { known } from "./names.js";
 
 const MOST = 12;
@@ -28,14 +28,10 @@ export function mount(input) {
   }
   function draw() {
     const options = offer?.options ?? [];
-    list.replaceChildren(
-      ...options.map((text, index) => {
-        const line = Object.assign(document.createElement("li"), { id: `completion-${index}`, textContent: text });
-        line.setAttribute("role", "option");
-        line.setAttribute("aria-selected", String(index === at));
-        return line;
-      }),
+    const lines = options.map((text, index) =>
+      make("li", { id: `completion-${index}`, role: "option", ariaSelected: String(index === at) }, text),
     );
+    list.replaceChildren(...lines);
     list.hidden = options.length === 0;
     input.setAttribute("aria-expanded", String(!list.hidden));
     if (at >= 0) input.setAttribute("aria-activedescendant", `completion-${at}`);
@@ -83,7 +79,6 @@ export function mount(input) {
   input.addEventListener("keydown", onKey);
   input.addEventListener("blur", close);
   list.addEventListener("pointerdown", onPointer);
-  return () => {};
 }
 
 // What may stand at the end of the text: values behind a field and a sign, else fields.

@@ -22,14 +22,12 @@ export function mount(element) {
   let lastAt = Date.now();
   function soon() {
     if (timer || document.hidden) return;
-    timer = setTimeout(
-      () => {
-        timer = 0;
-        lastAt = Date.now();
-        refresh();
-      },
-      Math.max(0, lastAt + MIN_MS - Date.now()),
-    );
+    timer = setTimeout(look, Math.max(0, lastAt + MIN_MS - Date.now()));
+  }
+  function look() {
+    timer = 0;
+    lastAt = Date.now();
+    refresh();
   }
   // Without a row there is no table to keep: the page is asked whether there is one now.
   let refresh = () => show(place, location.href);
@@ -110,18 +108,15 @@ function startTable(element, table, place) {
     if (!isFolding) keys.reset();
     fresh.hidden = true;
   }
-  /** @param {MouseEvent} event */
-  function onClick(event) {
+  table.addEventListener("click", (event) => {
     const row = around(event, ".grid-group, .grid-fold")?.closest("tr");
     if (row) fold(row);
-  }
-  table.addEventListener("click", onClick);
-  async function takeNew() {
+  });
+  fresh.addEventListener("click", () => {
     rows.toTop();
     table.focus();
-    await rows.refresh(false);
-  }
-  fresh.addEventListener("click", takeNew);
+    rows.refresh(false);
+  });
   place.addEventListener("shown", onShown);
   pin(table);
   rows.reset();

@@ -1,7 +1,7 @@
 // Checkboxes of a table and the bar that appears when some are set. What is selected stays so on other pages of the
 // table and under other filters, for as long as the tab is open; the bar says how much of it is not in view, which
 // nothing touches without a question. One button leaves of it what is in view.
-import { make } from "../shared/dom.js";
+import { all, make, need, seek } from "../shared/dom.js";
 import { runOf } from "./window.js";
 
 const KEPT = "trainyard.selection";
@@ -10,10 +10,9 @@ const MOST_COMPARED = 1000; // as many as the comparison takes
 
 /** @param {HTMLElement} form @param {Set<string>} loaded the runs of all rows that were loaded */
 export function startSelection(form, loaded) {
-  const bar = /** @type {HTMLElement} */ (form.querySelector(".selection-bar"));
-  const link = /** @type {HTMLAnchorElement} */ (bar.querySelector("[data-compare]"));
-  const others = /** @type {HTMLElement} */ (bar.querySelector("[data-others]"));
-  const only = /** @type {HTMLElement} */ (bar.querySelector("[data-only]"));
+  const bar = need(form, ".selection-bar");
+  const link = /** @type {HTMLAnchorElement} */ (need(bar, "[data-compare]"));
+  const only = need(bar, "[data-only]");
   /** @type {string[]} */
   let selected = read();
   /** @type {HTMLInputElement | null} */
@@ -21,13 +20,11 @@ export function startSelection(form, loaded) {
   const boxes = () => /** @type {HTMLInputElement[]} */ ([...form.querySelectorAll(".row-check")]);
 
   /** @param {string} selector @param {string} words */
-  function write(selector, words) {
-    const element = bar.querySelector(selector);
-    if (element) element.textContent = words;
-  }
+  const write = (selector, words) => void (need(bar, selector).textContent = words);
+  /** @param {string} run */
+  const isInView = (run) => loaded.has(run);
   function show() {
-    const all = boxes();
-    for (const box of all) {
+    for (const box of boxes()) {
       box.checked = selected.includes(box.value);
       box.closest("[aria-selected]")?.setAttribute("aria-selected", String(box.checked));
     }
@@ -45,24 +42,19 @@ export function startSelection(form, loaded) {
     // A chosen run is shown, even if an earlier comparison hid it.
     const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
     link.href = `${link.dataset.compare}?${query}`;
-    others.replaceChildren(...selected.map(hidden)); // rows that are scrolled away are in no form
-    /** @type {NodeListOf<HTMLElement>} */
-    const asking = bar.querySelectorAll("[data-asks], [data-asks-away]");
-    for (const button of asking) {
-      const { asks, asksAway } = button.dataset;
-      if (asks || away) button.dataset.confirm = `${asks ?? asksAway} ${num} run${num === 1 ? "" : "s"}${away}?`;
-      else delete button.dataset.confirm;
+    // Rows that are scrolled away are in no form.
+    const hidden = selected.map((run) => make("input", { type: "hidden", name: "run", value: run }));
+    need(bar, "[data-others]").replaceChildren(...hidden);
+    for (const { dataset } of all(bar, "[data-asks], [data-asks-away]")) {
+      const { asks, asksAway } = dataset;
+      if (asks || away) dataset.confirm = `${asks ?? asksAway} ${num} run${num === 1 ? "" : "s"}${away}?`;
+      else delete dataset.confirm;
     }
-    const head = /** @type {HTMLInputElement | null} */ (form.querySelector("[data-check-all]"));
-    if (head) {
-      const most = loaded.size;
-      head.checked = inView > 0 && inView === most;
-      head.indeterminate = inView > 0 && inView < most;
-    }
-  }
-  /** @param {string} run */
-  function isInView(run) {
-    return loaded.has(run);
+    const isWhole = inView === loaded.size;
+    Object.assign(seek(form, "[data-check-all]") ?? {}, {
+      checked: inView && isWhole,
+      indeterminate: inView && !isWhole,
+    });
   }
   /** @param {string[]} runs */
   function keep(runs) {
@@ -82,14 +74,12 @@ export function startSelection(form, loaded) {
     if (box.closest?.("[data-only]")) return keep(selected.filter(isInView));
     if (box.matches?.("[data-check-all]")) return set([...loaded], box.checked);
     if (!box.matches?.(".row-check")) return;
-    const all = boxes();
-    const [from, to] = [
-      event.shiftKey && before?.isConnected ? all.indexOf(before) : all.indexOf(box),
-      all.indexOf(box),
-    ].sort((a, b) => a - b);
+    const there = boxes();
+    const ends = [event.shiftKey && before?.isConnected ? before : box, box].map((one) => there.indexOf(one));
     before = box;
+    const range = there.slice(Math.min(...ends), Math.max(...ends) + 1);
     set(
-      all.slice(from, to + 1).map(({ value }) => value),
+      [...range].map(({ value }) => value),
       box.checked,
     );
   }
@@ -128,11 +118,6 @@ export function startSelection(form, loaded) {
       removeEventListener("pageshow", again);
     },
   };
-}
-
-/** @param {string} run */
-function hidden(run) {
-  return make("input", { type: "hidden", name: "run", value: run });
 }
 
 /** @returns {string[]} */

@@ -20,16 +20,19 @@ export const TOOLS = {
   pin: (card) => card.context.onPin(card.name),
   expand: (card) => card.context.onOpen(card.isLarge ? null : card.name),
   csv: (card) => save(card.context.csvUrl(card.name), ""), // every point, named by the server
-  png: async (card) => {
-    const blob = await picture(card);
-    if (blob) saveBlob(blob, `${card.title.replaceAll(/[^\w.-]+/g, "-")}.png`);
-  },
+  png: (card) => keep(card, "png"),
+  svg: (card) => keep(card, "svg"),
   link: (card) => {
     const address = new URL(location.href);
     address.searchParams.set("open", card.name);
     return copyText(address, "Copied a link that opens this chart.", "open the chart and take the address");
   },
 };
+
+async function keep(card, kind) {
+  const blob = await picture(card, kind);
+  if (blob) saveBlob(blob, `${card.title.replaceAll(/[^\w.-]+/g, "-")}.${kind}`);
+}
 
 export function listenTools(card) {
   card.element.addEventListener("click", (event) => {

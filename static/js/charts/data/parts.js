@@ -82,12 +82,8 @@ export function slice(part, start, end = part.step.length) {
 }
 
 // The part with finer points in the place of what it has in the window {axis, from, to}.
-/**
- * @param {Part} part
- * @param {Part} fine
- * @param {{axis: "step" | "time", from: number, to: number}} stretch
- * @returns {Part}
- */
+/** @param {Part} part @param {Part} fine @param {{axis: "step" | "time", from: number, to: number}} stretch
+ * @returns {Part} */
 export function spliced(part, fine, { axis, from, to }) {
   const along = part[axis];
   const last = fine[axis].at(-1) ?? from;
@@ -107,13 +103,8 @@ export function spliced(part, fine, { axis, from, to }) {
   return joined(joined(slice(part, 0, head), fine), slice(part, newer)) ?? fine;
 }
 
-/**
- * @param {Part} part
- * @param {Column} along
- * @param {Part} fine
- * @param {number} last
- * @returns {(at: number) => boolean}
- */
+/** @param {Part} part @param {Column} along @param {Part} fine @param {number} last
+ * @returns {(at: number) => boolean} */
 function newerThan(part, along, fine, last) {
   const step = fine.step.at(-1) ?? Infinity;
   return (at) => along[at] > last && part.step[at] > step;

@@ -4,10 +4,8 @@ const SILENT = { on: () => () => {}, continues: () => true };
 
 export class Subscriptions {
   // streamOf(run) -> {on(type, listener) -> stop, continues(cursor)}; listeners: {type: (run, message)}
-  /**
-   * @param {((run: string) => RunStream) | undefined} streamOf
-   * @param {Record<string, (run: string, message: any) => void>} listeners
-   */
+  /** @param {((run: string) => RunStream) | undefined} streamOf
+   * @param {Record<string, (run: string, message: any) => void>} listeners */
   constructor(streamOf, listeners) {
     this.streamOf = streamOf;
     this.listeners = listeners;

@@ -155,10 +155,8 @@ function windowOf(axis, range) {
 }
 
 // The window as the points of a run have it: in steps, or in Unix seconds.
-/**
- * @param {AxisWindow & {origins: Record<string, number>}} window @param {string} run
- * @returns {{axis: "step" | "time", from: number, to: number}}
- */
+/** @param {AxisWindow & {origins: Record<string, number>}} window @param {string} run
+ * @returns {{axis: "step" | "time", from: number, to: number}} */
 function stretchOf({ axis, from, to, origins }, run) {
   if (axis === "step") return { axis, from, to };
   const shift = axis === "relative" ? (origins[run] ?? 0) : 0;

@@ -10,13 +10,8 @@ let count = 0;
 
 // path: the view of lines.js: {from, to, px, toY}; faint, strong: colours. Areas that lie over one another
 // would be mud, and slow.
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {Values} low
- * @param {Values} high
- * @param {DrawnPath} path
- * @param {{faint: string, strong: string, isOfMany: boolean}} look
- */
+/** @param {CanvasRenderingContext2D} ctx @param {Values} low @param {Values} high @param {DrawnPath} path
+ * @param {{faint: string, strong: string, isOfMany: boolean}} look */
 export function drawBand(ctx, low, high, path, { faint, strong, isOfMany }) {
   gather(low, high, path);
   ctx.setLineDash([]);

@@ -48,13 +48,8 @@ export function drawBad(frame, bad) {
   ctx.restore();
 }
 
-/**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} left
- * @param {number} tip
- * @param {number} half
- * @param {number} height
- */
+/** @param {CanvasRenderingContext2D} ctx @param {number} left @param {number} tip @param {number} half
+ * @param {number} height */
 function triangle(ctx, left, tip, half, height) {
   ctx.moveTo(left, tip);
   ctx.lineTo(left - half, tip + height);

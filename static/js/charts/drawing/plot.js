@@ -93,6 +93,16 @@ export class Plot {
     this.onPlace();
   }
 
+  // As it is, on another canvas of the same size.
+  /** @param {CanvasRenderingContext2D} ctx */
+  paintOn(ctx) {
+    const { frame } = this.#drawn;
+    const own = frame.ctx;
+    frame.ctx = ctx;
+    this.paint();
+    frame.ctx = own;
+  }
+
   /** @param {((key: string) => boolean) | null} isLit */
   light(isLit) {
     if (!isLit && !this.lit) return;

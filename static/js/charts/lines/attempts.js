@@ -12,10 +12,8 @@ const TICK_S = 1e-6; // between points of one moment
 
 // Returns {x, value, min, max, ghosts: [{x, value}], begins: [{x, attempt}], bad: [{x, value}], last, count}; NaN is a
 // gap.
-/**
- * @param {{parts: Map<number, Part>, tails?: Map<number, Part>}} line
- * @param {{axis: Axis, start?: number, isLogX?: boolean}} options @returns {WholeLine}
- */
+/** @param {{parts: Map<number, Part>, tails?: Map<number, Part>}} line
+ * @param {{axis: Axis, start?: number, isLogX?: boolean}} options @returns {WholeLine} */
 export function put(line, { axis, start = 0, isLogX = false }) {
   const isStep = axis === "step";
   const { parts, tails = new Map() } = line;
@@ -39,10 +37,8 @@ export function put(line, { axis, start = 0, isLogX = false }) {
 }
 
 // The part along the axis: x rises strictly.
-/**
- * @param {Part | undefined} part @param {Axis} axis @param {number} start @param {boolean} isLogX
- * @returns {AlongAxis | null}
- */
+/** @param {Part | undefined} part @param {Axis} axis @param {number} start @param {boolean} isLogX
+ * @returns {AlongAxis | null} */
 function along(part, axis, start, isLogX) {
   if (!part?.step.length) return null;
   const sorted = axis === "step" ? rising(part) : timely(part);

@@ -170,10 +170,7 @@ export function namesIn(term) {
 }
 
 // The lines that it has in one run; linesOf(name): what is held of a series in that run.
-/**
- * @param {Term} term @param {LinesOf} linesOf
- * @returns {Pick<HeldLine, "labels" | "parts" | "tails">[]}
- */
+/** @param {Term} term @param {LinesOf} linesOf @returns {Pick<HeldLine, "labels" | "parts" | "tails">[]} */
 export function linesIn(term, linesOf) {
   const found = evaluated(term, linesOf);
   return typeof found === "number" ? [] : found.filter(({ step }) => step.length).map(held);

@@ -41,11 +41,8 @@ export function byGroup(lines, { of, band }, options) {
   return joinedBy(single, (line) => of.get(line.run ?? "") ?? "", make, options, 1);
 }
 
-/**
- * @param {DrawnLine[]} lines @param {(line: DrawnLine) => string} placeOf @param {Make} make
- * @param {BuildOptions} options
- * @param {number} [least] @returns {DrawnLine[]}
- */
+/** @param {DrawnLine[]} lines @param {(line: DrawnLine) => string} placeOf @param {Make} make
+ * @param {BuildOptions} options @param {number} [least] @returns {DrawnLine[]} */
 function joinedBy(lines, placeOf, make, options, least = 2) {
   /** @type {Map<string, DrawnLine[]>} */
   const places = new Map();

@@ -64,10 +64,7 @@ function logWriter(format) {
 }
 
 // room: pixels between two ticks. Steps that are written out need more the longer they are.
-/**
- * @param {[Find, Write]} kind @param {number} room
- * @returns {(min: number, max: number, pixels: number) => Tick[]}
- */
+/** @param {[Find, Write]} kind @param {number} room @returns {(min: number, max: number, pixels: number) => Tick[]} */
 function ticksOf([find, write], room) {
   return (min, max, pixels) => {
     const isLong = write === stepLabels && max - min < 1000 * MOST;

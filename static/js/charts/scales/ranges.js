@@ -17,10 +17,8 @@ export function extentOf({ x, ys }, scale, isLog) {
   return found[0] === null ? extentBetween(ys, Math.max(0, first - 1), last + 1, isLog) : found;
 }
 
-/**
- * @param {Values[]} ys @param {number} from @param {number} to @param {boolean} isLog
- * @returns {[number | null, number | null]}
- */
+/** @param {Values[]} ys @param {number} from @param {number} to @param {boolean} isLog
+ * @returns {[number | null, number | null]} */
 function extentBetween(ys, from, to, isLog) {
   let [low, high] = [Infinity, -Infinity];
   for (const y of ys) {
@@ -45,8 +43,7 @@ export function yRangeOf(built, [min, max], isLog) {
 // From the first x to the last; while only a part is in view, what was known of the whole stays.
 /**
  * @param {BuiltChart} built @param {Span | null} view @param {Span | null | undefined} known @param {boolean} [isLog]
- * @returns {Span}
- */
+ * @returns {Span} */
 export function reachOf({ x, bad }, view, known, isLog = false) {
   /** @param {Span} range @param {BadPoint} one @returns {Span} */
   const reach = ([low, high], one) =>

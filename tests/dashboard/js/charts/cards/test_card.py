@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import mimetypes
+import re
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from django.template import Context, Template
@@ -380,3 +382,17 @@ def test_a_plots_name_says_how_its_lines_went(table: Page) -> None:
     expect(card.get_by_role("application", name=name)).to_be_visible()
     level = lay(table, "b", line(4, 9, 4))
     expect(level.get_by_role("application", name="Plot of b: stayed near 4, least 4, greatest 9")).to_be_visible()
+
+
+def test_a_picture_as_svg_has_what_the_card_shows_as_texts_and_lines(table: Page) -> None:
+    name = "loss <b> & \u202emore"
+    card = lay(table, name, line(4, 3, 2.5, labels={"rank": "0"}), line(5, 4, 3.5, labels={"rank": "1"}))
+    script = "(one) => import('/static/js/charts/drawing/picture.js').then((its) => its.picture(one.chart, 'svg'))"
+    text = card.evaluate(f"(one) => ({script})(one).then((blob) => blob.text())")
+    shown = [one.text for one in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}text")]
+    assert {name, "step", "value", "3.50"} <= {*shown}  # its title, the axis of x, the legend with its last values
+    legend = card.get_by_role("row").all_inner_texts()[1:]
+    assert len(legend) == 2 and all(any(row.startswith(str(one)) for one in shown if one) for row in legend)
+    lines = re.findall(r'<path d="M[^"]*L[^"]*" stroke-width="[\d.]+" stroke-dasharray="" fill="none"', text)
+    assert len(lines) >= 4  # both axes, and a line of each rank
+    assert table.evaluate("() => document.querySelector('canvas').toDataURL().length") > 1000  # its canvas is its own
