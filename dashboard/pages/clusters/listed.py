@@ -58,7 +58,7 @@ def _load(box: NodeBox) -> str:
 
 KINDS: dict[str, Kind[NodeBox]] = {
     "name": Kind("Node", 180, _name, sort="name", phone=""),
-    "state": Kind("State", 124, _state, sort="state", phone="end"),
+    "state": Kind("State", 136, _state, sort="state", phone="end"),
     "cluster": Kind("Cluster", 110, lambda box: clipped(box.node.cluster.name), sort="cluster__name"),
     "busy": Kind("Busy", 84, lambda box: f"{box.num_held} of {box.node.slots}", "num_held", True, ""),
     "slots": Kind("Slots", 200, lambda box: f'<div class="slots-grid">{box.slots}</div>', sort="slots", phone="wide"),
