@@ -19,7 +19,7 @@ from dashboard.frontend.icons import icon
 from dashboard.pages.launch.plan import plan
 from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import badge
-from dashboard.pages.shared.drawn import address, clipped
+from dashboard.pages.shared.drawn import address, clipped, opener
 from dashboard.pages.shared.frame import answer, page, person, refusal, show
 from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.run_rows import rows, run_url
@@ -52,11 +52,6 @@ class Line(NamedTuple):
     last: LastRun | None
 
 
-def _name(line: Line) -> str:
-    name = escape(line.name)
-    return f'<a class="name clip" href="{address("job", line.key)}" tabindex="-1" title="{name}" data-open>{name}</a>'
-
-
 def _last(line: Line) -> str:
     if line.last is None:
         return '<span class="muted">never launched</span>'
@@ -67,7 +62,7 @@ def _last(line: Line) -> str:
 
 
 KINDS: dict[str, Kind[Line]] = {
-    "name": Kind("Name", 240, _name, sort="name", phone=""),
+    "name": Kind("Name", 240, lambda line: opener("job", line.key, line.name), sort="name", phone=""),
     "version": Kind("Version", 76, lambda line: f'<span class="muted">v{line.version}</span>', "version", True, "end"),
     "trains": Kind("Trains", 220, lambda line: clipped(line.trains)),
     "project": Kind("Project", 140, lambda line: clipped(line.project), sort="project__name"),
@@ -79,14 +74,12 @@ KINDS: dict[str, Kind[Line]] = {
 
 @page(get=lists(Permission.JOBS_READ))
 def table(request: HttpRequest) -> HttpResponse:
-    words = request.GET.get("q", "").strip()[:200]
+    sheet = Sheet(request, "Jobs", "job", KINDS, Sort("name", False))
     found = visible_jobs(request.user).newest()
-    if words:
-        found = found.filter(name__icontains=words)
-    sheet = Sheet(request, "Jobs", "job", KINDS, Sort("name", False), kept={"q": words})
+    if sheet.words:
+        found = found.filter(name__icontains=sheet.words)
     keys = found.order_by(*sheet.order, "-version", "pk").values_list("pk", flat=True)
-    context = {"title": "Jobs", "q": words, "news": "run ping"}
-    return sheet.show("jobs/table.html", keys, partial(_rows, request), context)
+    return sheet.show("jobs/table.html", keys, partial(_rows, request), {"title": "Jobs", "news": "run ping"})
 
 
 @page(get=thing(Permission.JOBS_READ))

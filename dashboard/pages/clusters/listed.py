@@ -25,11 +25,6 @@ STATES = (Badge("out of contact", "red", "status-lost"), Badge("draining", "ambe
           Badge("in contact", "green", "check"), Badge("slow", "amber", "alert"))  # fmt: skip
 
 
-def _name(box: NodeBox) -> str:
-    name = escape(box.node.name)
-    return f'<a class="name clip" tabindex="-1" href="{address("node", name)}" title="{name}" data-open>{name}</a>'
-
-
 def _state(box: NodeBox) -> str:
     is_slow = box.slow and not box.is_away
     state = 3 if is_slow else 0 if box.is_away else 1 if box.node.is_draining else 2
@@ -57,7 +52,7 @@ def _load(box: NodeBox) -> str:
 
 
 KINDS: dict[str, Kind[NodeBox]] = {
-    "name": Kind("Node", 180, _name, sort="name", phone=""),
+    "name": Kind("Node", 180, lambda box: drawn.opener("node", box.node.name, box.node.name), sort="name", phone=""),
     "state": Kind("State", 136, _state, sort="state", phone="end"),
     "cluster": Kind("Cluster", 110, lambda box: clipped(box.node.cluster.name), sort="cluster__name"),
     "busy": Kind("Busy", 84, lambda box: f"{box.num_held} of {box.node.slots}", "num_held", True, ""),
@@ -71,12 +66,12 @@ KINDS: dict[str, Kind[NodeBox]] = {
 
 def table(request: HttpRequest) -> HttpResponse:
     """Answer with the nodes of all clusters that whoever asks sees."""
-    now, words = timezone.now(), request.GET.get("q", "").strip()[:200]
+    now = timezone.now()
+    sheet = Sheet(request, "Nodes", "node", KINDS, Sort("name", False), kept={"view": "table"})
     seen = contact_time(now) - timedelta(seconds=CONTACT_LOST_S)
     state = Case(When(seen_at__gte=seen, is_draining=False, then=2), When(seen_at__gte=seen, then=1), default=0)
     found = nodes_of(visible_clusters(request.user)).annotate(state=state, num_held=Count("held_slots"))
-    found = found.filter(Q(name__icontains=words) | Q(cluster__name__icontains=words))
-    sheet = Sheet(request, "Nodes", "node", KINDS, Sort("name", False), kept={"view": "table", "q": words})
+    found = found.filter(Q(name__icontains=sheet.words) | Q(cluster__name__icontains=sheet.words))
 
     def rows_of(keys: Sequence[str]) -> list[tuple[GridRow, NodeBox]]:
         nodes = Node.objects.filter(pk__in=keys).select_related("cluster").in_bulk()
@@ -85,7 +80,7 @@ def table(request: HttpRequest) -> HttpResponse:
         return [(_row(box.node, may_act=box.node.cluster in mine), box) for box in boxes]
 
     keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
-    return sheet.show("nodes/table.html", keys, rows_of, {"title": "Nodes", "q": words, "news": "nodes run ping"})
+    return sheet.show("nodes/table.html", keys, rows_of, {"title": "Nodes", "news": "nodes run ping"})
 
 
 def _row(node: Node, *, may_act: bool) -> GridRow:

@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.html import escape
 
 from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge
-from dashboard.pages.shared.drawn import address
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.grid import GridRow, Sort
 from dashboard.pages.shared.numbers import count, number, size
@@ -53,11 +51,6 @@ class Line(NamedTuple):
     num_runs: int
 
 
-def _name(line: Line) -> str:
-    url, name = address("dataset", str(line.dataset.pk)), escape(line.dataset.name)
-    return f'<a class="name clip" href="{url}" tabindex="-1" title="{name}" data-open>{name}</a>'
-
-
 def _used(line: Line) -> str:
     return f"{count(line.num_runs)} run{'' if line.num_runs == 1 else 's'}" if line.num_runs else NONE_USED
 
@@ -65,7 +58,13 @@ def _used(line: Line) -> str:
 NONE_USED = '<span class="muted">no run</span>'
 NOT_YET = '<span class="muted">not yet</span>'
 KINDS: dict[str, Kind[Line]] = {
-    "name": Kind("Name", 180, _name, sort="name", phone=""),
+    "name": Kind(
+        "Name",
+        180,
+        lambda line: drawn.opener("dataset", str(line.dataset.pk), line.dataset.name),
+        sort="name",
+        phone="",
+    ),
     "location": Kind("Where", 200, lambda line: drawn.clipped(line.dataset.location), phone="wide"),
     "kind": Kind("Kind", 120, lambda line: SOURCES.get(line.dataset.source, line.dataset.source), sort="source"),
     "size": Kind("Size", 80, lambda line: size(line.dataset.size_bytes), sort="size_bytes", is_number=True),
@@ -84,19 +83,13 @@ def _checked(dataset: Dataset) -> str:
 
 @page(get=lists(access.Permission.DATASETS_READ))
 def table(request: HttpRequest) -> HttpResponse:
-    words = request.GET.get("q", "").strip()[:200]
+    sheet = Sheet(request, "Data", "dataset", KINDS, Sort("name", False))
     found = access.visible_datasets(request.user)
-    if words:
-        found = found.filter(name__icontains=words)
-    sheet = Sheet(request, "Data", "dataset", KINDS, Sort("name", False), kept={"q": words})
+    if sheet.words:
+        found = found.filter(name__icontains=sheet.words)
     keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
-    context = {
-        "title": "Data",
-        "q": words,
-        "news": "datasets",
-        "may_add": _may_add(request.user),
-        "command": ADD_COMMAND,
-    }
+    may_add = _may_add(request.user)
+    context = {"title": "Data", "news": "datasets", "may_add": may_add, "command": ADD_COMMAND}
     return sheet.show("datasets/table.html", keys, partial(_rows, request.user), context)
 
 

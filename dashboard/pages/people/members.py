@@ -47,10 +47,9 @@ class MemberTable:
     """The members of a project as the address asks for them."""
 
     def __init__(self, request: HttpRequest, project: Project) -> None:
-        self._request, self._project, self._words = request, project, request.GET.get("q", "").strip()[:200]
-        self._held = permissions_in(request.user, project)
-        kept = {"project": project.name, "q": self._words}
-        self._sheet = Sheet(request, "Members", "member", KINDS, Sort("name", False), kept=kept)
+        self._request, self._project, self._held = request, project, permissions_in(request.user, project)
+        first = Sort("name", False)
+        self._sheet = Sheet(request, "Members", "member", KINDS, first, kept={"project": project.name})
         # The roles that whoever asks may give: value, label and meaning.
         self.roles = [(one.value, one.label, MEANINGS[one]) for one in Role if permissions_of(one) <= self._held]
 
@@ -58,12 +57,12 @@ class MemberTable:
         return self._sheet.rows_answer(self._keys, self._rows)
 
     def context(self) -> dict[str, object]:
-        return {**self._sheet.context(self._keys, self._rows), "q": self._words}
+        return self._sheet.context(self._keys, self._rows)
 
     @property
     def _keys(self) -> list[str]:
         found = self._project.memberships.annotate(shown=BY_NAME, rank=BY_ROLE)
-        for word in self._words.split():
+        for word in self._sheet.words.split():
             found = found.filter(Q(*((f"user__{one}__icontains", word) for one in NAMES), _connector=Q.OR))
         return [str(key) for key in found.order_by(*self._sheet.order, "pk").values_list("pk", flat=True)]
 

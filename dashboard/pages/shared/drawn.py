@@ -72,6 +72,14 @@ def address(page: str, key: str) -> SafeString:
     return mark_safe(_address_of_any(page).replace(ANY_KEY, escape(key)))
 
 
+def opener(page: str, key: str, name: str) -> SafeString:
+    """The name of a row, which leads to the page about it."""
+    shown = escape(name)
+    return mark_safe(
+        f'<a class="name clip" href="{address(page, key)}" tabindex="-1" title="{shown}" data-open>{shown}</a>'
+    )
+
+
 @cache
 def _address_of_any(page: str) -> str:
     return reverse(page, args=(ANY_KEY,))

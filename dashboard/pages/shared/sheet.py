@@ -52,7 +52,7 @@ class Sheet(Generic[T]):
         kinds: Mapping[str, Kind[T]],
         first: Sort,
         *,
-        kept: Mapping[str, str | Sequence[str]],
+        kept: Mapping[str, str | Sequence[str]] | None = None,
         has_boxes: bool = False,
     ) -> None:
         """``noun`` names one row, ``first`` is the order that nobody asked for, and ``kept`` has what else the address
@@ -67,7 +67,9 @@ class Sheet(Generic[T]):
         density = request.GET.get("density", "")
         self._density = density if density in ROW else ""
         asked = {name: _asked(request, name) for name in ("columns", "sort")}
-        self._query: dict[str, str | Sequence[str]] = {**kept, **asked, "density": self._density}
+        self.words = _asked(request, "q")[:200]  # of the filter
+        own = {"q": self.words, **asked, "density": self._density}
+        self._query: dict[str, str | Sequence[str]] = {**(kept or {}), **own}
 
     @property
     def order(self) -> list[str]:
@@ -107,6 +109,7 @@ class Sheet(Generic[T]):
         return {
             "grid_label": self.label,
             "noun": self.noun,
+            "q": self.words,
             "has_boxes": self.has_boxes,
             "heads": heads_of(columns, self.sorts, lambda sort: self.url(sort=sort), first=before + 1),
             "num_columns": len(columns) + before + 1,

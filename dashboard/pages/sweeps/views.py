@@ -12,7 +12,6 @@ from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import timezone
-from django.utils.html import escape
 
 from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge, sweep_badge
@@ -58,11 +57,10 @@ FRAGMENTS = {"head": "sweeps/_head.html", "lineage": "sweeps/_lineage.html"}
 
 @page(get=lists(Permission.SWEEPS_READ))
 def table(request: HttpRequest) -> HttpResponse:
-    words = request.GET.get("q", "").strip()[:200]
-    sheet = Sheet(request, "Sweeps", "sweep", KINDS, Sort("created", True), kept={"q": words})
-    found = sweeps_of(request.user, words=words)
+    sheet = Sheet(request, "Sweeps", "sweep", KINDS, Sort("created", True))
+    found = sweeps_of(request.user, words=sheet.words)
     may_act = projects_with(request.user, Permission.SWEEPS_LAUNCH).exists()
-    context = {"title": "Sweeps", "q": words, "news": "sweep ping", "may_act": may_act}
+    context = {"title": "Sweeps", "news": "sweep ping", "may_act": may_act}
     keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
     return sheet.show("sweeps/table.html", keys, _rows, context)
 
@@ -71,11 +69,6 @@ def _rows(keys: Sequence[str]) -> list[tuple[GridRow, SweepLine]]:
     known = Sweep.objects.select_related("project", "created_by").in_bulk(keys)
     found = summaries_of([known[key] for key in keys if key in known])
     return [(GridRow(one.id, one.name, ()), line_of(one)) for one in found]
-
-
-def _name(line: SweepLine) -> str:
-    url, name = drawn.address("sweep", line.sweep.id), escape(line.sweep.name)
-    return f'<a class="name clip" href="{url}" tabindex="-1" title="{name}" data-open>{name}</a>'
 
 
 def _progress(line: SweepLine) -> str:
@@ -99,7 +92,7 @@ def _search(line: SweepLine) -> str:
 
 
 KINDS: dict[str, Kind[SweepLine]] = {
-    "name": Kind("Name", 180, _name, sort="name", phone=""),
+    "name": Kind("Name", 180, lambda one: drawn.opener("sweep", one.sweep.id, one.sweep.name), sort="name", phone=""),
     "status": Kind("Status", 116, lambda line: titled(line.badge, line.sweep.reason), sort="status", phone="end"),
     "trials": Kind("Trials", 160, _progress, phone="wide"),
     "best": Kind("Best", 130, _best, is_number=True, phone=""),

@@ -31,8 +31,7 @@ export function mount(element) {
   }
   // Without a row there is no table to keep: the page is asked whether there is one now.
   let refresh = () => show(place, location.href);
-  const news = (element.dataset.on ?? "run ping").split(" ");
-  const stops = [stopLinks, ...[...news, "again"].map((type) => on(type, soon))];
+  const stops = [stopLinks, ...`${element.dataset.on ?? "run ping"} again`.split(" ").map((type) => on(type, soon))];
   if (table) {
     const begun = startTable(element, table, place);
     const isGrouped = () => table.dataset.grouped !== undefined;

@@ -11,10 +11,8 @@ export function patch(element, html) {
 }
 
 // The same for an element and a new one of its kind, attributes included.
-/** @param {Element} old @param {Element} fresh */
-export function patchElement(old, fresh) {
-  patchNode(old, fresh);
-}
+/** @type {(old: Element, fresh: Element) => void} */
+export const patchElement = (old, fresh) => patchNode(old, fresh);
 
 /** @param {ParentNode & Node} old @param {ParentNode & Node} fresh */
 function patchChildren(old, fresh) {
