@@ -53,6 +53,9 @@ def test_a_login_node_that_changed_or_went_away_is_a_sentence(yard: SlurmYard, l
     settings = yard.get("/clusters/moved")["settings"]
     assert "ssh_key" not in settings
     changed = {"settings": {**settings, "ssh_host_key": login.host_key}}
+    answer = yard.http.patch("/clusters/moved", json=changed)  # a secret is for the host that it was given for
+    assert (answer.status_code, answer.json()["errors"][0]["path"]) == (422, "settings.ssh_key")
+    changed["settings"]["ssh_key"] = login.key.read_text()
     assert yard.http.patch("/clusters/moved", json=changed).status_code == 200
     assert yard.wait_for_end(run)["status"] == "SUCCEEDED", yard.sentence(run)
     login.stop()
