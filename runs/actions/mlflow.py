@@ -4,23 +4,26 @@ What only MLflow knows, its tags and logged models, is kept as facts of the run.
 """
 
 import hashlib
+import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from runs.actions.local import SpoolProcess, points_came, send_local_run
 from runs.ingest.memory import Memory
 from runs.ingest.report import Point, report_points
-from runs.models import Project, Run, User
+from runs.models import Experiment, Project, Run, User
 from runs.records.metrics import progress
 from runs.records.metrics.models import Fact, Producer, Series
 from runs.records.points.read import curves
-from runs.rights.access import Permission, require
+from runs.rights.access import NotFound, Permission, require, visible_projects
 from runs.values.refused import Refused
 from runs.values.run_config import RunDescription
 from runs.values.status import FINAL
@@ -29,7 +32,8 @@ from trainyard.formats.parameters import with_params
 from trainyard.spec import Problem, SpecError
 
 ALL_POINTS = 10**9
-TAGS = "mlflow-tags"
+TAGS, USES = "mlflow-tags", "mlflow-uses"
+MAX_USES = 1_000
 NOTE, NAME = "mlflow.note.content", "mlflow.runName"
 ENDS = {
     "FINISHED": SpoolProcess(),
@@ -52,10 +56,15 @@ def may_report(actor: User, run: Run) -> None:
         raise Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
 
 
-def begin(*, actor: User, project: Project, name: str, began_at: float | None) -> Run:
-    """Make a run that is at work. Raises Forbidden."""
+def begin(*, actor: User, project: Project, name: str, began_at: float | None, experiment: Experiment | None) -> Run:
+    """Make a run that is at work. Raises Forbidden, and Refused for an experiment that was deleted."""
+    if experiment and experiment.archived_at:
+        raise Refused("archived", f"Experiment {experiment.name} is deleted. Restore it before it gets new runs.")
+    described = RunDescription(group=experiment.name if experiment else None)
     local_id = uuid.uuid4().hex
-    run = send_local_run(actor=actor, local_id=local_id, name=name, project=project.name, is_live=True)
+    run = send_local_run(
+        actor=actor, local_id=local_id, name=name, project=project.name, is_live=True, description=described
+    )
     report_points(run, producer=_producer(run), sequence=1, points=[])
     return _tell(actor, run, SpoolProcess(began_at=began_at))
 
@@ -125,11 +134,68 @@ def _tell(actor: User, run: Run, process: SpoolProcess) -> Run:
     )
 
 
-# Tags and logged models.
+# Experiments.
 
 
-def tags_of(run_ids: Iterable[str]) -> dict[str, dict[str, str]]:
-    return dict(Fact.objects.filter(run_id__in=list(run_ids), name=TAGS).values_list("run_id", "data"))
+def create_experiment(*, actor: User, project: Project, name: str, tags: Mapping[str, str]) -> Experiment:
+    """Raises Forbidden, and Refused for a name that an experiment of the project, or a project, has."""
+    require(actor, project, Permission.RUNS_REPORT)
+    with _name_is_free(actor, name):
+        return Experiment.objects.create(project=project, name=name, tags=dict(tags))
+
+
+def change_experiment(
+    *, actor: User, experiment: Experiment, name: str = "", tags: Mapping[str, str | None] | None = None,
+    is_archived: bool | None = None,
+) -> None:  # fmt: skip
+    """Take over what is given. Its runs, which know it as their group, follow a new name. Raises as
+    ``create_experiment`` does."""
+    require(actor, experiment.project, Permission.RUNS_REPORT)
+    with transaction.atomic():
+        row = Experiment.objects.select_for_update().get(pk=experiment.pk)
+        old, row.name = row.name, name or row.name
+        row.tags = {key: text for key, text in {**row.tags, **(tags or {})}.items() if text is not None}
+        if is_archived is not None:
+            row.archived_at = timezone.now() if is_archived else None
+        if row.name == old:
+            row.save()
+            return
+        with _name_is_free(actor, name):
+            row.save()
+        for run in row.project.runs.filter(spec__local__group=old).iterator():
+            run.describe(RunDescription(group=name))
+
+
+@contextmanager
+def _name_is_free(actor: User, name: str) -> Iterator[None]:
+    taken = Refused("name-taken", f"There is already an experiment named {name}.")
+    if visible_projects(actor).filter(name=name).exists():
+        raise taken
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError as error:
+        raise taken from error
+
+
+# Tags, inputs and logged models.
+
+
+def facts_of(run_ids: Iterable[str], name: str) -> dict[str, Any]:
+    return dict(Fact.objects.filter(run_id__in=list(run_ids), name=name).values_list("run_id", "data"))
+
+
+def add_uses(*, actor: User, run: Run, **uses: Sequence[JsonObject]) -> None:
+    """Keep what the run reads and makes, by ``dataset_inputs``, ``model_inputs`` and ``model_outputs``, each once.
+    Raises Forbidden and Refused."""
+    may_report(actor, run)
+    with transaction.atomic():
+        Run.objects.select_for_update().get(pk=run.pk)
+        kept = facts_of([run.pk], USES).get(run.pk, {})
+        for kind, found in uses.items():
+            known = kept.get(kind, [])
+            kept[kind] = [*known, *(one for one in found if one not in known)][:MAX_USES]
+        keep_fact(run, USES, kept)
 
 
 def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
@@ -138,7 +204,9 @@ def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
     may_report(actor, run)
     with transaction.atomic():
         Run.objects.select_for_update().get(pk=run.pk)
-        kept = {key: text for key, text in {**tags_of([run.pk]).get(run.pk, {}), **tags}.items() if text is not None}
+        kept = {
+            key: text for key, text in {**facts_of([run.pk], TAGS).get(run.pk, {}), **tags}.items() if text is not None
+        }
         keep_fact(run, TAGS, kept)
     shown = [f"{key}={text}" for key, text in kept.items() if not key.startswith("mlflow.")]
     own = [one for one in run.tags if one.partition("=")[0] not in {**kept, **tags}]
@@ -149,6 +217,59 @@ def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
 
 def keep_fact(run: Run, name: str, data: JsonObject) -> None:
     progress.write_facts(run.pk, attempt=run.fence, items=[(-1, progress.ReportedFact(name, data, time.time()))])
+
+
+MODEL_ID = re.compile(r"m-[0-9a-f]{32}")
+MAX_MODEL_METRICS = 1_000
+
+
+def is_model(data: JsonObject) -> bool:
+    """Return whether a fact is a logged model: facts are a script's to name."""
+    info, inner = data.get("info"), data.get("data")
+    if not isinstance(info, dict) or not isinstance(inner, dict):
+        return False
+    lists = (info.get("tags"), inner.get("params"), inner.get("metrics"))
+    return all(isinstance(one, list) and all(_is_pair(pair) for pair in one) for one in lists)
+
+
+def _is_pair(found: object) -> bool:
+    return (
+        isinstance(found, dict)
+        and isinstance(found.get("key"), str)
+        and isinstance(found.get("value"), str | float | int)
+    )
+
+
+def model_fact(model_id: str) -> Fact | None:
+    fact = Fact.objects.filter(name=model_id).order_by("pk").first() if MODEL_ID.fullmatch(model_id) else None
+    return fact if fact and is_model(fact.data) else None
+
+
+def change_model(
+    *, actor: User, run: Run, model_id: str, status: str = "", tags: Mapping[str, str | None] | None = None,
+    params: Mapping[str, str] | None = None, metrics: Sequence[JsonObject] = (),
+) -> JsonObject:  # fmt: skip
+    """Take over what is given into the logged model of the run. Raises Forbidden, Refused and NotFound."""
+    may_report(actor, run)
+    with transaction.atomic():
+        Run.objects.select_for_update().get(pk=run.pk)
+        fact = model_fact(model_id)
+        if fact is None or fact.run_id != run.pk:
+            raise NotFound(f"Logged model {model_id!r:.80} was not found.")
+        model: JsonObject = fact.data
+        model["info"]["status"] = status or model["info"].get("status", "")
+        model["info"]["tags"] = _merged(model["info"]["tags"], tags or {})
+        model["data"]["params"] = _merged(model["data"]["params"], params or {})
+        known = model["data"]["metrics"]
+        model["data"]["metrics"] = [*known, *(one for one in metrics if one not in known)][-MAX_MODEL_METRICS:]
+        model["info"]["last_updated_timestamp_ms"] = int(time.time() * 1000)
+        keep_fact(run, model_id, model)
+    return model
+
+
+def _merged(known: Sequence[JsonObject], pairs: Mapping[str, str | None]) -> list[JsonObject]:
+    found = {one["key"]: one["value"] for one in known} | dict(pairs)
+    return [{"key": key, "value": value} for key, value in found.items() if value is not None]
 
 
 def flat(config: JsonObject, above: str = "") -> dict[str, object]:

@@ -5,6 +5,7 @@ from runs.models.allocations import Allocation
 from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node, Preflight
 from runs.models.data import Dataset
+from runs.models.experiments import Experiment
 from runs.models.identity import BrowserSession, Identity, ProvidedGroup, ProviderSession, ProvisioningToken
 from runs.models.jobs import CodeBundle, GitKey, Job, RunCode, bundle_of
 from runs.models.people import (

@@ -6,7 +6,6 @@ thread of ours reads them four times a second, so that a call costs the script w
 
 import atexit
 import functools
-import io
 import os
 import threading
 import time
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.tensorboard.event_files import pieces, record
 from trainyard.doors.tensorboard.events import Translator
 from trainyard.formats.media import Media
 from trainyard.sdk.buffers import Groups, Labels, Rows
@@ -121,9 +119,7 @@ class Feed(Gathering):
         """Log what was written since."""
         try:
             with self._lock:
-                data = b"".join(record(self.bodies.popleft()) for _ in range(len(self.bodies)))
-                for piece in pieces(io.BufferedReader(io.BytesIO(data)), len(data), 0, self._translator.take_packed):
-                    self._translator.take(piece.bodies)
+                self._translator.take([self.bodies.popleft() for _ in range(len(self.bodies))])
                 rows, self._rows = self._rows, {}
                 shadow.log_rows(WHO, rows)
         except Exception as error:  # whatever is wrong, the script goes on

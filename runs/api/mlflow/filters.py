@@ -1,7 +1,11 @@
 """MLflow's language of filters and orders in ours. Pure."""
 
+import operator
 import re
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
 
 from ninja.errors import HttpError
 
@@ -13,23 +17,60 @@ _PART = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 KINDS = {"metrics": "metric", "parameters": "param", "parameter": "param", "params": "param", "tags": "tag"}
+KINDS |= {kind: kind for kind in ("metric", "param", "tag")}
 FIELDS = {"run_name": "name", "user_id": "user", "start_time": "created", "end_time": "ended", "status": "status"}
 OF_TAGS = {"mlflow.runName": "name", "mlflow.user": "user"}
+SIGNS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "LIKE": lambda held, wanted: fnmatchcase(held, _pattern(wanted)),
+    "ILIKE": lambda held, wanted: fnmatchcase(held.lower(), _pattern(wanted.lower())),
+}  # fmt: skip
 STATUS = {"FINISHED": "SUCCEEDED", "KILLED": "CANCELLED", "SCHEDULED": "QUEUED", "RUNNING": "live"}
+
+
+def parts_of(text: str) -> Iterator[re.Match[str]]:
+    """Yield the comparisons that the filter joins. Raises HttpError for what is none."""
+    place = 0
+    while place < len(text.rstrip()):
+        part = _PART.match(text, place)
+        if part is None:
+            raise HttpError(422, f"Invalid filter at character {place}: {text[place:]!r:.80} cannot be read.")
+        yield part
+        place = part.end()
 
 
 def translated(text: str) -> str:
     """Return the filter in our language. Raises HttpError for what that cannot say."""
-    found, place = [], 0
-    while place < len(text.rstrip()):
-        part = _PART.match(text, place)
-        if part is None:
-            raise HttpError(
-                422, f"This cannot be read as a filter of MLflow, at character {place}: {text[place:]!r:.80}"
-            )
-        found.append(_comparison(part))
-        place = part.end()
-    return " and ".join(found)
+    return " and ".join(map(_comparison, parts_of(text)))
+
+
+def fitting(text: str, fields: Collection[str], held: Callable[[Any, str, str], Any]) -> Callable[[Any], bool]:
+    """Return whether a document fits the filter: it has one of ``fields``, or what ``held`` finds under a kind, such as
+    "tag", and a key. What it has not fits nothing. Raises HttpError for another field or comparison."""
+    tests: list[tuple[str, str, Callable[[Any, Any], bool], str]] = []
+    for part in parts_of(text):
+        kind, key = KINDS.get((part["kind"] or "").lower(), ""), part["key"].strip('`"')
+        if part["sign"].upper() not in SIGNS or (not kind and key not in fields):
+            raise HttpError(422, f"Invalid filter: nothing here is found by {part[0].strip()!r:.80}.")
+        tests.append((kind, key, SIGNS[part["sign"].upper()], part["value"].strip("'\"")))
+
+    def fits(one: Any) -> bool:
+        for kind, key, compare, wanted in tests:
+            has = held(one, kind, key)
+            if isinstance(has, int | float) and _number(wanted) is None:
+                raise HttpError(422, f"Invalid filter: {key} is a number, and {wanted!r:.80} is none.")
+            if has is None or not compare(has, _number(wanted) if isinstance(has, int | float) else wanted):
+                return False
+        return True
+
+    return fits
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def order(wanted: list[str]) -> str:
@@ -47,9 +88,9 @@ def order(wanted: list[str]) -> str:
 def _field(kind: str, key: str) -> str:
     kind = KINDS.get(kind, kind)
     if kind == "metric":
-        return _quoted(f"summary.{key}.last")
+        return quoted(f"summary.{key}.last")
     if kind == "param":
-        return _quoted(f"config.{key}")
+        return quoted(f"config.{key}")
     if kind == "tag" and key in OF_TAGS:
         return OF_TAGS[key]
     if kind not in ("", "attribute", "attributes", "attr", "run") or key not in FIELDS:
@@ -69,7 +110,7 @@ def _comparison(part: re.Match[str]) -> str:
         sign, texts = "~", [inner]
     if kind == "tag" and key not in OF_TAGS:
         said = " or ".join(
-            f"tag = {_quoted(f'{key}={text}')}" if sign != "~" else f"tag ~ {_quoted(text)}" for text in texts
+            f"tag = {quoted(f'{key}={text}')}" if sign != "~" else f"tag ~ {quoted(text)}" for text in texts
         )
         return f"not ({said})" if sign in ("!=", "NOT IN") else f"({said})"
     field = _field(kind, key)
@@ -88,9 +129,14 @@ def _value(field: str, kind: str, text: str) -> str:
         except (ValueError, OverflowError, OSError):
             raise HttpError(422, f"{text!r:.80} is no time in milliseconds") from None
     is_number = kind == "metric" or (kind == "param" and not isinstance(typed(text), str))
-    return text if is_number else _quoted(text)
+    return text if is_number else quoted(text)
 
 
-def _quoted(text: str) -> str:
+def _pattern(wanted: str) -> str:
+    """Return the pattern of SQL's LIKE as one of file names."""
+    return re.sub(r"[\[*?]", r"[\g<0>]", wanted).replace("%", "*").replace("_", "?")
+
+
+def quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

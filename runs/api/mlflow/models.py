@@ -1,87 +1,132 @@
-"""Logged models of MLflow, kept as facts of the run that logged them; and what a run took in and gave out."""
+"""Logged models of MLflow, kept as facts of the run that logged them."""
 
-import re
 import time
 import uuid
 from typing import Any
 
-from django.db.models import Q
 from django.http import HttpRequest
 from ninja import Field, Schema
 from ninja.errors import HttpError
 
-from runs.actions.mlflow import keep_fact, may_report
+from runs.actions import mlflow as doing
 from runs.api.auth import Resource, actor
-from runs.api.mlflow.tracking import Pair, project_of
+from runs.api.mlflow.experiments import Pair, place_of, runs_of
+from runs.api.mlflow.filters import fitting
+from runs.api.mlflow.tracking import document
 from runs.models import Run
 from runs.records.metrics.models import Fact
 from runs.rights.access import NotFound, Permission, get_run, visible_runs
 from runs.rights.access.operations import lists, operation, thing
 
 router = Resource(tags=["mlflow"])
-MAX_FOUND = 1000
-NAMED = re.compile(r"\s*(?:name\s*=\s*'([^']*)'\s*)?")
-ID = re.compile(r"m-[0-9a-f]{32}")
+MAX_FOUND, CHUNK = 1_000, 500
+FIELDS = {"name": "name", "model_type": "model_type", "status": "status", "source_run_id": "source_run_id",
+          "creation_timestamp": "creation_timestamp_ms", "creation_time": "creation_timestamp_ms",
+          "last_updated_timestamp": "last_updated_timestamp_ms"}  # fmt: skip
+
+
+class DatasetOf(Schema):
+    dataset_name: str
+    dataset_digest: str = ""
+
+
+class OrderBy(Schema):
+    field_name: str
+    ascending: bool = True
 
 
 class ModelIn(Schema):
     """What requests about a model may hold; each reads its own part."""
 
     source_run_id: str = ""
-    experiment_ids: list[str] = Field([])
-    filter: str = ""
-    name: str = "model"
+    experiment_id: str = "0"
+    name: str = Field("", max_length=500)
     model_type: str = ""
     status: str = ""
-    params: list[Pair] = Field([])
-    tags: list[Pair] = Field([])
+    params: list[Pair] = Field([], max_length=1000)
+    tags: list[Pair] = Field([], max_length=1000)
+
+
+class Search(Schema):
+    experiment_ids: list[str] = Field([])
+    filter: str = ""
+    datasets: list[DatasetOf] = Field([], max_length=100)
+    order_by: list[OrderBy] = Field([], max_length=20)
+    max_results: int = Field(100, ge=1, le=MAX_FOUND)
+    page_token: str = Field("", pattern=r"^\d{0,9}$")
 
 
 @router.post("/mlflow/logged-models")
 @operation(thing(Permission.RUNS_REPORT))
 def create(request: HttpRequest, body: ModelIn) -> Any:
-    """A model needs a run: without one there is nobody whose it is."""
-    run = get_run(request, body.source_run_id)
-    may_report(actor(request), run)
-    model_id, now = f"m-{uuid.uuid4().hex}", int(time.time() * 1000)
+    """One without a run gets a run of its own, so that there is somebody whose it is."""
+    user, model_id, now = actor(request), f"m-{uuid.uuid4().hex}", int(time.time() * 1000)
+    name = body.name or f"model-{model_id[2:10]}"
+    if body.source_run_id:
+        run = get_run(request, body.source_run_id)
+    else:
+        place = place_of(request, body.experiment_id)
+        run = doing.begin(actor=user, project=place.project, name=name, began_at=None, experiment=place.experiment)
+        run = doing.end(actor=user, run=run, status="FINISHED", ended_at=None)
+    doing.may_report(user, run)
     info = {
         "model_id": model_id,
-        "experiment_id": run.project_id,
-        "name": body.name,
+        "experiment_id": document(run)["info"]["experiment_id"],
+        "name": name,
         "model_type": body.model_type,
         "source_run_id": run.pk,
         "status": "LOGGED_MODEL_PENDING",
         "creation_timestamp_ms": now,
         "last_updated_timestamp_ms": now,
         "artifact_uri": f"mlflow-artifacts:/{run.pk}/models/{model_id}",
-        "tags": _merged([], body.tags),
+        "tags": [one.model_dump() for one in body.tags],
     }
-    model = {"info": info, "data": {"params": _merged([], body.params), "metrics": []}}
-    keep_fact(run, model_id, model)
+    model = {"info": info, "data": {"params": [one.model_dump() for one in body.params], "metrics": []}}
+    doing.keep_fact(run, model_id, model)
     return {"model": model}
 
 
 @router.post("/mlflow/logged-models/search")
 @operation(lists(Permission.RUNS_READ))
-def search(request: HttpRequest, body: ModelIn) -> Any:
-    """The newest of the experiments."""
-    named = NAMED.fullmatch(body.filter)
-    if named is None:
-        raise HttpError(422, f"Logged models are found by name = '…' alone, and the filter is {body.filter!r:.80}")
-    of_name = Q() if named[1] is None else Q(data__info__name=named[1])
-    facts = list(Fact.objects.filter(of_name, name__startswith="m-").order_by("-pk")[:MAX_FOUND])
-    runs = visible_runs(actor(request)).filter(pk__in={fact.run_id for fact in facts})
+def search(request: HttpRequest, body: Search) -> Any:
+    """The newest first, where nothing else is wanted; of the 1,000 newest that fit."""
+    runs = visible_runs(actor(request))
     if body.experiment_ids:
-        wanted = [project_of(one) for one in body.experiment_ids]
-        runs = runs.filter(Q(project__in=wanted) | Q(project__name__in=wanted))
-    seen = set(runs.values_list("pk", flat=True))
-    return {"models": [fact.data for fact in facts if fact.run_id in seen]}
+        runs = runs.filter(runs_of(actor(request), body.experiment_ids))
+    fits, wanted = (
+        fitting(body.filter, FIELDS, _held),
+        [(one.dataset_name, one.dataset_digest) for one in body.datasets],
+    )
+    found: list[Any] = []
+    facts = Fact.objects.filter(name__startswith="m-").order_by("-pk")
+    last, chunk = None, list(facts[:CHUNK])
+    while chunk and len(found) < MAX_FOUND:
+        seen = set(runs.filter(pk__in={fact.run_id for fact in chunk}).values_list("pk", flat=True))
+        models = [fact.data for fact in chunk if fact.run_id in seen and doing.is_model(fact.data)]
+        found += [one for one in models if fits(one) and (not wanted or _has_dataset(one, wanted))]
+        last = chunk[-1].pk
+        chunk = list(facts.filter(pk__lt=last)[:CHUNK])
+    for by in reversed(body.order_by):
+        found = _ordered(found, by)
+    start = int(body.page_token or 0)
+    end = start + body.max_results
+    return {"models": found[start:end], "next_page_token": str(end) if end < len(found) else None}
 
 
 @router.get("/mlflow/logged-models/{model_id}")
 @operation(thing(Permission.RUNS_READ))
 def show(request: HttpRequest, model_id: str) -> Any:
     return {"model": _found(request, model_id)[1]}
+
+
+@router.delete("/mlflow/logged-models/{model_id}")
+@operation(thing(Permission.RUNS_REPORT))
+def delete(request: HttpRequest, model_id: str) -> Any:
+    """Its files stay files of the run."""
+    run, _ = _found(request, model_id)
+    doing.may_report(actor(request), run)
+    Fact.objects.filter(run_id=run.pk, name=model_id).delete()
+    return {}
 
 
 @router.patch("/mlflow/logged-models/{model_id}")
@@ -96,6 +141,16 @@ def tag(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
     return _changed(request, model_id, body)
 
 
+@router.delete("/mlflow/logged-models/{model_id}/tags/{key}")
+@operation(thing(Permission.RUNS_REPORT))
+def delete_tag(request: HttpRequest, model_id: str, key: str) -> Any:
+    run, model = _found(request, model_id)
+    if key not in {one["key"] for one in model["info"]["tags"]}:
+        raise NotFound(f"No tag with key {key!r:.80} in logged model {model_id}.")
+    doing.change_model(actor=actor(request), run=run, model_id=model_id, tags={key: None})
+    return {}
+
+
 @router.post("/mlflow/logged-models/{model_id}/params")
 @operation(thing(Permission.RUNS_REPORT))
 def add_params(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
@@ -103,26 +158,44 @@ def add_params(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
 
 
 def _changed(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
-    run, model = _found(request, model_id)
-    may_report(actor(request), run)
-    try:
-        model["info"]["status"] = body.status or model["info"]["status"]
-        model["info"]["tags"] = _merged(model["info"]["tags"], body.tags)
-        model["data"]["params"] = _merged(model["data"]["params"], body.params)
-    except (LookupError, TypeError):  # facts are a script's to name: this one is no model
-        raise NotFound(f"There is no logged model {model_id!r} that you can see.") from None
-    keep_fact(run, model_id, model)
-    return {"model": model}
-
-
-def _merged(known: list[Any], pairs: list[Pair]) -> list[Any]:
-    found = {one["key"]: one["value"] for one in known} | {one.key: one.value for one in pairs}
-    return [{"key": key, "value": value} for key, value in found.items()]
+    tags, params = ({one.key: one.value for one in pairs} for pairs in (body.tags, body.params))
+    run = _found(request, model_id)[0]
+    made = doing.change_model(
+        actor=actor(request), run=run, model_id=model_id, status=body.status, tags=tags, params=params
+    )
+    return {"model": made}
 
 
 def _found(request: HttpRequest, model_id: str) -> tuple[Run, Any]:
     """Return the model and its run, as the loader of runs lets the caller have it."""
-    fact = Fact.objects.filter(name=model_id).order_by("pk").first() if ID.fullmatch(model_id) else None
+    fact = doing.model_fact(model_id)
     if fact is None:
-        raise NotFound(f"There is no logged model {model_id!r} that you can see.")
+        raise NotFound(f"Logged model {model_id!r:.80} was not found.")
     return get_run(request, fact.run_id), fact.data
+
+
+def _ordered(found: list[Any], by: OrderBy) -> list[Any]:
+    """Return those that have the field in its order, and behind them the others."""
+    kind, _, key = by.field_name.removeprefix("attributes.").rpartition(".")
+    if kind != "metrics" and (kind or key not in FIELDS):
+        raise HttpError(422, f"Invalid order_by: logged models have no order {by.field_name!r:.80}.")
+    held = [(_held(one, kind.rstrip("s"), key), one) for one in found]
+    having = [pair for pair in held if pair[0] is not None]
+    having.sort(key=lambda pair: (isinstance(pair[0], str), pair[0]), reverse=not by.ascending)
+    return [one for _, one in having] + [one for has, one in held if has is None]
+
+
+def _held(one: Any, kind: str, key: str) -> Any:
+    """Return what a model has; of a metric the newest value."""
+    info, data = one["info"], one["data"]
+    if kind == "":
+        has = info.get(FIELDS[key])
+        return has if isinstance(has, str | int) else None
+    if kind == "metric":
+        return {pair["key"]: float(pair["value"]) for pair in data["metrics"]}.get(key)
+    return {pair["key"]: pair["value"] for pair in (info["tags"] if kind == "tag" else data["params"])}.get(key)
+
+
+def _has_dataset(one: Any, wanted: list[tuple[str, str]]) -> bool:
+    had = {(metric.get("dataset_name"), metric.get("dataset_digest")) for metric in one["data"]["metrics"]}
+    return any((name, digest) in had or (not digest and name in {first for first, _ in had}) for name, digest in wanted)

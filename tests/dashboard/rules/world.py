@@ -83,11 +83,15 @@ BODIES: dict[str, Any] = {
     "POST /mlflow/api/2.0/mlflow/experiments/create": {"name": "new"},
     "POST /mlflow/api/2.0/mlflow/logged-models": {"source_run_id": "{run_id}"},
     **{
-        f"POST /mlflow/api/2.0/mlflow/runs/{verb}": {"run_id": "{run_id}", "key": "a", "value": "1"}
+        f"POST /mlflow/api/2.0/mlflow/runs/{verb}": {"run_id": "{run_id}", "key": "a", "value": "1", "timestamp": 1}
         for verb in (
             *("delete", "delete-tag", "log-batch", "log-inputs", "log-metric", "log-parameter", "outputs", "restore"),
             *("set-tag", "update"),
         )
+    },
+    **{
+        f"POST /mlflow/api/2.0/mlflow/experiments/{verb}": {"experiment_id": "{experiment_id}", "key": "a"}
+        for verb in ("delete", "delete-experiment-tag", "restore", "set-experiment-tag", "update")
     },
     "POST /launch/": {**typed_of(parse_spec(spec()).resolved()), "task": "language-model", "from": "example:hello-gpt"},
     "POST /account/tokens/": {"project": []},
@@ -199,7 +203,9 @@ class World:
             path += "?" + QUERIES[route.path].format(**self.ids)
         body = BODIES.get(str(route), {})
         if route.is_rest:
-            text = json.dumps(body).replace("{run_id}", self.ids["run_id"])
+            text = json.dumps(body)
+            for name in ("run_id", "experiment_id"):
+                text = text.replace(f"{{{name}}}", self.ids[name])
             return client.generic(route.method, path, text, content_type="application/json", headers=headers)
         if route.method == "GET":
             return client.get(path, headers=headers)
@@ -283,9 +289,11 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     Membership.objects.create(project=project, user=target, role=Role.VIEWER)
     assert Token.objects.filter(pk=token.pk).exists()
     model_id = "m-" + "0" * 32
-    mlflow.keep_fact(run, model_id, {"info": {"status": "READY", "tags": []}, "data": {"params": []}})
+    info = {"status": "READY", "tags": [{"key": "0" * 16, "value": "1"}]}
+    mlflow.keep_fact(run, model_id, {"info": info, "data": {"params": [], "metrics": []}})
     return {
         "run_id": run.pk,
+        "experiment_id": mlflow.create_experiment(actor=owner, project=project, name="tried", tags={}).pk,
         "local_id": LOCAL_ID,
         "job_id": job.pk,
         "dataset_id": make_dataset(cast).pk,

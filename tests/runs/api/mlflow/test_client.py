@@ -11,7 +11,18 @@ from typing import Any
 import mlflow
 import pytest
 import requests
-from mlflow.entities import LoggedModelStatus, Metric, Param, RunTag, ViewType
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LoggedModelInput,
+    LoggedModelOutput,
+    LoggedModelStatus,
+    Metric,
+    Param,
+    RunTag,
+    ViewType,
+)
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -159,7 +170,10 @@ def test_what_is_refused_has_mlflows_code_and_a_sentence(tracking: MlflowClient,
         ("RESOURCE_DOES_NOT_EXIST", lambda: tracking.get_run("nothing")),
         ("INVALID_PARAMETER_VALUE", lambda: tracking.search_runs(["0"], "metrics.loss ! 3")),
         ("ENDPOINT_NOT_FOUND", lambda: tracking.create_registered_model("m")),
-        ("PERMISSION_DENIED", lambda: tracking.create_experiment("new")),
+        ("INVALID_STATE", lambda: tracking.rename_experiment("0", "other")),
+        ("RESOURCE_ALREADY_EXISTS", lambda: tracking.create_experiment("default")),
+        ("INVALID_PARAMETER_VALUE", lambda: tracking.search_experiments(filter_string="colour = 'red'")),
+        ("INVALID_PARAMETER_VALUE", lambda: tracking.search_logged_models(["0"], order_by=[{"field_name": "colour"}])),
     ):
         with pytest.raises(MlflowException) as refusal:
             call()
@@ -174,6 +188,92 @@ def test_what_is_refused_has_mlflows_code_and_a_sentence(tracking: MlflowClient,
     assert [one.info.run_id for one in tracking.search_runs(["0"])] == [run]
 
 
+def test_an_experiment_of_any_name_is_a_group_of_runs_in_a_project(tracking: MlflowClient, cast: Cast) -> None:
+    experiment = mlflow.set_experiment("MLflow Quickstart / 1")
+    with mlflow.start_run() as active:
+        mlflow.log_metric("loss", 0.5)
+    run = Run.objects.get(pk=active.info.run_id)
+    assert (run.project, run.spec["local"]["group"]) == (cast.project, "MLflow Quickstart / 1")
+    assert active.info.experiment_id == experiment.experiment_id
+    other = tracking.create_run("0", run_name="beside").info.run_id
+    assert [one.info.run_id for one in tracking.search_runs([experiment.experiment_id])] == [run.pk]
+    assert {one.info.run_id for one in tracking.search_runs(["0"])} == {run.pk, other}
+    tracking.rename_experiment(experiment.experiment_id, "Second")
+    run.refresh_from_db()
+    assert run.spec["local"]["group"] == "Second"
+    assert [one.info.run_id for one in tracking.search_runs([experiment.experiment_id])] == [run.pk]
+    tracking.delete_experiment(experiment.experiment_id)
+    with pytest.raises(MlflowException, match="is deleted"):
+        tracking.create_run(experiment.experiment_id)
+    tracking.set_terminated(other)
+    tracking.delete_run(other)
+    assert {one.info.run_id for one in tracking.search_runs(["0"], run_view_type=ViewType.ALL)} == {run.pk, other}
+
+
+def test_experiments_are_found_by_name_tag_and_whether_they_are_deleted(tracking: MlflowClient) -> None:
+    made = {name: tracking.create_experiment(name, tags={"team": name[0]}) for name in ("ab", "ac", "b_")}
+    tracking.delete_experiment(made["ac"])
+    tracking.set_experiment_tag(made["b_"], "kept", "yes")
+    for asked, names in (
+        ({"filter_string": "name LIKE 'a%'"}, ["ab"]),
+        ({"filter_string": "name LIKE 'a%'", "view_type": ViewType.ALL, "order_by": ["name DESC"]}, ["ac", "ab"]),
+        ({"filter_string": "tags.kept = 'yes' AND attribute.name != 'ab'"}, ["b_"]),
+        ({"view_type": ViewType.DELETED_ONLY}, ["ac"]),
+        ({"order_by": ["name"]}, ["Default", "ab", "b_"]),
+    ):
+        assert [one.name for one in tracking.search_experiments(**asked)] == names, asked
+    first = tracking.search_experiments(max_results=2, order_by=["name"])
+    rest = tracking.search_experiments(max_results=2, order_by=["name"], page_token=first.token)
+    assert [one.name for one in [*first, *rest]] == ["Default", "ab", "b_"] and not rest.token
+
+
+def test_whoever_only_looks_makes_and_changes_no_experiment(
+    tracking: MlflowClient, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = tracking.create_experiment("theirs")
+    _, secret = actions.create_token(actor=cast.viewer, name="mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", secret)
+    for change in (
+        lambda: tracking.create_experiment("mine"),
+        lambda: tracking.rename_experiment(experiment, "mine"),
+        lambda: tracking.set_experiment_tag(experiment, "a", "b"),
+        lambda: tracking.delete_experiment(experiment),
+    ):
+        with pytest.raises(MlflowException) as refusal:
+            change()
+        assert refusal.value.error_code == "PERMISSION_DENIED"
+
+
+def test_what_a_run_reads_and_makes_comes_back_and_a_models_metrics_are_its_own(tracking: MlflowClient) -> None:
+    run = tracking.create_run("0").info.run_id
+    model = tracking.create_logged_model("0", name="first", source_run_id=run, params={"depth": "3"})
+    other = tracking.create_logged_model("0", name="second")  # which makes a run of its own
+    dataset = DatasetInput(Dataset("rows", "abc", "local", "{}"), [InputTag("mlflow.data.context", "training")])
+    tracking.log_inputs(run, [dataset], [LoggedModelInput(other.model_id)])
+    tracking.log_outputs(run, [LoggedModelOutput(model.model_id, 7)])
+    for value in (0.25, math.inf, 0.75):
+        for _ in range(2):
+            tracking.log_metric(run, "score", value, timestamp=5, step=1, model_id=model.model_id)
+    found = tracking.get_run(run)
+    assert [one.dataset.name for one in found.inputs.dataset_inputs] == ["rows"]
+    assert [one.model_id for one in found.inputs.model_inputs] == [other.model_id]
+    assert [(one.model_id, one.step) for one in found.outputs.model_outputs] == [(model.model_id, 7)]
+    held = tracking.get_logged_model(model.model_id)
+    assert [one.value for one in held.metrics] == [0.25, math.inf, 0.75] and held.source_run_id == run
+    for text, names in (
+        ("", ["second", "first"]), ("metrics.score > 0.5", ["first"]), ("params.depth = '3'", ["first"]),
+        ("name != 'first'", ["second"]), ("source_run_id = 'x'", []),
+    ):  # fmt: skip
+        assert [one.name for one in tracking.search_logged_models(["0"], text)] == names, text
+    ordered = tracking.search_logged_models(["0"], order_by=[{"field_name": "metrics.score", "ascending": False}])
+    assert [one.name for one in ordered] == ["first", "second"]
+    tracking.set_logged_model_tags(model.model_id, {"a": "1", "b": "2"})
+    tracking.delete_logged_model_tag(model.model_id, "a")
+    assert tracking.get_logged_model(model.model_id).tags == {"b": "2"}
+    tracking.delete_logged_model(model.model_id)
+    assert [one.name for one in tracking.search_logged_models(["0"])] == ["second"]
+
+
 def test_an_outsider_finds_none_of_it(
     tracking: MlflowClient, cast: Cast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -186,9 +286,10 @@ def test_an_outsider_finds_none_of_it(
         lambda: tracking.log_metric(run, "loss", 1.0),
         lambda: tracking.list_artifacts(run),
         lambda: tracking.create_run("0"),
+        lambda: tracking.create_experiment("mine"),
         lambda: tracking.download_artifacts(run, "secret.txt", str(tmp_path)),
     ):
-        with pytest.raises(Exception, match=r"404|no (run|project)"):
+        with pytest.raises(Exception, match=r"404|not found|no project"):
             call()
     assert tracking.search_runs(["0"]) == [] and tracking.search_experiments() == []
 
@@ -268,7 +369,7 @@ def test_a_fact_of_a_script_that_is_no_model_is_not_found(tracking: MlflowClient
     with mlflow.start_run() as active:
         model_id = "m-" + "0" * 32
         keep_fact(Run.objects.get(pk=active.info.run_id), model_id, {"info": 1})
-        with pytest.raises(MlflowException, match="no logged model"):
+        with pytest.raises(MlflowException, match="was not found"):
             tracking.finalize_logged_model(model_id, LoggedModelStatus.READY)
 
 

@@ -196,7 +196,7 @@ def test_a_damaged_record_is_said_with_file_and_place_and_the_others_are_taken(
 
 
 def test_the_command_of_the_page_is_one() -> None:
-    [command] = re.findall(r"^trainyard import .*$", (DOCS / "coming_from_tensorboard.md").read_text(), re.MULTILINE)
+    [command] = re.findall(r"```sh\n(.*?)```", (DOCS / "coming_from_tensorboard.md").read_text(), re.DOTALL)
     arguments = build_parser().parse_args(shlex.split(command)[1:])
     assert (arguments.source, arguments.project) == ("runs", "vision")
 
