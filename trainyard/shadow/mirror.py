@@ -90,12 +90,7 @@ class Shadow:
                 self._run.finish(exit_code)
 
     def log(
-        self,
-        who: str,
-        values: Mapping[str, Any],
-        step: int | None,
-        labels: Mapping[str, str] | None = None,
-        time: float | None = None,
+        self, who: str, values: Mapping[str, Any], step: int, labels: Any = None, time: float | None = None
     ) -> None:
         """Log them, but names that somebody else logs."""
         run = self._run

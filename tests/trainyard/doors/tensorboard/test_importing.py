@@ -195,10 +195,12 @@ def test_a_damaged_record_is_said_with_file_and_place_and_the_others_are_taken(
     assert human.code == 0 and item["run"]["id"] in human.out
 
 
-def test_the_command_of_the_page_is_one() -> None:
-    [command] = re.findall(r"```sh\n(.*?)```", (DOCS / "coming_from_tensorboard.md").read_text(), re.DOTALL)
-    arguments = build_parser().parse_args(shlex.split(command)[1:])
-    assert (arguments.source, arguments.project) == ("runs", "vision")
+def test_the_commands_of_the_page_are_some() -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", (DOCS / "coming_from_tensorboard.md").read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("trainyard ")]
+    brought, written = (build_parser().parse_args(shlex.split(line)[1:]) for line in lines)
+    assert (brought.source, brought.project) == ("runs", "vision")
+    assert (written.folder, written.ids) == ("runs", ["RUN_ID", "OTHER_ID"])
 
 
 def test_nothing_to_import_is_one_sentence(trainyard: Trainyard, tmp_path: Path) -> None:
