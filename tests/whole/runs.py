@@ -38,7 +38,7 @@ class Yard:
         self.http.close()
 
     def get(self, path: str, **params: Any) -> Any:
-        answer = self.http.get(path, params=params)
+        answer = self.http.get(path, params=params or None)  # {} would take the query of the path away
         assert answer.status_code == 200, answer.text
         return answer.json()
 
