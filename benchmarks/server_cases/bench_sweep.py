@@ -14,7 +14,7 @@ from benchmarks.stack import running
 from benchmarks.sweeping import curves, overhead, population
 from benchmarks.sweeping.page import PARTS, visits_of
 from benchmarks.table import Row, middle, scaled, spread_of
-from runs.sweeps.search.covariance import GENERATION
+from runs.sweeps.search.gaussian import GENERATION
 from runs.sweeps.search.suggest import suggest
 from runs.sweeps.search.trials import PastTrial, SamplerQuestion
 from trainyard.contract.statuses import TrialState

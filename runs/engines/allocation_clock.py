@@ -5,19 +5,346 @@ two controls from submitting the same job.
 """
 
 import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
-from django.db import DatabaseError, connections
+from django.conf import settings
+from django.db import DatabaseError, connections, transaction
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
 from redis.exceptions import LockError, RedisError
 
+from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, changed
-from runs.engines.allocations import run_round
-from runs.models import Cluster
+from runs.engines.control_hints import request_reconcile, request_schedule
+from runs.engines.machine_system import (
+    FencedSystem,
+    JobState,
+    MachineRequest,
+    MachineSystem,
+    SystemAway,
+    SystemJob,
+    SystemRefused,
+)
+from runs.engines.offers import forget_left, keep_offers, leave
+from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
+from runs.models.access import digest_of
+from runs.serving import broadcast
+from runs.serving.certificates import pin
 from runs.serving.clock import Clock, only_one
+from runs.values.status import OVER, Phase
+from trainyard.contract.base import to_builtins
 from trainyard.contract.keys import PREFIX
+from trainyard.contract.reports import Reason
+
+# One round over a cluster whose engine brings nodes: what is wanted, compared with what the system has.
+#
+# Every step may be repeated, also after control was killed in the middle: a job carries the id of its attempt, and is
+# looked for before another is submitted. No transaction is open while the system is asked.
+
+# Join tokens that let one machine in for its part of an attempt. They are made from the server's secret, so that
+# control can make the same again after it was killed between two steps. Only their digests are stored.
+
+LIFE = timedelta(minutes=15)  # after the system was last seen with the job
+
+
+def secret_of(placement: Placement) -> str:
+    about = f"{placement.attempt_id}/{placement.pk}"
+    made = salted_hmac("runs.engines.allocation_clock", about, secret=settings.SECRET_KEY, algorithm="sha256")
+    return f"join_{made.hexdigest()}"
+
+
+def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
+    """Make the attempt's tokens, or let them live on, and return their secrets in the order of the node ranks. One
+    that was used stays used."""
+    secrets = []
+    for placement in attempt.placements.select_related("node"):
+        secret = secret_of(placement)
+        expires_at = now + LIFE
+        JoinToken.objects.update_or_create(
+            placement=placement,
+            defaults={"expires_at": expires_at},
+            create_defaults={
+                "expires_at": expires_at,
+                "cluster_id": placement.node.cluster_id,
+                "digest": digest_of(secret),
+            },
+        )
+        secrets.append(pin(secret))
+    return secrets
+
+
+def end_tokens(attempt: Attempt) -> None:
+    JoinToken.objects.filter(placement__attempt=attempt).delete()
+
+
+# The end of an allocation: its parts of the attempt are over, its slots are free, and its nodes have left.
+
+GIVEN_BACK = "The machines were given back."
+
+
+def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime) -> None:
+    """Write that the system has nothing of it any more. ``ending``: of machines that were still needed."""
+    attempt = allocation.attempt
+    with transaction.atomic():
+        allocation.state, allocation.over_at = Allocation.State.OVER, now
+        allocation.ending = None if ending is None else to_builtins(ending)
+        allocation.reason = allocation.sentence = allocation.problem = ""
+        allocation.save(update_fields=["state", "over_at", "ending", "reason", "sentence", "problem"])
+        _end_parts(attempt, ending, now)
+        end_tokens(attempt)
+        leave(allocation)
+    log.info("allocation.over", job=allocation.job, attempt=attempt.pk, ending=ending and str(ending.kind))
+    broadcast.run_changed(attempt.run_id)
+    if attempt.ended_at is None:
+        request_reconcile(attempt.run_id)
+    elif attempt.run.cluster_id is not None:
+        request_schedule(attempt.run.cluster_id)
+
+
+def _end_parts(attempt: Attempt, ending: AllocationEnding | None, now: datetime) -> None:
+    """End the parts on machines that are gone: nothing runs there, which is a proof, and no silence."""
+    code = "machines-given-back" if ending is None else code_of_ending(ending)
+    reason = Reason(
+        code=code, sentence=GIVEN_BACK if ending is None else ending.sentence, at=now.timestamp(), evidence={}
+    )
+    for placement in attempt.placements.exclude(phase__in=OVER):
+        placement.phase = Phase.ENDED
+        placement.report = {**placement.report, "phase": Phase.ENDED, "reason": to_builtins(reason)}
+        placement.save(update_fields=["phase", "report"])
+    HeldSlot.objects.filter(placement__attempt=attempt).delete()
+
+
+State = Allocation.State
+JOIN_LIMIT = timedelta(minutes=5)  # from the start of a job until all of its nodes have joined
+DONE_GRACE = timedelta(seconds=15)  # nodes that have sent everything leave by themselves
+LINGER_LIMIT = timedelta(minutes=10)  # …and those that have not keep their machines no longer
+UNLISTED_GRACE = timedelta(seconds=10)  # a job that was submitted just now may not be listed yet
+
+
+def run_round(
+    cluster: Cluster, engine: AllocatingEngine, keep: Callable[[], object], *, looks_for_others: bool
+) -> None:
+    """Do one round. ``keep`` is called before each call to the system, and raises where another control goes on.
+    ``looks_for_others``: ask the system also where nothing is open here, for jobs that are left."""
+    now = timezone.now()
+    keep_offers(cluster, engine.offers(cluster))
+    forget_left(cluster, now)
+    _request_missing(cluster)
+    allocations = _open_ones(cluster)
+    if not allocations and not looks_for_others:
+        return
+    try:
+        system = FencedSystem(engine.system(cluster), keep)
+        jobs = system.jobs()
+    except SystemAway as error:
+        _record_problem(allocations, str(error))
+        return
+    _record_problem(allocations, "")
+    Comparison(cluster, engine, system, jobs).follow(allocations)
+
+
+def _request_missing(cluster: Cluster) -> None:
+    """Make the rows of attempts that were placed by a control that was killed then."""
+    for attempt in Attempt.objects.filter(run__cluster=cluster, ended_at=None, allocation=None):
+        Allocation.objects.get_or_create(attempt=attempt)
+
+
+def _open_ones(cluster: Cluster) -> list[Allocation]:
+    found = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=State.OVER)
+    return list(found.select_related("attempt__run").order_by("created_at"))
+
+
+def _record_problem(allocations: Sequence[Allocation], problem: str) -> None:
+    for allocation in allocations:
+        if allocation.problem != problem:
+            allocation.problem = problem
+            allocation.save(update_fields=["problem"])
+
+
+class Comparison:
+    """The rows of a cluster beside the jobs that its system has now."""
+
+    def __init__(
+        self, cluster: Cluster, engine: AllocatingEngine, system: MachineSystem, jobs: Sequence[SystemJob]
+    ) -> None:
+        self._cluster = cluster
+        self._engine = engine
+        self._system = system
+        self._by_attempt: dict[str, list[SystemJob]] = defaultdict(list)
+        for job in jobs:
+            self._by_attempt[job.attempt].append(job)
+
+    def follow(self, allocations: Sequence[Allocation]) -> None:
+        """Do what is missing for each. A system that goes away in the middle is a problem of the one at hand."""
+        for allocation in allocations:
+            try:
+                self._follow(allocation)
+            except SystemAway as error:
+                _record_problem([allocation], str(error))
+        self._cancel_others(allocations)
+
+    def _follow(self, allocation: Allocation) -> None:
+        now = timezone.now()
+        allocation.attempt.refresh_from_db(fields=["ended_at", "go"])
+        job = self._job_of(allocation)
+        if job is None and allocation.job:
+            job = self._forgotten(allocation, now)
+            if job is None:
+                return
+        if allocation.attempt.ended_at is not None:
+            self._give_back(allocation, job, now)
+        elif job is None:
+            self._submit(allocation, now)
+        elif job.state == JobState.OVER:
+            close(allocation, self._ending(allocation, job), now)
+        else:
+            self._record(allocation, job, now)
+            if job.is_incomplete:
+                self._submit(allocation, now)
+
+    def _job_of(self, allocation: Allocation) -> SystemJob | None:
+        """Return the allocation's job, or one that a control which was killed has submitted for it."""
+        jobs = self._by_attempt[allocation.attempt_id]
+        named = [job for job in jobs if job.id == allocation.job]
+        if named or allocation.job:
+            return named[0] if named else None
+        return next((job for job in jobs if job.state != JobState.OVER), jobs[-1] if jobs else None)
+
+    def _forgotten(self, allocation: Allocation, now: datetime) -> SystemJob | None:
+        """Return what the system's accounts say of a job that is not listed; None where it is too early to look."""
+        if allocation.submitted_at is not None and now - allocation.submitted_at < UNLISTED_GRACE:
+            return None
+        found = self._system.find(allocation.job)
+        if found is not None and found.state == JobState.OVER:
+            return found
+        sentence = (
+            f"{self._engine.label} does not know job {allocation.job} any more, so its end is not known either. "
+            "Nothing of it runs."
+        )
+        return SystemJob(
+            allocation.job, allocation.attempt_id, JobState.OVER, end=EndKind.FORGOTTEN, end_sentence=sentence
+        )
+
+    def _submit(self, allocation: Allocation, now: datetime) -> None:
+        attempt = allocation.attempt
+        placements = list(attempt.placements.all())
+        secrets = keep_tokens(attempt, now)
+        run = attempt.run
+        request = MachineRequest(
+            attempt.pk,
+            run.name,
+            len(placements),
+            placements[0].num_ranks,
+            secrets,
+            project=run.project.name,
+            owner=run.created_by.username if run.created_by else "",
+        )
+        try:
+            job = self._system.submit(request)
+        except SystemRefused as error:
+            ending = AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp())
+            close(allocation, ending, now)
+            return
+        if job == allocation.job:
+            return
+        allocation.job, allocation.submitted_at = job, now
+        allocation.save(update_fields=["job", "submitted_at"])
+        words = f"{self._engine.label} has it as job {allocation.job}."
+        attempt.run.record("machines-requested", words, data={"job": allocation.job}, attempt=attempt)
+
+    def _record(self, allocation: Allocation, job: SystemJob, now: datetime) -> None:
+        """Write what the system says of a job that is not over, and see to it that its nodes can join."""
+        if allocation.attempt.go is None:
+            keep_tokens(allocation.attempt, now)
+        state = State.RUNNING if job.state == JobState.RUNNING else State.PENDING
+        waits = f"Waiting for {self._engine.label} on cluster {self._cluster.name}, job {job.id}: {job.sentence}"
+        values = {
+            "job": job.id,
+            "state": state,
+            "reason": job.reason[:80] if state == State.PENDING else "",
+            "sentence": waits if state == State.PENDING else "",
+            "hosts": list(job.hosts),
+            "submitted_at": allocation.submitted_at or now,
+            "started_at": _time(job.started_at) if state == State.RUNNING else None,
+            "ends_at": _time(job.ends_at) if state == State.RUNNING else None,
+        }
+        changed = [name for name, value in values.items() if getattr(allocation, name) != value]
+        for name in changed:
+            setattr(allocation, name, values[name])
+        if changed:
+            allocation.save(update_fields=changed)
+            broadcast.run_changed(allocation.attempt.run_id)
+        if state == State.RUNNING and self._is_late(allocation, now):
+            self._system.cancel(job.id)
+            close(allocation, self._never_joined(allocation, job, now), now)
+
+    def _is_late(self, allocation: Allocation, now: datetime) -> bool:
+        if allocation.started_at is None or now - allocation.started_at < JOIN_LIMIT:
+            return False
+        return allocation.attempt.placements.filter(node__kind=Node.Kind.OFFERED).exists()
+
+    def _never_joined(self, allocation: Allocation, job: SystemJob, now: datetime) -> AllocationEnding:
+        sentence = (
+            f"{self._engine.label} job {job.id} has run for {JOIN_LIMIT.seconds // 60} min and not all of its nodes "
+            f"have joined. Can they reach the server? `trainyard doctor --cluster {self._cluster.name}` looks."
+        )
+        return AllocationEnding(kind=EndKind.NEVER_JOINED, sentence=sentence, at=now.timestamp(), job=job.id)
+
+    def _ending(self, allocation: Allocation, job: SystemJob) -> AllocationEnding:
+        """Return how the job ended that an attempt still needs. One that ended well has been left by its nodes."""
+        kind, sentence = job.end or EndKind.ENDED, job.end_sentence
+        has_joined = not allocation.attempt.placements.filter(node__kind=Node.Kind.OFFERED).exists()
+        if kind == EndKind.ENDED and not has_joined:
+            kind = EndKind.NEVER_JOINED
+            sentence = (
+                f"{sentence.rstrip('.')} before its nodes had joined. "
+                f"`trainyard doctor --cluster {self._cluster.name}` looks for the reason."
+            )
+        at = timezone.now().timestamp()
+        return AllocationEnding(kind=kind, sentence=sentence, at=at, job=job.id, exit_code=job.exit_code)
+
+    def _give_back(self, allocation: Allocation, job: SystemJob | None, now: datetime) -> None:
+        """End the job of an attempt that is over, once its nodes have sent what they have."""
+        if job is None or job.state == JobState.OVER:
+            close(allocation, None, now)
+            return
+        if allocation.job != job.id:
+            allocation.job = job.id
+            allocation.save(update_fields=["job"])
+        if self._is_due_back(allocation, job, now):
+            self._system.cancel(job.id)
+            Allocation.objects.filter(pk=allocation.pk, cancelled_at=None).update(cancelled_at=now)
+
+    def _is_due_back(self, allocation: Allocation, job: SystemJob, now: datetime) -> bool:
+        attempt = allocation.attempt
+        if attempt.ended_at is None or attempt.go is None or job.state == JobState.PENDING:
+            return attempt.ended_at is not None
+        is_done = not attempt.placements.filter(done_at=None).exists()
+        return now - attempt.ended_at > (DONE_GRACE if is_done else LINGER_LIMIT)
+
+    def _cancel_others(self, allocations: Sequence[Allocation]) -> None:
+        """Cancel jobs of ours that nobody waits for: a second one for an attempt, one whose run was deleted, or what is
+        kept of one that is over."""
+        wanted = {allocation.job for allocation in allocations}
+        for job in (job for jobs in self._by_attempt.values() for job in jobs):
+            if job.id in wanted or (job.state == JobState.OVER and not job.is_kept):
+                continue
+            if job.state != JobState.OVER:
+                log.warning("allocation.left_over", cluster=self._cluster.name, job=job.id, attempt=job.attempt)
+            try:
+                self._system.cancel(job.id)
+            except SystemAway as error:
+                log.warning("allocation.not_cancelled", job=job.id, error=str(error))
+
+
+def _time(at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC)
+
 
 log = structlog.get_logger(__name__)
 

@@ -5,33 +5,48 @@ import os
 import select
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import structlog
+
+from trainyard.contract.base import encode
 from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
+from trainyard.contract.sessions.documents import SessionOrder
 from trainyard.contract.statuses import Phase
 from trainyard.failures.node_endings import ending_sentence
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.temporary import take_name
 from workers.attempt.zygote_messages import StartRequest
+from workers.interactive.request import RelayRequest
 from workers.machine.processes import identify, kill_children, send
+from workers.rank_process.run import RankPlan
+from workers.sandbox.namespaces import inside_pid
+from workers.sandbox.process import ROOT
 from workers.supervisor.contact import Contact
 from workers.supervisor.ending import Ending
 from workers.supervisor.environment import CODE
 from workers.supervisor.ranks.confinement import Confinement
+from workers.supervisor.ranks.state import RankState
 from workers.supervisor.records.collector import Collector
 from workers.supervisor.records.masked_output import MaskedOutput, opened_secrets
 from workers.supervisor.records.rule_watch import RuleWatch
 from workers.supervisor.records.shipper import Shipper
 from workers.supervisor.reports import Reporting
-from workers.supervisor.sessions import Sessions
 from workers.supervisor.starting import Starting
 from workers.supervisor.watching import Watching
 from workers.transport.control_socket import Request, SupervisorAnswer, listen, serve_one, socket_path
 from workers.transport.desired_reader import connect
 from workers.transport.node_config import load_config
 
+log = structlog.get_logger(__name__)
+
+MAX_SESSIONS = 16  # at a time, beside the ranks of one attempt on this node
 POLL_EVERY_S = 0.1
 SHIPPING_LIMIT_S = 600.0
 INTERRUPTED_SHIPPING_LIMIT_S = 1.5
@@ -267,3 +282,68 @@ class Supervisor:
         if self._ending.cause == CODE:
             return environment.problem if environment is not None else None
         return self._ending.reason(self._starting.ranks, self._contact.hang, is_disk_full=is_disk_full)
+
+
+# Starts what people run beside the ranks: each session is a child of the supervisor, so that it ends with it.
+
+
+class Sessions:
+    """``home`` is the node's: a session reads there where its frames go, once its command is in its sandbox."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._plans: dict[int, RankPlan] = {}
+        self._begun: set[str] = set()
+        self._relays: list[subprocess.Popen[bytes]] = []
+
+    def know(self, plans: Sequence[RankPlan]) -> None:
+        """Remember what the ranks have been started with."""
+        self._plans = {plan.rank: plan for plan in plans}
+
+    def begin(self, order: SessionOrder, phase: Phase, ranks: Sequence[RankState]) -> str:
+        """Start a session. Return why that is not possible, empty where it is."""
+        if order.session in self._begun:  # the command came twice
+            return ""
+        self._find_inner(ranks)
+        living: Mapping[int, int] = {rank.rank: rank.main_pid for rank in ranks if rank.ended_at is None}
+        self._relays = [relay for relay in self._relays if relay.poll() is None]
+        if phase != Phase.RUNNING or order.rank not in living or order.rank not in self._plans:
+            return f"Rank {order.rank} does not run here now."
+        if self._plans[order.rank].container is not None and not self._is_inside(order.rank, ranks):
+            return f"The container of rank {order.rank} is starting. Try again in a moment."
+        if len(self._relays) >= MAX_SESSIONS:
+            return f"{MAX_SESSIONS} sessions are open beside the ranks of this node. End one of them first."
+        self._begun.add(order.session)
+        try:
+            self._relays.append(self._start(order, living[order.rank]))
+        except OSError as error:
+            log.warning("session.unstarted", session=order.session, error=str(error))
+            return f"The session cannot be started: {error.strerror or error}."
+        log.info("session.started", session=order.session, rank=order.rank, relay=self._relays[-1].pid)
+        return ""
+
+    def _find_inner(self, ranks: Sequence[RankState]) -> None:
+        for rank in ranks:
+            if (plan := self._plans.get(rank.rank)) is not None and plan.container is not None:
+                rank.find_inner(plan.folder.pid_path(rank.rank))
+
+    def _is_inside(self, number: int, ranks: Sequence[RankState]) -> bool:
+        return any(rank.inner_pid for rank in ranks if rank.rank == number)
+
+    def _start(self, order: SessionOrder, pid: int) -> subprocess.Popen[bytes]:
+        plan = self._plans[order.rank]
+        request = RelayRequest(
+            home=self._home,
+            folder=str(plan.folder.code),
+            order=order,
+            environment={**plan.environment, "RANK_PID": str(inside_pid(pid))},
+            sandbox=plan.sandbox,
+            container=plan.container,
+        )
+        with tempfile.TemporaryFile() as file:  # a pipe could be full, and no session may keep the supervisor waiting
+            file.write(encode(request).encode())
+            file.seek(0)
+            return subprocess.Popen(
+                [sys.executable, "-m", "workers.interactive.relay"],
+                cwd=ROOT, stdin=file, stdout=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip

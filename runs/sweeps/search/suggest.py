@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from runs.sweeps.search import optuna_study, plain
-from runs.sweeps.search.covariance import covariance
-from runs.sweeps.search.gaussian import gaussian
+from runs.sweeps.search.gaussian import covariance, gaussian
 from runs.sweeps.search.trials import SamplerQuestion, Suggestion
 from trainyard.spec.sweeps.models import SamplerName
 

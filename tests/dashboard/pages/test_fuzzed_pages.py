@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import resolve
 from hypothesis import strategies as st
 
-from dashboard.management.walk import Route, routes
+from dashboard.management.commands.access_matrix import Route, routes
 from dashboard.rules import Caller
 from tests.cast import Cast
 from tests.dashboard.rules.world import BODIES, World, make_world

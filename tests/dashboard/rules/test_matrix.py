@@ -16,7 +16,7 @@ import pytest
 from django.contrib import admin
 from django.test import Client, RequestFactory
 
-from dashboard.management.walk import CHANGED_BY_HAND, FRAMEWORKS, Route, routes, rule_of
+from dashboard.management.commands.access_matrix import CHANGED_BY_HAND, FRAMEWORKS, Route, routes, rule_of
 from dashboard.rules import OF_THE_ADMIN, ROLE_OF, STAFF, TOKENS_ALONE, Caller, CallOutcome, outcome
 from runs.admin.base import WrittenAdmin
 from runs.api.auth import Resource

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
-from dashboard.management.walk import Route, rule_of
+from dashboard.management.commands.access_matrix import Route, rule_of
 from dashboard.pages.launch.spec_form import typed_of
 from dashboard.rules import ROLE_OF, TOKENS_ALONE, Caller, CallOutcome
 from runs import actions

@@ -13,11 +13,11 @@ import pytest
 from channels.db import database_sync_to_async
 from django.db import OperationalError
 
-from dashboard.sockets import feeds, run_feed
+from dashboard.sockets import consumers, feeds
 from dashboard.sockets.admission import UNAVAILABLE
+from dashboard.sockets.consumers import RunFeed
 from dashboard.sockets.feeds import feed_of
 from dashboard.sockets.outbox import Outbox
-from dashboard.sockets.run_feed import RunFeed
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import Push, push_now
 from runs.ingest.validation.records import incoming
@@ -165,7 +165,7 @@ async def test_many_small_batches_over_rest_are_few_messages(run: Run) -> None:
     await listener.until(lambda: bool(listener.steps) and listener.steps[-1] == 30)
     seconds = time.monotonic() - started_at
     assert listener.steps == list(range(1, 31))
-    assert len(listener.batches) <= 2 + seconds / min(run_feed.EVERY_S, feeds.PING_EVERY_S)
+    assert len(listener.batches) <= 2 + seconds / min(consumers.EVERY_S, feeds.PING_EVERY_S)
 
 
 async def test_a_store_that_has_less_than_before_is_read_again_by_all(run: Run) -> None:

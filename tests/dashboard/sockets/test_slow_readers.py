@@ -16,10 +16,9 @@ from channels.db import database_sync_to_async
 
 from dashboard.asgi import application
 from dashboard.sockets import admission as door
-from dashboard.sockets import consumers, feeds, outbox, run_feed
-from dashboard.sockets.consumers import RunWatch
+from dashboard.sockets import consumers, feeds, outbox
+from dashboard.sockets.consumers import RunFeed, RunWatch
 from dashboard.sockets.feeds import feed_of
-from dashboard.sockets.run_feed import RunFeed
 from runs import actions
 from runs.ingest.commit import Source, commit
 from runs.ingest.push import push_now
@@ -119,7 +118,7 @@ class Site:
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "PING_EVERY_S", 0.1)
     monkeypatch.setattr(door, "EVERY_S", 0.1)
-    monkeypatch.setattr(run_feed, "EVERY_S", 0.001)
+    monkeypatch.setattr(consumers, "EVERY_S", 0.001)
 
 
 @pytest.fixture

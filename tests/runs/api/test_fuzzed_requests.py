@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from hypothesis import strategies as st
 
-from dashboard.management.walk import Route, routes
+from dashboard.management.commands.access_matrix import Route, routes
 from dashboard.rules import Caller
 from runs import actions
 from runs.api import api

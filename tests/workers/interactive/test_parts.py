@@ -14,8 +14,8 @@ from workers.interactive.child import words_of
 from workers.interactive.forwarding import why_not_forwarded
 from workers.interactive.link import Sizes
 from workers.rank_process.run import RankPlan
+from workers.supervisor.main import Sessions
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.sessions import Sessions
 
 
 def test_a_word_that_is_a_variable_is_replaced_and_no_other() -> None:

@@ -1,26 +1,194 @@
 """Records of the supervisor itself: the lines that its ranks print, and samples of the machine."""
 
+import os
 import struct
 import threading
 import time
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 import psutil
 import structlog
 
 from trainyard.contract.orders import Order
-from trainyard.contract.records import Begin, Group, LossCounts, Lost, Points
+from trainyard.contract.records import AnyRecord, BadRecord, Begin, Group, LossCounts, Lost, Media, Points
+from trainyard.doors.gathering import Gathering
+from trainyard.doors.tensorboard.event_files import FILE, pieces, written_at
+from trainyard.doors.tensorboard.events import Translator
+from trainyard.sdk.buffers import Labels
 from trainyard.spec.sections.environment import environment_of
-from trainyard.spooling.writer import SpoolLimit, SpoolWriter
+from trainyard.spooling.frames import decode
+from trainyard.spooling.held_folder import HeldFolder
+from trainyard.spooling.reader import READ_BYTES, SpoolReader
+from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_files
 from workers.attempt.folder import AttemptFolder
 from workers.machine.gpus import gpus_of
 from workers.machine.health import GpuReader
 from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
-from workers.supervisor.records.event_files import EventFiles
 from workers.supervisor.records.folder_watch import FolderWatch
 from workers.supervisor.records.log_tail import ROOM_WAIT_S, LogTail
 from workers.supervisor.records.rule_watch import RuleWatch
+
+# Event files of TensorBoard that ranks write while they train, as records of the run: no line of the script changes.
+#
+# What a rank logs by the SDK under the same name counts, and that of the event files is left out. So numbers wait one
+# round before they go on: by then the spools name what the SDK logged at the same time.
+
+LEFT_OUT = frozenset({"__pycache__", ".git", ".venv", ".trainyard", "trainyard-spool"})
+ROUND_BYTES = 8 * 1024 * 1024  # that are read of all files at once: lines of logs wait meanwhile
+LOOK_SHARE = 20  # a folder that takes long to look through is looked through that much more rarely
+MAX_FILES = 1_000
+
+File = tuple[Path, str]  # the folder of the attempt, and the name below it
+
+
+class EventFiles:
+    """Follows the event files that appear in the working and the output folder. For one thread at a time."""
+
+    def __init__(self, order: Order, folder: AttemptFolder) -> None:
+        self._roots = (folder.code, folder.output)
+        self._node: Labels = () if order.first_rank == 0 else (("node", order.node_name),)
+        self._gathering = Gathering()
+        self._followed: dict[File, FollowedFile] = {}
+        self._spools = LoggedNames(folder.spool)
+        self._base: File | None = None
+        self._look_at = float("-inf")
+        self._old = set(self._found())  # what came with the code, or from an earlier attempt
+
+    def follow(self, spool: SpoolWriter) -> None:
+        """Write what was read a round ago, and read on. Raises OSError where the spool cannot be written."""
+        self._write(spool)
+        self._look()
+        self._read(ROUND_BYTES)
+
+    def finish(self, spool: SpoolWriter) -> None:
+        """Read and write all that is left. Nobody writes the files any more. Raises OSError."""
+        self._look_at = float("-inf")
+        self._look()
+        while self._read(ROUND_BYTES):
+            self._write(spool)
+        self._write(spool)
+        for why, count in self._gathering.refused.items():
+            log.warning("events.refused", why=why, count=count)
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        if began < self._look_at:
+            return
+        for file in sorted(self._found() - self._old - self._followed.keys(), key=_age):
+            self._base = self._base or file
+            if len(self._followed) < MAX_FILES:
+                self._followed[file] = FollowedFile(*file, self._gathering, self._labels(file))
+        now = time.monotonic()
+        self._look_at = now + LOOK_SHARE * (now - began)
+
+    def _labels(self, file: File) -> Labels:
+        """Return the labels of a file's series: none for the folder of the first file, its name for another."""
+        assert self._base is not None
+        (root, name), (base_root, base) = file, self._base
+        place, above = PurePosixPath(name).parent, PurePosixPath(base).parent
+        if root == base_root and place.is_relative_to(above):
+            place = place.relative_to(above)
+        labels = dict(self._node) if str(place) == "." else {**dict(self._node), "folder": str(place)}
+        return tuple(sorted(labels.items()))
+
+    def _found(self) -> set[File]:
+        found = set()
+        for root in self._roots:
+            with suppress(OSError), HeldFolder.open(root) as held:
+                names = (name for name, _ in held.walk(without=LEFT_OUT))
+                found |= {(root, name) for name in names if FILE.fullmatch(name.rpartition("/")[2])}
+        return found
+
+    def _read(self, room_bytes: int) -> int:
+        """Read so much of all files, and return how many bytes that were."""
+        taken = 0
+        for file in self._followed.values():
+            if taken < room_bytes:
+                taken += file.read(room_bytes - taken)
+        return taken
+
+    def _write(self, spool: SpoolWriter) -> None:
+        records = list(self._gathering.take())
+        if not records:
+            return
+        self._spools.read(without=spool.producer)
+        for record in records:
+            if (kept := without_names(record, self._spools.names)) is not None:
+                spool.append(kept)
+
+
+class FollowedFile:
+    """One file and how far it was read."""
+
+    def __init__(self, root: Path, name: str, gathering: Gathering, labels: Labels) -> None:
+        self._root, self._name = root, name
+        self._gathering = gathering
+        self._translator = Translator(gathering, labels)
+        self._offset = 0
+        self._is_over = False
+
+    def read(self, room_bytes: int) -> int:
+        """Read on, and return how many bytes that were."""
+        if self._is_over:
+            return 0
+        begin = self._offset
+        try:
+            with HeldFolder.open(self._root) as held, held.open_file(self._name) as file:
+                end = min(os.fstat(file.fileno()).st_size, begin + room_bytes)
+                for piece in pieces(file, end, begin, self._translator.take_packed):
+                    self._translator.take(piece.bodies)
+                    self._offset = piece.end
+                    self._is_over = piece.is_broken
+                    for damage in piece.damages:
+                        self._gathering.refuse(self._name, f"the record at byte {damage.offset:,}: {damage.why}")
+        except OSError as error:  # deleted, or no plain file any more: what was read stays
+            log.warning("events.unreadable", file=self._name, error=str(error))
+            self._is_over = True
+        return self._offset - begin
+
+
+class LoggedNames:
+    """Names that the SDK has logged, by the spools of the ranks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._readers: dict[str, SpoolReader] = {}
+        self.names: set[str] = set()
+
+    def read(self, without: str) -> None:
+        """Learn what is new in all spools but that of one producer."""
+        files = spool_files(self._folder)
+        for producer in files.keys() - {without}:
+            reader = self._readers.get(producer)
+            if reader is None:
+                reader = self._readers[producer] = SpoolReader(self._folder, producer, first_file=files[producer][0])
+            with suppress(OSError):
+                while found := reader.read(READ_BYTES, files[producer]):
+                    for frame in found:
+                        self._learn(frame.raw)
+
+    def _learn(self, raw: bytes) -> None:
+        with suppress(BadRecord, ValueError):  # a rank may write here, and anything
+            record = decode(raw)[0].record()
+            if isinstance(record, Points):
+                self.names.update(name for group in record.groups for name in group.names)
+            elif isinstance(record, Media):
+                self.names.add(record.name)
+
+
+def without_names(record: AnyRecord, names: set[str]) -> AnyRecord | None:
+    """Return the record without the series and media of these names; None where nothing is left."""
+    if isinstance(record, Points):
+        groups = [group for group in record.groups if group.names[0] not in names]
+        return Points(groups) if groups else None
+    return None if isinstance(record, Media) and record.name in names else record
+
+
+def _age(file: File) -> tuple[int, int, str]:
+    return written_at(file[1]), file[1].count("/"), file[1]
+
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from runs.life.watching.alarms import Broken, Point, SeriesWatch
+from runs.life.watching.clock import Broken, Point, SeriesWatch
 from trainyard.spec.sections.watch import MetricRule
 
 RULE = MetricRule("train/loss", nan=True, spike=8.0, over=50)

@@ -18,7 +18,7 @@ from trainyard.sdk.run import Run
 from trainyard.spooling.frames import Frame, frames
 from trainyard.spooling.writer import SpoolWriter
 from workers.attempt.folder import AttemptFolder
-from workers.supervisor.records.event_files import EventFiles
+from workers.supervisor.records.collector import EventFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard.*")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.workers.training.data.bringing import all_rows, load_table, write_csv
 from workers.training.data.problems import DataProblem
-from workers.training.data.tabular import csv_table
+from workers.training.data.tabular import tables
 
 FLOWERS = [(index, index * 0.5, "rose" if index % 3 else "lily") for index in range(60)]
 
@@ -36,7 +36,7 @@ def test_the_separator_is_seen_and_gzip_is_read(tmp_path: Path, name: str, delim
 def test_rows_lie_with_their_own_target_whatever_block_they_come_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_table, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 200)
     rows = [(index, index % 7) for index in range(300)]
     inputs, targets = all_rows(load_table(write_csv(tmp_path / "rows.csv", ["number", "label"], rows)))
     order = np.argsort(inputs[:, 0])

@@ -7,8 +7,7 @@ import math
 import pytest
 from django.utils import timezone
 
-from runs.life.watching.alarms import MOST_ALARMS, AlarmWatch
-from runs.life.watching.clock import Watcher
+from runs.life.watching.clock import MOST_ALARMS, AlarmWatch, Watcher
 from runs.models import Attempt, Run
 from runs.records.metrics.models import Checkpoint, Telemetry
 from runs.values.status import Phase, Status, Wanted

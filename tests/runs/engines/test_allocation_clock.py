@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from runs import actions
 from runs.causes.allocations import EndKind
-from runs.engines.allocations import secret_of
+from runs.engines.allocation_clock import secret_of
 from runs.engines.cluster_settings.settings import Offer
 from runs.engines.machine_system import JobState
 from runs.engines.offers import keep_offers
