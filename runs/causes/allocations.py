@@ -1,7 +1,5 @@
 """Ends of the machines that an engine had brought, and what they mean for the attempt on them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 

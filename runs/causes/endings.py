@@ -1,7 +1,5 @@
 """The cause of an attempt's end among its failures, and the causes of ends that are no failure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple

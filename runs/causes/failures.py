@@ -1,7 +1,5 @@
 """The proofs that an attempt failed: one for each rank that failed, or for a node whose ranks all ended together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """State of an attempt on one node."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from runs.values.status import OVER, Phase

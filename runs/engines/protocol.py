@@ -1,7 +1,5 @@
 """Protocol of an engine. Scheduling and reconciling use it and nothing behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType

@@ -6,8 +6,6 @@ sender: each point is stored once. The caller acknowledges a batch to its sender
 commit() was called inside a larger transaction, after that one is committed.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections import Counter

@@ -6,8 +6,6 @@ none, all of one accelerator kind, on the nodes where it leaves the least unused
 number of nodes; what nobody waits for then is given to such runs, in their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

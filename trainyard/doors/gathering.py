@@ -1,7 +1,5 @@
 """What a door has translated and not yet passed on, as records of the contract."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ is one producer for each file, named by the file and by how far it was read then
 has, an import that was interrupted goes on in its middle, and a file that has grown since adds what is new.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import math

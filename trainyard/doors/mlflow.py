@@ -4,8 +4,6 @@ Each metric of a run is a source of its own, in the order in which it was stored
 Artifacts, traces and models stay where they are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

@@ -1,7 +1,5 @@
 """Protocol Buffers, as far as other tools' files need it (protobuf.dev/programming-guides/encoding)."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Any

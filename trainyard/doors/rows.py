@@ -3,8 +3,6 @@
 A row is one call of ``log``: numbers are points, texts are kept where they differ from the one before.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import hashlib

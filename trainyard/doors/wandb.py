@@ -5,8 +5,6 @@ A file is a LevelDB log behind seven bytes (``:W&B``, 0xBEE1, a version): blocks
 (wandb/proto/wandb_internal.proto). Media lie in ``files/`` beside it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -4,8 +4,6 @@ The texts are those of PyTorch 2.13, NCCL 2.28 and gloo. The first sign that a t
 stand before the general ones.
 """
 
-from __future__ import annotations
-
 import re
 from enum import IntEnum
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Parameters of MLflow's, which are texts, as a configuration."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Loggers of other libraries that write to a Trainyard run: a module each, which needs that library."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from trainyard.sdk import Run, current, init

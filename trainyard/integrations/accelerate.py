@@ -1,7 +1,5 @@
 """Accelerate: ``Accelerator(log_with=TrainyardTracker())`` logs to a Trainyard run from the main process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from accelerate.tracking import GeneralTracker, on_main_process

@@ -1,7 +1,5 @@
 """Lightning: ``Trainer(logger=TrainyardLogger())`` logs its metrics and hyperparameters to a Trainyard run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

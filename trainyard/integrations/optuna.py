@@ -1,7 +1,5 @@
 """Optuna: ``study.optimize(objective, callbacks=[TrainyardCallback()])`` writes the trials of a study into one run."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

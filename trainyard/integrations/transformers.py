@@ -1,8 +1,6 @@
 """Transformers: ``Trainer(callbacks=[TrainyardCallback()])`` logs to a Trainyard run from the main process; once this
 module is imported ``report_to="trainyard"`` does the same. The trainers of TRL take both."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from transformers import TrainerCallback, TrainingArguments

@@ -4,8 +4,6 @@ A *local run* is a folder of spools, named by its id. The processes of one train
 to each other: children inherit it, and the ranks of a launcher derive it from what only they share.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Media that were logged and are not encoded yet: so much as memory has room for, taken by the SDK's writing thread."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """Records that the SDK has taken and must bring to the disk: in order, within the spool's limit, counting what it
 cannot."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable

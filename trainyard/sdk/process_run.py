@@ -1,7 +1,5 @@
 """The process's run: `init` makes it, and what is logged by the module goes there."""
 
-from __future__ import annotations
-
 import atexit
 import os
 from collections.abc import Iterable, Mapping

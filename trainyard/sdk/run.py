@@ -4,8 +4,6 @@
 ``trainyard.sdk.warning``.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -4,8 +4,6 @@ All processes of a run write into one folder. The one that holds the folder's lo
 it ends, another one takes over. The lock is of the kind that forked children do not inherit.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import logging

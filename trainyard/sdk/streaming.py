@@ -4,8 +4,6 @@ Nothing here reaches the training: each thing that goes wrong costs one warning,
 ``trainyard sync``.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Warnings to the ``trainyard`` logger: ``warnings.warn`` would become an exception under ``-W error``."""
 
-from __future__ import annotations
-
 import logging
 
 MAX_TOPICS = 1000

@@ -6,8 +6,6 @@ record (see ``trainyard.contract.records``). The producer comes first: a reader 
 damaged bytes by it.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Without it a prefix that is gone would look like one that was lost. The ledger is on the disk before a file goes.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

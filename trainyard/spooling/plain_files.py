@@ -1,7 +1,5 @@
 """Opening files in folders that a script writes, too: by their name alone, wherever a link of that name may lead."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os

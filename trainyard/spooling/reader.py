@@ -5,8 +5,6 @@ at the next frame that is whole (each begins with its producer's name), and for 
 comes a frame of the kind ``damaged``, so that the server learns of it and does not wait for ever.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from pathlib import Path

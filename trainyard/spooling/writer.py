@@ -5,8 +5,6 @@ producer writes the files ``<producer>.<number>.spool``, numbered from 1, and no
 successor it is never written again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -5,8 +5,6 @@ What a run can keep is translated. A name that only asks to keep something that 
 raises ``Unsupported``. No name is ignored in silence. The table is in docs/coming_from_wandb.md.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """W&B's media, tables and plots, as what Trainyard keeps; and its words about what Trainyard does not keep."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The address of the table of runs says all that it shows: which runs, in which order, by which columns."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """Charts beside the table: of the first runs that it shows, in the colours that their rows have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dashboard.pages.shared.chart_runs import ChartRun, chart_runs, charts_context

@@ -1,7 +1,5 @@
 """Columns of the table of runs, and the markup of their cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Colours of the rows by a field: its most frequent texts have one each, numbers those of the range they lie in."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise

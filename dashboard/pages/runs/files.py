@@ -1,8 +1,6 @@
 """The table of runs as a file: the same runs in the same order, with the columns that are shown; where the address
 names none, with the fields of all specs."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence

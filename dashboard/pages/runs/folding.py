@@ -1,8 +1,6 @@
 """Sweeps in the table of runs: each is one row, in the place of its best trial, and those that are opened have their
 runs beneath."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

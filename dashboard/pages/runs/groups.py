@@ -1,8 +1,6 @@
 """The table of runs in groups: a line for each group with what its runs have of the shown figures, and the runs of
 those that are unfolded beneath."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 While one reads, what is new does not move what is there: the runs that came after a moment are counted and left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Saved views of the table of runs: links to its address, one person's or a project's."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from django.db.models import Q

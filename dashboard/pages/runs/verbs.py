@@ -1,7 +1,5 @@
 """Buttons of a run, and of many selected runs: each is one call of an action."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple

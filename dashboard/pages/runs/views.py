@@ -1,7 +1,5 @@
 """The table of runs; everything that chooses what it shows is in the URL. Its buttons are calls of actions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Tables of things that have a few kinds of columns, such as jobs and trials, in the grid that the runs are in too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode

@@ -1,7 +1,5 @@
 """Judgement of a run by its nodes' reports: a pure function. Failing needs proof, and silence is never proof."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Loaders ask this table and nothing else. Documents, the page "Who may what" and 
 it. A permission's value is the name of a token's scope, too.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from functools import cache
 

@@ -4,8 +4,6 @@ A check is the CRC-32C, rotated right by 15 bits, plus a constant (tensorflow/co
 ``Event`` in Protocol Buffers. A file grows while its writer lives, so its end may be torn.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import struct

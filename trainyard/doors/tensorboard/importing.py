@@ -1,7 +1,5 @@
 """Folders of event files as runs to import: each folder that has some is a run, as TensorBoard shows it."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator

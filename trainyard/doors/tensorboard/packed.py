@@ -2,8 +2,6 @@
 Once the parser of any message has read one, NumPy reads those of the same bytes, all of a buffer at once.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Iterator
