@@ -74,11 +74,11 @@ def kept_by_wandb(folder: Path) -> dict[str, list[tuple[int, str]]]:
     return {name: sorted(series) for name, series in found.items()}
 
 
-def test_ten_thousand_random_calls_are_to_the_bit_what_wandbs_file_holds(tmp_path: Path) -> None:
-    done = shadowed(tmp_path, CALLS, "20261126", "10000")
+def test_two_thousand_random_calls_are_to_the_bit_what_wandbs_file_holds(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, CALLS, "20261126", "2000")
     assert done.code == 0, done.err
     assert exact(done.points()) == kept_by_wandb(tmp_path)
-    assert sum(map(len, done.points().values())) > 5_000
+    assert sum(map(len, done.points().values())) > 1_000
 
 
 def test_a_run_brings_its_configuration_summary_media_and_name(tmp_path: Path) -> None:
