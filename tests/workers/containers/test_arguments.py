@@ -95,7 +95,7 @@ def test_gpus_come_by_cdi_and_are_counted_from_nought(tmp_path: Path) -> None:
 def test_a_container_has_its_folders_where_the_node_has_no_sandbox(tmp_path: Path) -> None:
     found = filled(PLAN, Sandbox(), [tmp_path / "code"], [tmp_path, tmp_path / "none"])
     assert (found.user, found.own, found.shown[0]) == (-1, (str(tmp_path / "code"),), str(tmp_path))
-    assert len(found.shown) == 3, "and what tells where a rank hangs"
+    assert len(found.shown) == 4, "and what tells where a rank hangs, and what follows what it sends elsewhere"
     assert (tmp_path / "code").is_dir()
 
 
