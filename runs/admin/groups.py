@@ -149,6 +149,7 @@ MACHINERY = TableGroup(
         (models.TrialRun, "Further runs of trials", "those with other seeds"),
         (models.TrialReport, "Reports of trials", "the objective at steps"),
         (models.ProviderSession, "Provider sessions", "what a provider gave for a session"),
+        (models.Experiment, "Experiments", "groups of runs that MLflow's clients made"),
         (models.Workspace, "Chart settings", "how each person looks at a project's charts"),
         (models.SavedView, "Saved views", "tables as people left them, under names"),
         (models.SignInLink, "Sign-in links", "one-time links, used or open"),

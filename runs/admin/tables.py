@@ -153,6 +153,7 @@ written(models.HeldSlot, "node index placement", filters="node")
 written(models.Preflight, "cluster why attempt asked_by created_at ended_at", filters="cluster why")
 
 # People, their identities outside and what opens doors.
+written(models.Experiment, "name project created_at archived_at", search="name id", related="project")
 written(models.Workspace, "user project saved_at", search="user__username project__name")
 written(models.SavedView, "name owner project is_default saved_at", search="name owner__username project__name")
 written(

@@ -6,6 +6,8 @@ from playwright.sync_api import ConsoleMessage, Page, Request, Response
 
 # A page that is left takes its requests and its socket along; nothing is wrong with that.
 LEFT = ("net::ERR_ABORTED", "WebSocket is closed before the connection is established")
+# Whatever drives the browser runs its own script in each frame, and the frame of a logged page runs none.
+REFUSED = ("Blocked script execution in 'about:srcdoc'",)
 
 
 class Watch:
@@ -35,7 +37,7 @@ class Watch:
         return "\n".join(("asked of the server last:", *asked[-20:], "problems:", *self.problems[-10:]))
 
     def unexpected(self) -> list[str]:
-        return [one for one in self.problems if not any(text in one for text in (*LEFT, *self._expected))]
+        return [one for one in self.problems if not any(text in one for text in (*LEFT, *REFUSED, *self._expected))]
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -27,6 +27,13 @@ def frames_of(run: str) -> bytes:
 
 def rows_of(run: str) -> dict[str, Any]:
     rows: dict[str, Any] = json.loads(FILE.read_text())["rows"][run]
+    if run == "unsound":  # that version refused its text of the format html, which is one by now
+        rows["Producer"][0]["num_dead_letters"] -= 1
+        rows["Telemetry"][0]["troubles"]["refused_points"] -= 1
+        rows["dead_letters"].remove(["e" * 32, 63, 117])
+        rows["media"].append(["m", {}, "text", 1, 1.0, 0, {"chars": 1, "format": "html"}, {"text": "x"}])
+        seen = {"labels": {}, "name": "m", "kind": "text", "count": 1, "first_step": 1, "last_step": 1}
+        rows["media_list"].append(seen)
     return rows
 
 
