@@ -68,6 +68,7 @@ from playwright.sync_api import Browser, sync_playwright  # noqa: E402
 import dashboard.http.signed_in  # noqa: E402, F401  # it records sign-ins by a signal: a server has it before the first one
 from dashboard.setup.machine import find_chromium  # noqa: E402
 from runs.models import Run  # noqa: E402
+from runs.rights.audit import recording  # noqa: E402
 from runs.serving.password_hashing import Hasher  # noqa: E402
 from tests import cast as cast_module  # noqa: E402
 from tests import migrated  # noqa: E402
@@ -156,8 +157,10 @@ def allow_flush() -> None:
 
 @pytest.fixture(autouse=True)
 def empty_cache() -> None:
-    """Rows that are rolled back give their keys to the next test's, which must not find what was kept of them."""
+    """Rows that are rolled back give their keys to the next test's, which must not find what was kept of them; nor are
+    its refused tries those of a minute in which others had theirs."""
     cache.clear()
+    recording.refusals = recording.Refusals()
     ContentType.objects.clear_cache()
     Path(settings.AUDIT_HEAD_FILE).unlink(missing_ok=True)
 

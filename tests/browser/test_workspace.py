@@ -221,9 +221,12 @@ def test_a_scale_of_compare_does_not_come_back_on_the_page_of_a_run(sit: Sit, pl
     page.get_by_role("button", name="View").click()
     page.get_by_role("checkbox", name="log y").check()
     page.keyboard.press("Escape")
-    chart(page, "optim/lr").hover()
-    chart(page, "optim/lr").get_by_role("button", name="Pin").click()
     kept(page)
+    chart(page, "optim/lr").hover()
+    with page.expect_request_finished(
+        lambda request: request.method == "PUT" and "optim/lr" in (request.post_data or "")
+    ):
+        chart(page, "optim/lr").get_by_role("button", name="Pin").click()
     run = sit().go(f"/runs/{plain}/")
     until(run, lambda run: sections(run)[:1], ["Pinned"])
     expect(run.get_by_role("checkbox", name="log y")).not_to_be_checked()
