@@ -19,7 +19,7 @@ from runs.rights.access import NotFound, Permission, get_run, visible_runs
 from runs.rights.access.operations import lists, operation, thing
 
 router = Resource(tags=["mlflow"])
-MAX_FOUND, CHUNK = 1_000, 500
+MAX_FOUND, CHUNK, MAX_CHUNKS = 1_000, 500, 40
 FIELDS = {"name": "name", "model_type": "model_type", "status": "status", "source_run_id": "source_run_id",
           "creation_timestamp": "creation_timestamp_ms", "creation_time": "creation_timestamp_ms",
           "last_updated_timestamp": "last_updated_timestamp_ms"}  # fmt: skip
@@ -89,7 +89,7 @@ def create(request: HttpRequest, body: ModelIn) -> Any:
 @router.post("/mlflow/logged-models/search")
 @operation(lists(Permission.RUNS_READ))
 def search(request: HttpRequest, body: Search) -> Any:
-    """The newest first, where nothing else is wanted; of the 1,000 newest that fit."""
+    """The newest first, where nothing else is wanted: of the site's 20,000 newest the first 1,000 that fit."""
     runs = visible_runs(actor(request))
     if body.experiment_ids:
         runs = runs.filter(runs_of(actor(request), body.experiment_ids))
@@ -99,13 +99,14 @@ def search(request: HttpRequest, body: Search) -> Any:
     )
     found: list[Any] = []
     facts = Fact.objects.filter(name__startswith="m-").order_by("-pk")
-    last, chunk = None, list(facts[:CHUNK])
-    while chunk and len(found) < MAX_FOUND:
+    for _ in range(MAX_CHUNKS):
+        chunk = list(facts[:CHUNK])
+        if not chunk or len(found) >= MAX_FOUND:
+            break
         seen = set(runs.filter(pk__in={fact.run_id for fact in chunk}).values_list("pk", flat=True))
         models = [fact.data for fact in chunk if fact.run_id in seen and doing.is_model(fact.data)]
         found += [one for one in models if fits(one) and (not wanted or _has_dataset(one, wanted))]
-        last = chunk[-1].pk
-        chunk = list(facts.filter(pk__lt=last)[:CHUNK])
+        facts = facts.filter(pk__lt=chunk[-1].pk)
     for by in reversed(body.order_by):
         found = _ordered(found, by)
     start = int(body.page_token or 0)
