@@ -47,6 +47,10 @@ OVERLAY_FPS = Goal(AT_LEAST, 50)  # frames a second while one pans and zooms in 
 PAGE_SEARCH = Goal(AT_MOST, 200)  # milliseconds until the first hit in a million lines is on the page
 PAGE_BLANK = Goal(AT_MOST, 100)  # milliseconds without text while one scrolls
 LISTS = Goal(AT_MOST, 30)  # milliseconds of processor time of a request for a list, over 100,000 runs
+TABLE_ROWS = Goal(AT_MOST, 400)  # milliseconds until the table of runs has its first rows
+TABLE_GROUPED = Goal(AT_MOST, 300)  # …and 100,000 runs in groups
+TABLE_TYPING = Goal(AT_MOST, 50)  # milliseconds from a letter in its filter until that is drawn
+TABLE_FPS = Goal(AT_LEAST, 60)  # frames a second while one scrolls it
 TICK = Goal(AT_MOST, 1)  # second of processor time of a tick over 10,000 pending runs
 RECOVERY = Goal(AT_LEAST, 5, of="ratio")  # torchrun's own restart takes five times as long
 RECOVERY_P95 = Goal(AT_MOST, 1.5)  # seconds from SIGKILL of a rank to the next new step

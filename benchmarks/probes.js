@@ -1,4 +1,4 @@
-// What bench_page asks of a page: functions that run in it, by name. Times are milliseconds of performance.now().
+// What bench_page and bench_pages ask of a page: functions that run in it, by name. Times are milliseconds of performance.now().
 (() => {
   const POINTS = "application/vnd.trainyard.columns";
   const PATIENCE_MS = 30_000;
@@ -103,6 +103,22 @@
       const times = window.frameTimes;
       window.frameTimes = null;
       return times;
+    },
+    // Until the table of runs has rows that are painted.
+    async rows() {
+      await until(() => [...document.querySelectorAll(".grid-row, .grid-group")].some(inView));
+      return (await painted())[1];
+    },
+    async bareRequest(url) {
+      const began = performance.now();
+      await (await fetch(url, { cache: "no-store" })).text();
+      return performance.now() - began;
+    },
+    // From a letter in the filter until the frame behind it.
+    async typed(words) {
+      const began = performance.now();
+      type("filter", words);
+      return (await painted())[1] - began;
     },
     lines: () => until(() => document.querySelector(".log-line .log-text")?.textContent),
     // From the last letter until a line with these words is in view.
