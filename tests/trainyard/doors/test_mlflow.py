@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import mlflow
 import pytest
 from mlflow.entities import Metric
 from mlflow.tracking import MlflowClient
+from mlflow.utils import request_utils
 
 from runs.models import Run
 from tests.points import stored_points
@@ -33,6 +35,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     yield str(tmp_path / "mlruns") if request.param == "folder" else f"sqlite:///{tmp_path}/mlflow.db"
     mlflow.set_tracking_uri("")
+
+
+@pytest.fixture(autouse=True)
+def no_connection_of_the_client_is_left() -> Iterator[None]:
+    yield
+    request_utils._cached_get_request_session.cache_clear()
+    gc.collect()
 
 
 def filled(store: str) -> MlflowClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import re
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from mlflow.entities import (
 )
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from mlflow.utils import request_utils
 
 from runs import actions
 from runs.actions.mlflow import keep_fact
@@ -52,6 +54,8 @@ def tracking(
     yield MlflowClient()
     while mlflow.active_run():
         mlflow.end_run()
+    request_utils._cached_get_request_session.cache_clear()
+    gc.collect()  # no connection of the client is left to another test
 
 
 def test_the_common_script_leaves_a_run_with_all_that_it_logged(tracking: MlflowClient, tmp_path: Path) -> None:
