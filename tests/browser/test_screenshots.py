@@ -1,8 +1,10 @@
-"""Pictures of every page for docs/pages.md: `SCREENSHOTS=1 make test ARGS=tests/browser/test_screenshots.py`."""
+"""Pictures of every page, of which docs keeps what its pages show: `SCREENSHOTS=1 make test
+ARGS=tests/browser/test_screenshots.py`."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +47,9 @@ LEFT_OUT = {
     "not-found",
     "admin-runs",
 }
+SHOWN = frozenset(
+    re.findall(r"screenshots/([\w-]+\.jpg)", "".join(page.read_text() for page in FOLDER.parent.glob("*.md")))
+)
 QUALITY = 80
 # Pages with more on them than the tests need; what is done there before the picture is in `ready`.
 SCENES = {
@@ -162,7 +167,10 @@ def shoot(page: Page, name: str) -> None:
         if name == "admin":  # it looks at the theme once
             page.reload()
         settle(page)
-        page.screenshot(path=FOLDER / f"{name}-{width}-{theme}.jpg", type="jpeg", quality=QUALITY)
+        file = f"{name}-{width}-{theme}.jpg"
+        picture = page.screenshot(type="jpeg", quality=QUALITY)
+        if file in SHOWN:
+            (FOLDER / file).write_bytes(picture)
     page.emulate_media(color_scheme="light")
 
 
