@@ -23,7 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 VIEW = {"width": 1440, "height": 900}
 DRAWING = ("renderer", "GPU")  # the processes that a page costs: the script in one, the canvases in the other
 PROBES = (Path(__file__).parent / "probes.js").read_text()
-UPLOT = ROOT / "node_modules" / "uplot" / "dist" / "uPlot.esm.js"  # a peer: no page of ours has it
+PEERS = {  # no page of ours has the one, nor the other as a script of its own
+    "uplot": ROOT / "node_modules" / "uplot" / "dist" / "uPlot.esm.js",
+    "columns": ROOT / "static" / "js" / "charts" / "data" / "columns.js",
+}
 
 
 class Process(TypedDict):
@@ -75,7 +78,8 @@ def window(home: Path, url: str) -> Iterator[Window]:
         try:
             page = browser.new_context(viewport=VIEW).new_page()  # type: ignore[arg-type]
             page.set_default_timeout(60_000)
-            page.route("**/static/peers/uplot.js", lambda route: route.fulfill(path=UPLOT))
+            for name, path in PEERS.items():
+                page.route(f"**/static/peers/{name}.js", lambda route, path=path: route.fulfill(path=path))
             page.goto(sign_in_link(home))
             page.wait_for_url(f"{url}/")
             yield Window(page, browser.new_browser_cdp_session())

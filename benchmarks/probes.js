@@ -27,8 +27,7 @@
 
   // What a page needs that draws with uPlot alone: the library, a place, and the series of an address.
   async function bare(address) {
-    const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
-    const { readColumns } = await import(loaded.find((name) => /columns[.\w]*\.js/.test(name)));
+    const { readColumns } = await import("/static/peers/columns.js");
     const uPlot = (await import("/static/peers/uplot.js")).default; // chromium.py answers;
     const place = document.body.appendChild(document.createElement("div"));
     const began = performance.now();
