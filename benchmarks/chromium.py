@@ -78,8 +78,7 @@ def window(home: Path, url: str) -> Iterator[Window]:
         try:
             page = browser.new_context(viewport=VIEW).new_page()  # type: ignore[arg-type]
             page.set_default_timeout(60_000)
-            for name, path in PEERS.items():
-                page.route(f"**/static/peers/{name}.js", lambda route, path=path: route.fulfill(path=path))
+            page.route("**/static/peers/*.js", lambda route: route.fulfill(path=PEERS[Path(route.request.url).stem]))
             page.goto(sign_in_link(home))
             page.wait_for_url(f"{url}/")
             yield Window(page, browser.new_browser_cdp_session())
