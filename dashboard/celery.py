@@ -83,7 +83,7 @@ class Allocations(ThreadStep):
     """Asks the systems of engines that bring nodes, beside the ticks: those may answer slowly."""
 
     def make(self) -> Any:
-        from runs.engines.allocation_clock import AllocationClock
+        from runs.engines.allocations import AllocationClock
 
         return AllocationClock()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -78,3 +79,12 @@ def stored_points(run: str) -> Points:
         (key_of(run, curve.attempt, curve.name, curve.labels), rows(*(curve.columns[kind] for kind in COLUMNS)))
         for curve in raw(run, attempts="all")
     )
+
+
+def stored_values(run: str) -> dict[str, list[tuple[int, float, float]]]:
+    """Steps, times and values of each series, and that none is there twice."""
+    found = {}
+    for key, counted in stored_points(run).items():
+        assert set(counted.values()) == {1}
+        found[key.name] = sorted(struct.unpack("<qdd", struct.pack("<qqq", *row)) for row in counted)
+    return found  # type: ignore[return-value]

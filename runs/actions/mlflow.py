@@ -194,7 +194,9 @@ def add_uses(*, actor: User, run: Run, **uses: Sequence[JsonObject]) -> None:
         kept = facts_of([run.pk], USES).get(run.pk, {})
         for kind, found in uses.items():
             known = kept.get(kind, [])
-            kept[kind] = [*known, *(one for one in found if one not in known)][:MAX_USES]
+            kept[kind] = [*known, *(one for one in found if one not in known)]
+            if len(kept[kind]) > MAX_USES:
+                raise Refused("too-many", f"Run {run.name} has {MAX_USES:,} {kind.replace('_', ' ')} already.")
         keep_fact(run, USES, kept)
 
 
@@ -216,7 +218,10 @@ def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
 
 
 def keep_fact(run: Run, name: str, data: JsonObject) -> None:
-    progress.write_facts(run.pk, attempt=run.fence, items=[(-1, progress.ReportedFact(name, data, time.time()))])
+    """Raises Refused where the run has no room for another one."""
+    fact = progress.ReportedFact(name, data, time.time())
+    if progress.write_facts(run.pk, attempt=run.fence, items=[(-1, fact)]):
+        raise Refused("too-many", f"Run {run.name} has {progress.MAX_FACTS:,} facts already, logged models among them.")
 
 
 MODEL_ID = re.compile(r"m-[0-9a-f]{32}")

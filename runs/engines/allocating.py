@@ -1,6 +1,6 @@
 """The base of engines that bring nodes: each attempt gets machines of its own, which leave with it.
 
-The engine's system is asked in threads of control (``allocation_clock``), never in a tick. What it answered stands in
+The engine's system is asked in threads of control (``allocations``), never in a tick. What it answered stands in
 the rows of ``Allocation``, and everything here reads those.
 """
 

@@ -5,13 +5,17 @@ is one producer for each file, named by the file and by how far it was read then
 has, an import that was interrupted goes on in its middle, and a file that has grown since adds what is new.
 """
 
+import contextlib
 import hashlib
 import itertools
 import math
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.records import YEAR_3000, AnyRecord, Begin, End, Media, Points
@@ -168,3 +172,12 @@ def _process(file: SourceFile, *, is_interrupted: bool) -> answers.LocalProcess:
 def _moment(at: float) -> float | None:
     """Return a time as the server takes it; None for one that it does not take."""
     return at if 0 <= at <= YEAR_3000 else None
+
+
+def query_of(path: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Return what a database of another tool answers, which is opened for reading alone. Raises OSError."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            return connection.execute(sql, values).fetchall()
+    except sqlite3.Error as error:
+        raise OSError(f"{path} cannot be read as a database of that tool: {error}") from error

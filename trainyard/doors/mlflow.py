@@ -4,22 +4,19 @@ Each metric of a run is a source of its own, in the order in which it was stored
 Artifacts, traces and models stay where they are.
 """
 
-import contextlib
 import math
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import httpx
 import yaml
 
 from trainyard.contract.records import AnyRecord
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.importing import ForeignRun, SourceFile
+from trainyard.doors.importing import ForeignRun, SourceFile, query_of
 from trainyard.formats.parameters import with_params
 from trainyard.rest.http_clients import outside_client
 
@@ -149,15 +146,6 @@ def _of_database(path: Path) -> Iterator[MlflowRun]:
                         for table in ("params", "tags"))  # fmt: skip
         names = [name for (name,) in query("SELECT DISTINCT key FROM metrics WHERE run_uuid = ? ORDER BY key", own)]
         yield MlflowRun(own, title, status, began, ended, params, tags, names, partial(points, own))
-
-
-def query_of(path: Path, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Return what a database of another tool answers, which is opened for reading alone. Raises OSError."""
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            return connection.execute(sql, values).fetchall()
-    except sqlite3.Error as error:
-        raise OSError(f"{path} cannot be read as a database of that tool: {error}") from error
 
 
 def _of_server(url: httpx.URL) -> Iterator[MlflowRun]:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import MAX_STEP, YEAR_3000, AnyRecord
 from trainyard.doors.gathering import Gathering
-from trainyard.doors.importing import ForeignRun, SourceFile
-from trainyard.doors.mlflow import query_of
+from trainyard.doors.importing import ForeignRun, SourceFile, query_of
 from trainyard.formats.media import Text
 from trainyard.sdk.buffers import Refuse, flat, whole_step
 

@@ -166,9 +166,7 @@ def translated(value: Any) -> Any:
     if kind == "Table":
         return media.Table(value.columns, value.data)
     if kind == "Html":
-        return media.Text(
-            value.html if isinstance(getattr(value, "html", None), str) else Path(value._path).read_text()
-        )
+        return media.Html(value.html if isinstance(getattr(value, "html", None), str) else Path(value._path))
     if kind:
         return media.Text(f"A {kind} was logged here, which Trainyard does not keep.")
     value = loggable(value)

@@ -110,10 +110,11 @@ def show(request: HttpRequest, experiment_id: str) -> Any:
 @router.get("/mlflow/experiments/get-by-name")
 @operation(thing(Permission.PROJECTS_READ))
 def show_named(request: HttpRequest, experiment_name: str) -> Any:
-    """A project of that name before an experiment of one that the caller sees."""
+    """A project of that name before an experiment, and of experiments in several projects the first that was made."""
     seen = visible_projects(actor(request))
     name = "default" if experiment_name == "Default" else experiment_name
-    found = None if seen.filter(name=name).exists() else Experiment.objects.filter(name=name, project__in=seen).first()
+    named = Experiment.objects.filter(name=name, project__in=seen).order_by("created_at")
+    found = None if seen.filter(name=name).exists() else named.first()
     return {"experiment": _document(place_of(request, found.pk if found else name))}
 
 

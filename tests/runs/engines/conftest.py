@@ -13,7 +13,7 @@ from django.utils import timezone
 from runs import actions
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.allocation_clock import run_round, secret_of
+from runs.engines.allocations import run_round, secret_of
 from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
 from runs.engines.findings import Finding, Probe
 from runs.engines.machine_system import JobState, MachineRequest, SystemAway, SystemJob, SystemRefused

@@ -8,7 +8,6 @@ import math
 import os
 import re
 import shlex
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from mlflow.tracking import MlflowClient
 from mlflow.utils import request_utils
 
 from runs.models import Run
-from tests.points import stored_points
+from tests.points import stored_values
 from tests.trainyard.command import Trainyard
 from trainyard.cli.parser import build_parser
 
@@ -72,15 +71,6 @@ def imported(trainyard: Trainyard, store: str) -> dict[str, dict[str, Any]]:
     return {item["run"]["name"]: item for item in json.loads(ended.out.splitlines()[-1])["items"]}
 
 
-def values_of(run: str) -> dict[str, list[tuple[int, float, float]]]:
-    """Steps, times and values of each series, and that none is there twice."""
-    found = {}
-    for key, counted in stored_points(run).items():
-        assert set(counted.values()) == {1}
-        found[key.name] = sorted(struct.unpack("<qdd", struct.pack("<qqq", *row)) for row in counted)
-    return found  # type: ignore[return-value]
-
-
 def test_runs_come_with_all_that_they_have(store: str, trainyard: Trainyard) -> None:
     filled(store)
     items = imported(trainyard, store)
@@ -90,7 +80,7 @@ def test_runs_come_with_all_that_they_have(store: str, trainyard: Trainyard) -> 
     run = Run.objects.get(pk=items["done"]["run"]["id"])
     assert run.config == {"lr": 0.5, "model": {"width": 64}, "kind": "wide"}
     assert (run.notes, run.tags, run.spec["local"]["group"]) == ("why", ["phase=try"], "digits")
-    found = values_of(run.pk)
+    found = stored_values(run.pk)
     assert [(step, value) for step, _, value in found["train/loss"]] == [(n, 1 / (n + 1)) for n in range(30)]
     assert [str(value) for _, _, value in sorted(found["odd"])] == ["nan", "inf", "-inf"]
 
@@ -107,7 +97,7 @@ def test_a_second_import_doubles_nothing_and_adds_what_came_since(store: str, tr
     client.set_terminated(source.info.run_id, "FAILED")
     last = imported(trainyard, store)["open"]
     assert (last["run"]["id"], last["run"]["status"], last["points"]) == (first, "FAILED", 1)
-    assert len(values_of(first)["train/loss"]) == 31
+    assert len(stored_values(first)["train/loss"]) == 31
 
 
 def test_a_server_gives_the_same_runs_as_its_store(
@@ -129,7 +119,10 @@ def test_a_server_gives_the_same_runs_as_its_store(
     assert {name: item["points"] for name, item in items.items()} == {"one": 4, "two": 4}
     copy = Run.objects.get(pk=items["two"]["run"]["id"])
     assert copy.pk not in sources and copy.config == {"lr": 0.5} and copy.status == "SUCCEEDED"
-    assert values_of(copy.pk) == {"loss": [(n, 5 + n / 1000, n / 4) for n in range(3)], "odd": [(0, 0.001, math.inf)]}
+    assert stored_values(copy.pk) == {
+        "loss": [(n, 5 + n / 1000, n / 4) for n in range(3)],
+        "odd": [(0, 0.001, math.inf)],
+    }
 
 
 def test_what_is_no_store_is_said(trainyard: Trainyard, tmp_path: Path) -> None:

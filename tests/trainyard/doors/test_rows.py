@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from runs.models import Run
 from runs.records.metrics.models import Media
-from tests.points import stored_points
+from tests.points import stored_values
 from tests.trainyard.command import Trainyard
 
 pytestmark = pytest.mark.usefixtures("valkey")
@@ -24,15 +23,6 @@ def imported(trainyard: Trainyard, *words: str) -> list[dict[str, Any]]:
     assert ended.code == 0, ended.err
     items: list[dict[str, Any]] = json.loads(ended.out)["items"]
     return items
-
-
-def values_of(run: str) -> dict[str, list[tuple[int, float, float]]]:
-    """Steps, times and values of each series, and that none is there twice."""
-    found = {}
-    for key, counted in stored_points(run).items():
-        assert set(counted.values()) == {1}
-        found[key.name] = sorted(struct.unpack("<qdd", struct.pack("<qqq", *row)) for row in counted)
-    return found  # type: ignore[return-value]
 
 
 def test_a_frame_that_pandas_wrote_is_a_run_for_each_name_in_a_column(trainyard: Trainyard, tmp_path: Path) -> None:
@@ -46,14 +36,14 @@ def test_a_frame_that_pandas_wrote_is_a_run_for_each_name_in_a_column(trainyard:
         ("x", 3, "SUCCEEDED"), ("y", 3, "SUCCEEDED"),
     ]  # fmt: skip
     run = items[0]["run"]["id"]
-    assert values_of(run) == {"loss": [(n, 1767225600.0 + n, 1 / (n + 1)) for n in range(3)]}
+    assert stored_values(run) == {"loss": [(n, 1767225600.0 + n, 1 / (n + 1)) for n in range(3)]}
     assert [row.step for row in Media.objects.filter(run_id=run, kind="text")] == [0]  # that it says the same again
     assert [item["points"] for item in imported(trainyard, *words)] == [0, 0]
     with path.open("a") as file:
         file.write('6,y,3,2026-01-01T00:00:03,0.5,"a, b\nc"\n7,y,4')
     last = imported(trainyard, *words)
     assert [item["points"] for item in last] == [0, 1] and "still be being written" in json.dumps(last[1]["refused"])
-    assert values_of(last[1]["run"]["id"])["loss"][-1] == (3, 1767225603.0, 0.5)
+    assert stored_values(last[1]["run"]["id"])["loss"][-1] == (3, 1767225603.0, 0.5)
 
 
 def test_lines_of_json_are_rows_and_others_are_counted(trainyard: Trainyard, tmp_path: Path) -> None:
@@ -63,7 +53,7 @@ def test_lines_of_json_are_rows_and_others_are_counted(trainyard: Trainyard, tmp
         "".join(json.dumps(row) + "\n" for row in rows) + '[1]\nnot json\n{"step": 1.5, "x": 1}\n{"x": [1]}\n'
     )
     [item] = imported(trainyard, "jsonl", str(path))
-    assert values_of(item["run"]["id"]) == {
+    assert stored_values(item["run"]["id"]) == {
         "train/loss": [(n, 5.0 + n, n / 2) for n in range(3)], "on": [(n, 5.0 + n, 1.0) for n in range(3)],
     }  # fmt: skip
     assert item["refused"] == {
@@ -100,7 +90,7 @@ def test_projects_of_trackio_come_with_their_runs(trainyard: Trainyard, tmp_path
         run = Run.objects.get(pk=items[0]["run"]["id"])
         assert (run.config, run.status) == ({"lr": 0.5}, "SUCCEEDED")
         assert items[0]["refused"] == {"p: trackio.image has no counterpart": 1}
-        assert str(values_of(run.pk)["loss"]) == f"[(0, {1767225600.5}, 1.0), (10, {1767225600.5}, nan)]"
+        assert str(stored_values(run.pk)["loss"]) == f"[(0, {1767225600.5}, 1.0), (10, {1767225600.5}, nan)]"
         database.execute(log, ("b" * 32, at, "run-b", 11, b'{"loss":0.5}'))
         database.commit()
         assert [item["points"] for item in imported(trainyard, "trackio", str(tmp_path))] == [0, 1]

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from runs import actions
 from runs.causes.allocations import EndKind
-from runs.engines.allocation_clock import secret_of
+from runs.engines.allocations import secret_of
 from runs.engines.cluster_settings.settings import Offer
 from runs.engines.machine_system import JobState
 from runs.engines.offers import keep_offers
-from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Run
+from runs.models import Allocation, Attempt, HeldSlot, JoinToken, Node, Placement, Run
 from runs.rights.access import Forbidden, visible_nodes
 from runs.values.status import Phase
 from tests.runs.engines.conftest import Scene
 
 State = Allocation.State
+
+
+def test_a_token_is_the_one_that_the_version_before_gave_out(settings: Any) -> None:
+    """Machines that wait in a system's queue join with it, also after an upgrade."""
+    settings.SECRET_KEY = "k"
+    made = secret_of(Placement(pk=7, attempt_id="a1"))
+    assert made == "join_d591fbcc62db265ac66b7812fb89fb1453bbe060688f11b5534071568cda24ff"
 
 
 def test_a_run_is_placed_on_machines_that_do_not_exist_yet(scene: Scene) -> None:

@@ -54,7 +54,7 @@ LIFE = timedelta(minutes=15)  # after the system was last seen with the job
 
 def secret_of(placement: Placement) -> str:
     about = f"{placement.attempt_id}/{placement.pk}"
-    made = salted_hmac("runs.engines.allocation_clock", about, secret=settings.SECRET_KEY, algorithm="sha256")
+    made = salted_hmac("runs.engines.allocations", about, secret=settings.SECRET_KEY, algorithm="sha256")
     return f"join_{made.hexdigest()}"
 
 
