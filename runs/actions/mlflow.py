@@ -35,6 +35,7 @@ ALL_POINTS = 10**9
 TAGS, USES = "mlflow-tags", "mlflow-uses"
 MAX_USES = 1_000
 NOTE, NAME = "mlflow.note.content", "mlflow.runName"
+AUTHOR = "mlflow.user_id"  # no tag for MLflow: who the client says that it works for
 ENDS = {
     "FINISHED": SpoolProcess(),
     "FAILED": SpoolProcess(error="status FAILED"),
@@ -215,6 +216,13 @@ def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
     run.describe(RunDescription(tags=[*own, *shown], notes=tags.get(NOTE)))
     if name := tags.get(NAME):
         Run.objects.filter(pk=run.pk).update(name=name[:120])
+
+
+def untag(*, actor: User, run: Run, key: str) -> None:
+    """Raises NotFound for a tag that the run has not, and else as ``tag`` does."""
+    if key not in facts_of([run.pk], TAGS).get(run.pk, {}):
+        raise NotFound(f"No tag with name: {key:.80} in run with id {run.pk}.")
+    tag(actor=actor, run=run, tags={key: None})
 
 
 def keep_fact(run: Run, name: str, data: JsonObject) -> None:

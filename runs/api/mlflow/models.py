@@ -59,12 +59,11 @@ class Search(Schema):
 @router.post("/mlflow/logged-models")
 @operation(thing(Permission.RUNS_REPORT))
 def create(request: HttpRequest, body: ModelIn) -> Any:
-    """One without a run gets a run of its own, so that there is somebody whose it is."""
+    """One without a run, or of a run that is not here, gets a run of its own, so that there is somebody whose it is."""
     user, model_id, now = actor(request), f"m-{uuid.uuid4().hex}", int(time.time() * 1000)
     name = body.name or f"model-{model_id[2:10]}"
-    if body.source_run_id:
-        run = get_run(request, body.source_run_id)
-    else:
+    run = visible_runs(user).filter(pk=body.source_run_id).first()
+    if run is None:
         place = place_of(request, body.experiment_id)
         run = doing.begin(actor=user, project=place.project, name=name, began_at=None, experiment=place.experiment)
         run = doing.end(actor=user, run=run, status="FINISHED", ended_at=None)
@@ -74,7 +73,7 @@ def create(request: HttpRequest, body: ModelIn) -> Any:
         "experiment_id": document(run)["info"]["experiment_id"],
         "name": name,
         "model_type": body.model_type,
-        "source_run_id": run.pk,
+        "source_run_id": body.source_run_id or run.pk,
         "status": "LOGGED_MODEL_PENDING",
         "creation_timestamp_ms": now,
         "last_updated_timestamp_ms": now,

@@ -51,6 +51,7 @@ class RunIn(Schema):
     run_uuid: str = ""
     experiment_id: str = "0"
     run_name: str = ""
+    user_id: str = Field("", max_length=256)
     status: str = ""
     start_time: int = Field(0, ge=0, lt=YEAR_3000_MS)
     end_time: int = Field(0, ge=0, lt=YEAR_3000_MS)
@@ -118,7 +119,9 @@ def create(request: HttpRequest, body: RunIn) -> Any:
     name = body.run_name or tags.get(doing.NAME) or "mlflow run"
     began_at = body.start_time / 1000 or None
     run = doing.begin(actor=user, project=place.project, name=name, began_at=began_at, experiment=place.experiment)
-    doing.tag(actor=user, run=run, tags={**tags, doing.NAME: name})
+    doing.tag(
+        actor=user, run=run, tags={**tags, doing.NAME: name, **({doing.AUTHOR: body.user_id} if body.user_id else {})}
+    )
     return {"run": document(run)}
 
 
@@ -200,7 +203,7 @@ for path, body, do in (
     ("log-metric", OneMetric, lambda user, run, one: _log(user, run, [one])),
     ("log-parameter", OnePair, lambda user, run, one: doing.log(actor=user, run=run, params={one.key: one.value})),
     ("set-tag", OnePair, lambda user, run, one: doing.tag(actor=user, run=run, tags={one.key: one.value})),
-    ("delete-tag", OnePair, lambda user, run, one: doing.tag(actor=user, run=run, tags={one.key: None})),
+    ("delete-tag", OnePair, lambda user, run, one: doing.untag(actor=user, run=run, key=one.key)),
     ("outputs", UsesIn, lambda user, run, body: doing.add_uses(actor=user, run=run, model_outputs=_plain(body.models))),
     (
         "log-inputs",
@@ -254,8 +257,10 @@ def _group(run: Run) -> str:
 
 
 def _with(run: Run, experiment_id: str, tags: dict[str, str], metrics: list[Any]) -> Any:
-    author = tags.get("mlflow.user") or (run.created_by.username if run.created_by else "")
     tags = {**tags, doing.NAME: run.name, **({doing.NOTE: run.notes} if run.notes else {})}
+    author = (
+        tags.pop(doing.AUTHOR, "") or tags.get("mlflow.user") or (run.created_by.username if run.created_by else "")
+    )
     info = {
         "run_id": run.pk,
         "run_uuid": run.pk,

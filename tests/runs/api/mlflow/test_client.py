@@ -166,12 +166,15 @@ def test_filters_are_those_of_mlflow(tracking: MlflowClient, text: str, names: l
 
 
 def test_what_is_refused_has_mlflows_code_and_a_sentence(tracking: MlflowClient, cast: Cast) -> None:
-    run = tracking.create_run("0").info.run_id
+    started = tracking.create_run("0")
+    run = started.info.run_id
+    assert started.info.user_id == "unknown" and set(started.data.tags) == {"mlflow.runName"}  # as its client says it
     tracking.log_param(run, "lr", "0.1")
     tracking.log_param(run, "lr", "0.1")
     for code, call in (
         ("INVALID_PARAMETER_VALUE", lambda: tracking.log_param(run, "lr", "0.2")),
         ("RESOURCE_DOES_NOT_EXIST", lambda: tracking.get_run("nothing")),
+        ("RESOURCE_DOES_NOT_EXIST", lambda: tracking.delete_tag(run, "nothing")),
         ("INVALID_PARAMETER_VALUE", lambda: tracking.search_runs(["0"], "metrics.loss ! 3")),
         ("ENDPOINT_NOT_FOUND", lambda: tracking.create_registered_model("m")),
         ("INVALID_STATE", lambda: tracking.rename_experiment("0", "other")),
@@ -183,7 +186,6 @@ def test_what_is_refused_has_mlflows_code_and_a_sentence(tracking: MlflowClient,
             call()
         assert refusal.value.error_code == code and refusal.value.message
     assert tracking.get_experiment_by_name("nothing") is None
-    tracking.delete_tag(run, "nothing")
     tracking.set_terminated(run)
     tracking.delete_run(run)
     for view, found in ((ViewType.ACTIVE_ONLY, []), (ViewType.DELETED_ONLY, [run]), (ViewType.ALL, [run])):
@@ -251,7 +253,8 @@ def test_whoever_only_looks_makes_and_changes_no_experiment(
 def test_what_a_run_reads_and_makes_comes_back_and_a_models_metrics_are_its_own(tracking: MlflowClient) -> None:
     run = tracking.create_run("0").info.run_id
     model = tracking.create_logged_model("0", name="first", source_run_id=run, params={"depth": "3"})
-    other = tracking.create_logged_model("0", name="second")  # which makes a run of its own
+    other = tracking.create_logged_model("0", name="second", source_run_id="elsewhere")  # which gets a run of its own
+    assert other.source_run_id == "elsewhere"
     dataset = DatasetInput(Dataset("rows", "abc", "local", "{}"), [InputTag("mlflow.data.context", "training")])
     tracking.log_inputs(run, [dataset], [LoggedModelInput(other.model_id)])
     tracking.log_outputs(run, [LoggedModelOutput(model.model_id, 7)])
