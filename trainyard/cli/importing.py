@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainyard.cli.screen import Screen
-from trainyard.doors import mlflow, rows, wandb
+from trainyard.doors import mlflow, neptune, rows, wandb
 from trainyard.doors.importing import ForeignRun, Imported, send
 from trainyard.doors.tensorboard import importing as tensorboard
 from trainyard.rest.client import Client
@@ -51,6 +51,8 @@ DOORS = {
                   "no file below {} is called run-ID.wandb"),
     "mlflow": Door(lambda arguments: mlflow.foreign_runs(arguments.source), "each run of MLflow's", "STORE",
                    "a folder mlruns, a file of SQLite, or the address of a server", "{} has no run"),
+    "neptune": Door(_of_folder(neptune.foreign_runs, "./exports/data"), "each run of Neptune's exporter", "FOLDER",
+                    BELOW, "no file below {} is called RUN_part_0.parquet"),
     "trackio": Door(_of_folder(rows.trackio_runs, "~/.cache/huggingface/trackio"), "each run of Trackio's", "FOLDER",
                     "where the databases of its projects lie", "no file PROJECT.db in {} has a run"),
     "csv": Door(_of_file, "a file of CSV, or each run in it", "FILE", "with the names of columns first",

@@ -1,0 +1,143 @@
+"""Runs that ``neptune-exporter`` wrote as Parquet, as it says of its schema: a row for each value.
+
+The values of ``sys/`` are about the run, other single ones its configuration, and series keep their paths. What a run
+printed, the series ``monitoring/…/stdout`` and ``stderr``, is its log. Files stay where they are.
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trainyard.contract.base import JsonObject
+from trainyard.contract.records import AnyRecord, Stream
+from trainyard.doors.gathering import Gathering
+from trainyard.doors.importing import ForeignRun
+from trainyard.formats.media import Histogram, Text
+from trainyard.sdk.buffers import whole_step
+
+FIRST = "_part_0.parquet"
+SINGLE = ("float", "int", "string", "bool", "datetime", "string_set")
+BATCH = 65_536  # rows
+NO_STEP = "at a step that is no whole number"
+
+
+def foreign_runs(root: Path) -> list[ForeignRun]:
+    """Return the runs below a folder, by path. Raises OSError, which says what is wrong."""
+    return [_run(path) for path in sorted(root.rglob(f"*{FIRST}"))]
+
+
+def _run(first: Path) -> ForeignRun:
+    stem = first.name.removesuffix(FIRST)
+    parts = [first]
+    while (part := first.with_name(f"{stem}_part_{len(parts)}.parquet")).exists():
+        parts.append(part)
+    file = Source(parts)
+    return ForeignRun(f"neptune {file.project} {file.run}", file.name, str(first), [file])
+
+
+class Source:
+    """See ``trainyard.doors.importing.SourceFile``; a place is a number of rows of all parts."""
+
+    key = "rows"
+
+    def __init__(self, parts: list[Path]) -> None:
+        self._parts = parts
+        self.project, self.run = parts[0].parent.name, parts[0].name.removesuffix(FIRST)
+        self.end, about = 0, dict[str, Any]()
+        for path in parts:
+            file = _opened(path)
+            self.end += file.metadata.num_rows
+            for row in _single_values(file):
+                self.project, self.run = row["project_id"], row["run_id"]
+                about[row["attribute_path"]] = _plain(row[f"{row['attribute_type']}_value"])
+        self._about = about
+        self.name = str(about.get("sys/name") or about.get("sys/custom_run_id") or self.run)
+        self.first_at = about.get("sys/creation_time", math.inf)
+        self.last_at = about.get("sys/modification_time", -math.inf)
+        self.error = "Neptune says that it failed" if about.get("sys/failed") else ""
+
+    def records(self, gathering: Gathering, start: int, end: int) -> Iterator[AnyRecord]:
+        if start == 0:
+            self._describe(gathering)
+        place = 0
+        for path in self._parts:
+            for batch in _opened(path).iter_batches(BATCH):
+                for row in batch.slice(max(0, start - place), max(0, end - max(start, place))).to_pylist():
+                    self._add(gathering, row)
+                place += batch.num_rows
+                yield from gathering.take()
+
+    def _describe(self, gathering: Gathering) -> None:
+        config: JsonObject = {}
+        for path, value in self._about.items():
+            if not path.startswith("sys/"):
+                _put(config, path, value)
+        tags = [*self._about.get("sys/tags", ()), *self._about.get("sys/group_tags", ())]
+        gathering.describe(config, tags=tags, notes=str(self._about.get("sys/description") or ""))
+
+    def _add(self, gathering: Gathering, row: JsonObject) -> None:
+        name, kind = row["attribute_path"], row["attribute_type"]
+        if kind in SINGLE:
+            return
+        at = row["timestamp"].timestamp() if row["timestamp"] else self.first_at
+        at = at if math.isfinite(at) else 0.0
+        self.last_at = max(self.last_at, at)
+        stream: Stream | None = next((one for one in ("stdout", "stderr") if name.endswith(f"/{one}")), None)  # type: ignore[assignment]
+        if kind == "string_series" and stream and name.startswith("monitoring/"):
+            for line in row["string_value"].splitlines():
+                gathering.line(stream, at, line)
+        elif kind not in ("float_series", "string_series", "histogram_series"):
+            gathering.refuse(name, f"{kind} stays where it is")
+        elif (step := whole_step(float(row["step"] or 0))) is None:
+            gathering.refuse(name, NO_STEP)
+        elif kind == "float_series" and row["float_value"] is None:
+            gathering.refuse(name, "a point without a value")
+        elif kind == "float_series":
+            rows = gathering.rows(name)
+            rows.steps.append(step)
+            rows.times.append(at)
+            rows.values.append(row["float_value"])
+        elif kind == "string_series":
+            gathering.media(name, step, at, Text(row["string_value"]))
+        elif (held := row["histogram_value"])["type"] != "COUNTING":
+            gathering.refuse(name, f"a histogram of the kind {held['type']}, not of counts")
+        else:
+            gathering.media(name, step, at, Histogram(counts=held["values"], edges=held["edges"]))
+
+
+def _put(config: JsonObject, path: str, value: Any) -> None:
+    """Set ``a/b`` as ``b`` in ``a``; under its whole path where ``a`` is a value itself."""
+    *folders, last = path.split("/")
+    inside = config
+    for folder in folders:
+        inside = inside.setdefault(folder, {})
+        if not isinstance(inside, dict):
+            config[path] = value
+            return
+    inside[last if not isinstance(inside.get(last), dict) else path] = value
+
+
+def _plain(value: Any) -> Any:
+    """Return a time as Unix seconds."""
+    return value.timestamp() if hasattr(value, "timestamp") else value
+
+
+def _opened(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise OSError("Parquet is read by pyarrow: pip install 'trainyard[data]'") from None
+    try:
+        return parquet.ParquetFile(path)
+    except (OSError, ValueError) as error:
+        raise OSError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _single_values(file: Any) -> Iterator[JsonObject]:
+    import pyarrow
+    from pyarrow import compute
+
+    kinds = pyarrow.array(SINGLE)
+    for batch in file.iter_batches(BATCH):
+        yield from batch.filter(compute.is_in(batch.column("attribute_type"), value_set=kinds)).to_pylist()
