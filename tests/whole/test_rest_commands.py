@@ -19,6 +19,7 @@ from trainyard.bundle import pack
 REFUSED = {
     "POST /runs/{run_id}/stop": 409,
     "POST /runs/{run_id}/frames": 409,
+    "PUT /runs/{run_id}/files/{path}": 409,
     "POST /runs/{run_id}/restart": 409,
     "POST /runs/{run_id}/trace": 409,
     "POST /runs/{run_id}/apps": 409,
@@ -129,7 +130,8 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     assert yard.wait_for_end(run_id)["status"] == "SUCCEEDED"
     job = yard.post("/jobs", spec)["id"]
     (tmp_path / "train.py").write_text("print('hello')\n")
-    (tmp_path / "frames.bin").write_bytes(b"")
+    for name in ("frames.bin", "model.pt"):
+        (tmp_path / name).write_bytes(b"")
     (tmp_path / "code.tar.gz").write_bytes(pack(tmp_path)[0])
     (tmp_path / "hello.json").write_text(json.dumps({**spec, "name": "hello"}))
     space = {"train.learning_rate": {"low": 0.001, "high": 0.1, "log": True}}

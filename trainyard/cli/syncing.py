@@ -97,8 +97,11 @@ class SyncSender:
             self._screen.table(("id", "status", "name", "sent"), rows)
 
     def _keep(self, sent: sync.Sent, before: sync.Sent | None) -> None:
-        if sent.num_frames and not self._screen.err.is_terminal:
+        if sent.num_bytes and not self._screen.err.is_terminal:
             self._screen.say(f"{sent.run['name']}: {_size(sent)}")
+        for sentence in sent.refused:
+            self.has_refused = True
+            self._screen.complain(f"{sent.run['name']}: {sentence}")
         if before is not None:
             sent = sent._replace(
                 num_frames=before.num_frames + sent.num_frames, num_bytes=before.num_bytes + sent.num_bytes
@@ -140,7 +143,7 @@ class SyncBar:
 
 
 def _size(sent: sync.Sent) -> str:
-    if not sent.num_frames:
+    if not sent.num_bytes:
         return "nothing new"
     size = f"{sent.num_bytes / 1e6:.1f} MB" if sent.num_bytes >= 100_000 else f"{sent.num_bytes / 1e3:.1f} kB"
     return f"{sent.num_frames:,} record{'' if sent.num_frames == 1 else 's'}, {size}"

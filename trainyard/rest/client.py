@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -19,7 +20,20 @@ from trainyard.interchange.study import Study
 from trainyard.rest import answers
 from trainyard.rest.connection import Connection, QueryValue, given
 
+CHUNK_BYTES = 1_048_576
 SUBMIT_S = 150.0  # the server may have to fetch a repository first
+
+
+class Content:
+    """Content of a file, from its start for each try. Raises OSError."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._file.open("rb") as file:
+            while part := file.read(CHUNK_BYTES):
+                yield part
 
 
 class Client(Connection):
@@ -157,6 +171,14 @@ class Client(Connection):
         return self._json(
             "POST", f"runs/{_part(run)}/frames", answers.Watermarks, content=data, headers=headers, is_numbered=True
         )
+
+    def send_file(self, run: str, path: str, file: Path) -> None:
+        """Keep a file with a run that was logged outside of Trainyard, in the place of one of that path.
+
+        Raises OSError where it cannot be read."""
+        headers = {"Content-Type": "application/octet-stream", "Content-Length": str(file.stat().st_size)}
+        place = f"runs/{_part(run)}/files/{quote(path)}"
+        self._json("PUT", place, answers.Empty, content=Content(file), headers=headers, timeout=SUBMIT_S)
 
     # Records of a run
 

@@ -108,6 +108,9 @@ class Disabled(Run):
         """Do nothing."""
         return True
 
+    def _save(self, files: dict[str, Path]) -> list[Path]:
+        return []
+
     def _rouse(self) -> None:
         pass
 

@@ -17,12 +17,12 @@ from datetime import datetime
 from pathlib import Path
 from time import time as clock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from trainyard.contract.records import YEAR_3000, AnyRecord, Begin, LossCounts, decode_record, encode_record, record_of
 from trainyard.formats.media import Text
 from trainyard.sdk import local_run as local
-from trainyard.sdk import streaming
+from trainyard.sdk import saving, streaming
 from trainyard.sdk.buffers import (
     Groups,
     Labels,
@@ -77,6 +77,7 @@ class Run:
         self._steps = itertools.count()
         self._note: Path | None = None
         self._texts: dict[str, str] = {}  # the last of each name
+        self._saved_at_end: dict[str, Path] = {}
         self._stated = Stated(self._describe_soon)
         self._summary = Summary(self)
         self._warn = WarnOnce()
@@ -311,6 +312,35 @@ class Run:
         passes, the first included. They come with the next call of ``log``. Raises ValueError and TypeError."""
         watch(self, model, log, every)
 
+    def save(
+        self, path: str | os.PathLike[str], base: str | os.PathLike[str] | None = None, policy: saving.Policy = "now"
+    ) -> list[Path]:
+        """Keep a file, the files of a folder or of a pattern (``*.pt``) with the run, as they are now; with "end" also
+        as they are when the run is finished. In the run they have their paths from ``base``, else from the present
+        folder. Returns the copies. Raises ValueError for another policy, for no such file and for a base above none,
+        and OSError where one cannot be copied."""
+        if policy not in get_args(saving.Policy):
+            raise ValueError(f"save: policy={policy!r} is none of {', '.join(get_args(saving.Policy))}")
+        files = saving.chosen(path, base)
+        if not files:
+            raise ValueError(f"save: there is no file {os.fspath(path)!r}")
+        if policy == "end":
+            self._saved_at_end.update(files)
+        return self._save(files)
+
+    def log_code(self, root: str | os.PathLike[str] = ".") -> list[Path]:
+        """Keep the files of Python below a folder, at most 1,000, as ``code/``. Inside of Trainyard nothing is to be
+        done: a run's code is kept. Returns the copies. Raises OSError."""
+        if not self.local_id:
+            return []
+        return self._save({f"code/{name}": file for name, file in saving.code(Path(root)).items()})
+
+    def _save(self, files: dict[str, Path]) -> list[Path]:
+        output = None if self.local_id else os.environ.get("TRAINYARD_OUTPUT")
+        copies = saving.copy(files, Path(output) if output else self.folder / saving.FOLDER)
+        self._rouse()
+        return copies
+
     def _describe_soon(self) -> None:
         with self._lock:
             self._must_describe = True
@@ -403,6 +433,7 @@ class Run:
         # not before: most children (workers of a data loader) never do.
         self._outbox.abandon()
         self._note = None
+        self._saved_at_end = {}
         self.num_bad_values = self.num_lost_points = self.num_refused_points = 0
         self._start_empty()
 
@@ -499,6 +530,10 @@ class Run:
                 self._note.unlink()
         if self._thread is None:  # a forked child that never logged
             return
+        try:
+            self._save({name: file for name, file in self._saved_at_end.items() if file.is_file()})
+        except OSError as error:
+            self._warn("save", f"a file cannot be kept as it is at the end ({error}); it is kept as it was saved")
         self._closing.set()
         self._wake.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():

@@ -47,6 +47,7 @@ class Sender:
         self._lock_file: int | None = None
         self.run_id = ""
         self._readers: dict[str, SpoolReader] = {}  # by producer
+        self._files: dict[str, int] = {}  # those that were sent, and when they were changed
         self._announced_at = float("-inf")
         self._num_failures = 0
         self._is_hopeless = False
@@ -150,6 +151,14 @@ class Sender:
                 if time.monotonic() > self._deadline:
                     raise Unreachable("it takes too long")
             has_news |= reader.has_ended and not had_ended
+        stamps = {path: file.stat().st_mtime_ns for path, file in run.files.items()}
+        if stamps != self._files:
+            for _, why in sync.send_files(self._client, run, self.run_id):
+                if why:
+                    self._warn("file", f"{why}. Training goes on")
+                if time.monotonic() > self._deadline:
+                    raise Unreachable("it takes too long")
+            self._files = stamps
         if has_news or self._closing.is_set():  # what became of the run is decided when all of it is there
             self._announce(run)
 

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
@@ -23,6 +24,7 @@ from trainyard.rest import answers
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import local_run as local
+from trainyard.sdk.saving import FOLDER
 from trainyard.spooling import frames as records
 from trainyard.spooling.reader import READ_BYTES, RawFrame, SpoolReader
 from trainyard.spooling.writer import spool_files, spool_path
@@ -119,6 +121,16 @@ class LocalRun:
         return sum(spool.num_bytes for spool in self.spools.values())
 
     @property
+    def files(self) -> dict[str, Path]:
+        """Files that the script saved, by their paths in the run."""
+        found: dict[str, Path] = {}
+        for root in sorted({spool.folder / FOLDER for spool in self.spools.values()}):
+            for file in sorted(root.rglob("*")):
+                if file.is_file() and not file.name.startswith(".saving-"):
+                    found[file.relative_to(root).as_posix()] = file
+        return found
+
+    @property
     def project(self) -> str | None:
         """Return the project that the script asked for; None where it did not."""
         return next(filter(None, (spool.begin.project for spool in self.spools.values())), None)
@@ -154,6 +166,7 @@ class Sent(NamedTuple):
     run: run_answers.Run
     num_frames: int
     num_bytes: int
+    refused: list[str]  # files, and why the server did not take them
 
 
 def find(folder: Path) -> list[LocalRun]:
@@ -193,9 +206,14 @@ def send(
             num_frames += len(frames)
             num_bytes += sum(map(len, frames))
             advance(sum(map(len, frames)))
+    refused = []
+    for size, why in send_files(client, run, run_id, PATIENCE_S):
+        num_bytes += size
+        advance(size)
+        refused += [why] if why else []
     # Told anew, since a process may have ended meanwhile; and only now everything that it ends with has arrived.
     answer = patiently(lambda: client.send_local_run(run.id, run.document(project)), PATIENCE_S)
-    return Sent(run.id, answer["run"], num_frames, num_bytes)
+    return Sent(run.id, answer["run"], num_frames, num_bytes, refused)
 
 
 def announce(
@@ -240,6 +258,28 @@ def batches(
         if int(answer["watermarks"].get(spool.producer, 0)) < reader.sequence:
             raise Stuck(f"the server stored {spool.producer} up to {answer['watermarks']} and not to {reader.sequence}")
         yield frames
+
+
+def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float] = ()) -> Iterator[tuple[int, str]]:
+    """Send the files that the script saved and the server has not, or has an older one of. Yield the size of each, and
+    why it was not taken. Raises as ``send`` does."""
+    found = run.files
+    known = {one["path"]: one for one in client.file_list(run_id)["items"]} if found else {}
+    for path, file in found.items():
+        stat, has, why = file.stat(), known.get(path), ""
+        if has and has["size_bytes"] == stat.st_size and _moment(has["modified_at"]) > stat.st_ctime:
+            continue
+        try:
+            patiently(lambda path=path, file=file: client.send_file(run_id, path, file), waits)  # type: ignore[misc]
+        except ApiError as error:
+            if error.status not in (405, 409, 411, 413, 422):  # 405: an older server
+                raise
+            why = f"the file {path} was not taken: {error.detail}"
+        yield stat.st_size, why
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def patiently(ask: Callable[[], T], waits: Sequence[float]) -> T:

@@ -1,7 +1,7 @@
 """W&B's names for a Trainyard run: a script goes on with ``import trainyard.wandb as wandb`` and no other change.
 
-What a run can keep is translated. A name that only asks to keep something that Trainyard does not keep (``save``,
-``log_artifact``) warns once, and training goes on; one whose result the script would need (``use_artifact``, ``Api``)
+What a run can keep is translated. A name that only asks to keep something that Trainyard does not keep
+(``log_artifact``) warns once, and training goes on; one whose result the script would need (``use_artifact``, ``Api``)
 raises ``Unsupported``. No name is ignored in silence. The table is in docs/coming_from_wandb.md.
 """
 
@@ -116,6 +116,21 @@ class Run:
         word = str(getattr(level, "value", level) or "INFO").upper()
         self.own.alert(title, text, word, self.step)
 
+    def save(self, glob_str: Any = None, base_path: Any = None, policy: str = "live") -> list[str]:
+        """Keep the files as they are now, and where the policy is not "now" also as they are at the end."""
+        if glob_str is None:
+            return []
+        try:
+            copies = self.own.save(glob_str, base_path, "now" if policy == "now" else "end")
+        except ValueError as error:  # W&B waits for files that are not there yet
+            warn("save", f"wandb.save: {error}".replace("save: save:", "save:"))
+            return []
+        return [str(one) for one in copies]
+
+    def log_code(self, root: str | None = ".", **other: Any) -> None:
+        unknown("log_code", {k: v for k, v in other.items() if k != "name"})
+        self.own.log_code(root or ".")
+
     def finish(self, exit_code: int | None = None, quiet: bool | None = None) -> None:
         self.own.finish(exit_code or 0)
         self._leave()
@@ -133,7 +148,6 @@ class Run:
         self._leave()
 
     unwatch = left_out("unwatch", "is watched until the model goes")
-    save, log_code = left_out("save"), left_out("log_code")
     log_artifact, upsert_artifact = left_out("log_artifact"), left_out("upsert_artifact")
     log_model, link_model, link_artifact = left_out("log_model"), left_out("link_model"), left_out("link_artifact")
     mark_preempting = left_out("mark_preempting", "needs no mark: a run that is preempted goes on by itself")

@@ -5,14 +5,10 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja.errors import HttpError
 
-from runs.actions.mlflow import may_report
-from runs.api.auth import Resource, actor
+from runs.api.auth import Resource
 from runs.api.training import files
-from runs.api.training.uploads import keyring_for
 from runs.records.files import outputs
-from runs.records.files.room import NoRoom, check_room
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 
@@ -22,17 +18,7 @@ router = Resource(tags=["mlflow"])
 @router.put("/mlflow-artifacts/artifacts/{run_id}/{path:path}")
 @operation(thing(Permission.RUNS_REPORT))
 def store(request: HttpRequest, run_id: str, path: str) -> Any:
-    run = get_run(request, run_id)
-    may_report(actor(request), run)
-    if (length := request.headers.get("Content-Length")) is None:
-        raise HttpError(411, "An artifact is sent with its length.")
-    try:
-        check_room(run.pk, int(length))
-        outputs.store(run.pk, path, request.read, "", keyring_for(run))
-    except (ValueError, outputs.TooLarge) as error:
-        raise HttpError(422, str(error)) from error
-    except NoRoom as error:
-        raise HttpError(413, str(error)) from error
+    files.keep(request, run_id, path)
     return {}
 
 

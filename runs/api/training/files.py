@@ -9,6 +9,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
+from runs.actions.mlflow import may_report
 from runs.api.auth import Resource, actor
 from runs.api.schemas import Body
 from runs.api.streaming import LastingRight, file_response
@@ -74,6 +75,29 @@ def find(request: HttpRequest, run_id: str) -> FileList:
     for a decision: files in a script's working folder, and files the server did not take."""
     run = get_run(request, run_id)
     return _list_of(run)
+
+
+@router.put(
+    "/runs/{run_id}/files/{path:path}", response={204: None}, openapi_extra=_raw, summary="Keep a file with a local run"
+)
+@operation(thing(Permission.RUNS_REPORT))
+def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
+    """Of a run that was logged outside of Trainyard, in the place of one of that path. 409 for a run of nodes, 411
+    without its length, 413 without room. Example: `@model.pt`"""
+    run = get_run(request, run_id)
+    may_report(actor(request), run)
+    if (length := request.headers.get("Content-Length")) is None:
+        raise HttpError(411, "A file is sent with its length.")
+    try:
+        room.check_room(run.pk, int(length))
+        outputs.store(run.pk, path, request.read, "", keyring_for(run))
+    except outputs.TooLarge as error:
+        raise HttpError(413, str(error)) from error
+    except ValueError as error:
+        raise HttpError(422, str(error)) from error
+    except room.NoRoom as error:
+        raise HttpError(413, str(error)) from error
+    return Answer(204, None)
 
 
 @router.post("/runs/{run_id}/leftovers", response=FileList, summary="Decide about files that were left on nodes")

@@ -112,7 +112,7 @@ def test_what_is_not_kept_warns_once_and_training_goes_on(spool: Path, caplog: p
         run.log_artifact(artifact)
     wandb.finish()
     said = [record.getMessage() for record in caplog.records]
-    assert [one for one in said if "wandb.save: model.pt is not kept" in one] == [said[2]]
+    assert [one for one in said if "wandb.save: there is no file 'model.pt'" in one] == [said[2]]
     assert sum("the artifact 'weights'" in one for one in said) == 1
     assert "entity='team' has no counterpart" in said[0]
 
