@@ -31,6 +31,8 @@ YEAR_3000_MS = 32_503_680_000_000
 ALL_POINTS = 10**9
 MAX_TEXT = 1_048_576
 STATUS = {Status.SUCCEEDED: "FINISHED", Status.FAILED: "FAILED", Status.CANCELLED: "KILLED", Status.QUEUED: "SCHEDULED"}
+SHOWN = ("name", "notes", "spec", "config", "status", "created_at", "started_at", "ended_at", "archived_at", "project_id",
+         "created_by__username")  # fmt: skip
 VIEWS = {"DELETED_ONLY": True, "ALL": None}  # what is archived
 
 
@@ -155,6 +157,7 @@ def search(request: HttpRequest, body: Search) -> Any:
     if body.experiment_ids:
         runs = runs.filter(runs_of(user, body.experiment_ids))
     sort = order_of(order(body.order_by))
+    runs = runs.select_related(None).select_related("created_by").only(*SHOWN)  # of a run's row a third
     found = page(runs, _documents, sort=sort, cursor=body.page_token, limit=min(body.max_results, MAX_PAGE))
     return {"runs": found.items, "next_page_token": found.next or ""}
 
