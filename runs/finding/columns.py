@@ -215,7 +215,8 @@ def _spread(field: Field, column: Column, places: Numbers, num_groups: int) -> l
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """``counts[n]`` numbers lie from ``edges[n]`` up to ``edges[n + 1]``; of texts there are the most frequent."""
+    """``counts[n]`` numbers lie from ``edges[n]`` up to ``edges[n + 1]``, all in one where all are equal; of texts there
+    are the most frequent."""
 
     edges: list[float]
     counts: list[int]
@@ -231,6 +232,8 @@ def distribution(query: QuerySet[Run], name: str, bins: int = 20) -> Distributio
     if not values.size and not codes.size:
         return None
     counts, edges = np.histogram(values, bins) if values.size else (np.zeros(0, int), np.zeros(0))
+    if values.size and values.min() == values.max():  # where numpy makes a range up
+        counts, edges = np.array([values.size]), values[[0, 0]]
     frequent = [(column.texts.known[code], count) for code, count in enumerate(np.bincount(codes).tolist()) if count]
     common = sorted(frequent, key=lambda pair: (-pair[1], pair[0]))[:MAX_TEXTS]
     num_missing = numbers.size - values.size - codes.size

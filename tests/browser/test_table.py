@@ -121,6 +121,33 @@ def test_the_best_of_each_group_are_found_and_kept_as_a_view_by_keys_alone(seat:
     expect(page.get_by_role("row").filter(has_text="host").first).to_have_attribute("aria-expanded", "false")
 
 
+def test_a_range_is_brushed_or_typed_and_a_text_picked_in_a_columns_menu(seat: Seat, many: None) -> None:
+    page = seat.go("/runs/?filter=wagon-0&columns=name,summary.train/loss.last,local.host")
+    page.get_by_role("button", name="Column train/loss last").click()
+    menu = page.get_by_role("group", name="Column", exact=True)
+    drawing, high = menu.get_by_role("img"), menu.get_by_role("textbox", name="To")
+    expect(drawing).to_have_accessible_name(f"{NUM_RUNS} from 2.02 to 3")
+    box = drawing.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 1, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2 - 2, box["y"] + 20, steps=4)
+    assert float(high.input_value()) == pytest.approx(2 + 61 / 120, abs=0.01)
+    page.mouse.up()
+    expect(page.get_by_text(f"{NUM_RUNS // 2} runs")).to_be_visible()
+    page.get_by_role("button", name="Column train/loss last").click()
+    expect(drawing).to_have_accessible_name(f"{NUM_RUNS} from 2.02 to 3")  # all that it may be widened to
+    high.fill("2.1")
+    high.press("Enter")
+    expect(page.get_by_text("6 runs")).to_be_visible()
+    page.get_by_role("button", name="Column host").click()
+    menu.get_by_role("button", name=f"{HOSTS[0]} 2").click()
+    expect(page.get_by_text("2 runs")).to_be_visible()
+    expect(page.get_by_label("Filter by words or fields")).to_have_value(
+        re.compile(rf'<= 2\.1 and local\.host = "{HOSTS[0]}"$')
+    )
+
+
 def test_charts_of_what_the_table_shows_stand_beside_it_at_a_click(seat: Seat, many: None) -> None:
     scripts: list[str] = []
     seat.page.on("request", lambda request: scripts.append(request.url) if "/charts/" in request.url else None)

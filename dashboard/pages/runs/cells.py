@@ -174,7 +174,7 @@ def shown(chosen: Sequence[Chosen], *, is_grouped: bool = False) -> Shown:
         width = one.width or max(kind.width, of_groups)
         can_sort = is_field or one.name in SORTED
         can = [("sort", can_sort), ("filter", is_field or one.name in FIXED), ("move", one.name != "name"),
-               ("group", is_field or one.name in FIXED), ("size", True)]  # fmt: skip
+               ("group", is_field or one.name in FIXED), ("size", True), ("spread", is_field)]  # fmt: skip
         looks = (kind.is_number, one.is_pinned, can_sort, kind.phone, grows)
         menu = " ".join(name for name, is_there in can if is_there)
         columns.append(Column(one.name, kind.label, title, width, *looks, menu, one.width))

@@ -28,6 +28,7 @@ from dashboard.pages.runs.colouring import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, draw_groups
 from dashboard.pages.runs.listed import Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
+from dashboard.pages.runs.spread import spread_of
 from dashboard.pages.shared.frame import is_script, page, person, refusal, show
 from dashboard.pages.shared.grid import (
     MAX_COLUMNS,
@@ -95,12 +96,11 @@ class Looked:
 @page(get=lists(Permission.RUNS_READ))
 def table(request: HttpRequest) -> HttpResponse:
     asked = asked_of(request)
-    if request.GET.get("fragment") == "rows":
-        return _rows(request, asked)
-    if request.GET.get("fragment") == "names":
-        return _names(request, asked)
-    if request.GET.get("fragment") == "charts":
-        return _charts(request, asked)
+    if draw := FRAGMENTS.get(request.GET.get("fragment", "")):
+        try:
+            return draw(request, asked)
+        except (FilterError, BadQuery) as error:
+            return refusal(request, 400, str(error))
     if not request.GET and not is_script(request) and (query := default_query(request)):
         return redirect(f"{reverse('runs')}?{query}")
     chosen, by = columns_of(asked), groups_of(asked)
@@ -236,11 +236,8 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
     say how many runs there are, how many came after the moment ``until``, and up to which moment this is true."""
     shown = cells.shown(columns_of(asked)[:MAX_COLUMNS])
     may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
-    try:
-        runs = runs_of(request, asked, has_best=True)
-        listed = _folded(request, asked, Listed(runs, sorts_of(asked), _moment(request.GET.get("until", ""))))
-    except (FilterError, BadQuery) as error:
-        return refusal(request, 400, str(error))
+    runs = runs_of(request, asked, has_best=True)
+    listed = _folded(request, asked, Listed(runs, sorts_of(asked), _moment(request.GET.get("until", ""))))
     first = place_of(request.GET.get("offset", ""))
     if ids := request.GET.get("ids", ""):
         entries = folding.entries_of(request.user, ids.split(".")[:MOST_AT_ONCE])
@@ -262,10 +259,7 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
 
 def _charts(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return the runs of the charts beside the table as they are now, as JSON."""
-    try:
-        listed = Listed(runs_of(request, asked), sorts_of(asked))
-    except (FilterError, BadQuery) as error:
-        return refusal(request, 400, str(error))
+    listed = Listed(runs_of(request, asked), sorts_of(asked))
     runs = listed.window(0, WINDOW)
     answer = JsonResponse({"runs": beside.runs(person(request), runs), "words": beside.words(runs)})
     answer["Cache-Control"] = "no-store"
@@ -274,10 +268,7 @@ def _charts(request: HttpRequest, asked: Asked) -> HttpResponse:
 
 def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return all that runs are shown, sorted and filtered by, with the values that few fields have, as JSON."""
-    try:
-        runs = runs_of(request, asked)
-    except (FilterError, BadQuery) as error:
-        return refusal(request, 400, str(error))
+    runs = runs_of(request, asked)
     names = [one._asdict() for one in finding.names(runs, limit=MOST_NAMES)]
     series = [f"{cells.SPARK}{one['name'].removeprefix('summary.').removesuffix('.last')}" for one in names
               if one["name"].startswith("summary.") and one["name"].endswith(".last")]  # fmt: skip
@@ -293,6 +284,17 @@ def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
     answer = JsonResponse({"names": [*names, *table_alone], "values": values})
     answer["Cache-Control"] = "private, max-age=60"
     return answer
+
+
+def _spread(request: HttpRequest, asked: Asked) -> HttpResponse:
+    """Return how the values of the column ``of`` are spread, as markup for its menu."""
+    spread = spread_of(runs_of(request, asked), request.GET.get("of", ""))
+    answer = show(request, "runs/_spread.html", {"spread": spread})
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+FRAGMENTS = {"rows": _rows, "names": _names, "charts": _charts, "spread": _spread}
 
 
 def _moment(text: str) -> datetime | None:

@@ -41,7 +41,7 @@ class Column(NamedTuple):
     can_sort: bool = False
     phone: str = "off"  # where a phone's card has it: "wide", "end", "" or "off"
     grows: bool = False  # it takes the room that the others leave
-    can: str = "size"  # what its menu offers: sort, filter, group, move, size
+    can: str = "size"  # what its menu offers: sort, filter, group, move, size, spread
     chosen_width: int = 0  # pixels; 0: nobody chose one
 
     @property

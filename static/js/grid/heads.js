@@ -2,6 +2,7 @@
 
 import { all, around, need, seek } from "../shared/dom.js";
 import { change, columnsOf, quoted, written } from "./address.js";
+import { startSpread } from "./spread.js";
 
 const STEP = 40; // pixels, by the menu
 const LEAST = 48;
@@ -56,10 +57,12 @@ export function startHeads(table, place) {
     need(menu, "header").textContent = name;
     const kinds = (cell?.dataset.can ?? "").split(" ");
     for (const item of all(menu, "[data-for]")) item.hidden = !kinds.includes(item.dataset.for ?? "");
+    if (kinds.includes("spread")) draw(name);
   }
   /** @param {Event} event */
   async function onAct(event) {
     const act = around(event, "[data-do]")?.dataset.do ?? "";
+    if (!act) return;
     menu.hidePopover();
     if (act === "filter") return filter();
     table.focus();
@@ -94,6 +97,7 @@ export function startHeads(table, place) {
       change(place, sized(wanted));
     };
   }
+  const draw = startSpread(menu, place);
   menu.addEventListener("beforetoggle", onToggle);
   menu.addEventListener("click", onAct);
   table.addEventListener("pointerdown", onDown);
