@@ -215,8 +215,8 @@ def _spread(field: Field, column: Column, places: Numbers, num_groups: int) -> l
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """``counts[n]`` numbers lie from ``edges[n]`` up to ``edges[n + 1]``, all in one where all are equal; of texts there
-    are the most frequent."""
+    """``counts[n]`` numbers lie from ``edges[n]`` up to ``edges[n + 1]``, in one bin where all are equal; of texts
+    there are the most frequent."""
 
     edges: list[float]
     counts: list[int]

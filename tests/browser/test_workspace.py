@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from benchmarks.load.planting import START_S, Writer, plant, plant_points
 from tests.browser.conftest import Seat, Sit
-from tests.browser.test_launching import chart
+from tests.browser.test_launching import chart, drawn
 from tests.browser.test_pages import AXE, PHONE, TOO_WIDE, barriers
 from tests.whole.runs import Yard
 
@@ -76,6 +76,20 @@ def until(page: Page, seen: Callable[[Page], object], wanted: object) -> None:
 
 def kept(page: Page) -> None:
     expect(page.get_by_role("status").filter(has_text="kept for you")).to_be_visible()
+
+
+def test_a_metric_is_drawn_over_the_one_that_the_script_named(seat: Seat, office: Yard) -> None:
+    writer, steps = Writer(), np.arange(0, 40, dtype=np.int64)
+    values = np.stack([4 / (steps + 1), steps / 4], axis=1)
+    frames = [
+        writer.begin(), writer.frame("description", metrics={"val/loss": {"x": "epoch"}, "lr": {"x": "nothing"}}),
+        *writer.points(["val/loss", "epoch"], steps, START_S + steps, values),
+        *writer.points(["lr"], steps, START_S + steps, values[:, :1]), writer.end(),
+    ]  # fmt: skip
+    run = plant(office.http, "over-epochs", frames, [writer])
+    page = seat.go(f"/runs/{run}/")
+    for name, last in (("val/loss", 9.75), ("lr", 39)):  # what it is drawn over is not there: over steps
+        until(page, lambda page, name=name: max((one["step"] for one in drawn(page, name)), default=0), last)
 
 
 def test_a_panel_with_an_expression_is_made_moved_kept_and_undone(seat: Seat, plain: str) -> None:

@@ -11,6 +11,7 @@ from django.db.models import Min, Q
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Attempt, Event, Run, User, Workspace
 from runs.records.metrics.models import Checkpoint, Series
+from runs.records.metrics.progress import stated_axes
 from runs.rights.access import Permission, can
 from runs.values.run_config import NOTE
 from trainyard.contract.base import JsonObject, SpecDocument
@@ -78,6 +79,7 @@ class Charts(TypedDict):
     state: dict[str, object]  # a browser's, as it saved it
     layout: dict[str, object]  # the project's
     may_lay_out: bool  # for the project
+    axes: dict[str, str]  # over which other series one is drawn, as the scripts say
     series: list[ChartSeries]
 
 
@@ -102,6 +104,7 @@ def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int
             "layout": kept.get(None, {}),
             "may_lay_out": bool(runs) and can(user, runs[0].project, Permission.RUNS_ANNOTATE),
             "series": _series(runs),
+            "axes": stated_axes([run.pk for run in runs]),
         }
     }
 

@@ -31,8 +31,8 @@ YEAR_3000_MS = 32_503_680_000_000
 ALL_POINTS = 10**9
 MAX_TEXT = 1_048_576
 STATUS = {Status.SUCCEEDED: "FINISHED", Status.FAILED: "FAILED", Status.CANCELLED: "KILLED", Status.QUEUED: "SCHEDULED"}
-SHOWN = ("name", "notes", "spec", "config", "status", "created_at", "started_at", "ended_at", "archived_at", "project_id",
-         "created_by__username")  # fmt: skip
+SHOWN = ("name", "notes", "spec", "config", "status", "created_at", "started_at", "ended_at", "archived_at",
+         "project_id", "created_by__username")  # fmt: skip
 VIEWS = {"DELETED_ONLY": True, "ALL": None}  # what is archived
 
 

@@ -100,12 +100,21 @@ def facts_of(run_id: str, name: str, kind: type[T], *, attempt: int | None = Non
 def stated_goal(run_ids: Sequence[str], metric: str) -> bool | None:
     """Return whether more of the metric is better, as the scripts of these runs said; None where none did, or they
     differ."""
-    told = set()
+    told = {rule.goal == "max" for rules in _stated(run_ids) if (rule := rules.get(metric)) is not None and rule.goal}
+    return told.pop() if len(told) == 1 else None
+
+
+def stated_axes(run_ids: Sequence[str]) -> dict[str, str]:
+    """Return over which other metric each is drawn, as the scripts of these runs said; not where they differ."""
+    told = [(metric, rule.x) for rules in _stated(run_ids) for metric, rule in rules.items()]
+    found = dict(told)
+    return {metric: x for metric, x in found.items() if x and all(x == other for name, other in told if name == metric)}
+
+
+def _stated(run_ids: Sequence[str]) -> Iterator[dict[str, MetricRule]]:
     for data in Fact.objects.filter(name=METRIC_RULES, run_id__in=run_ids).values_list("data", flat=True):
         with suppress(BadDocument):
-            rule = convert(data, dict[str, MetricRule]).get(metric)
-            told |= {rule.goal == "max"} if rule is not None and rule.goal else set()
-    return told.pop() if len(told) == 1 else None
+            yield convert(data, dict[str, MetricRule])
 
 
 # History of the health samples of nodes, thinned to what a small chart can show.

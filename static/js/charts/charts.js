@@ -45,10 +45,10 @@ export function mount(element) {
 class Charts {
   constructor(element) {
     this.element = element;
-    const { runs, series, state, layoutOfProject: layout, project, page } = element.dataset;
+    const { runs, series, state, layoutOfProject: layout, axes, project, page } = element.dataset;
     this.runs = new Runs(read(runs), element.dataset.usualGroup ?? null);
     this.layout = new Layout(this);
-    this.panels = new Panels(this);
+    this.panels = new Panels(this, axes ? read(axes) : {});
     this.painter = new Painter(
       (name) => this.deck.cards.get(name)?.draw(),
       (name) => this.deck.cards.get(name)?.isCalm ?? false,

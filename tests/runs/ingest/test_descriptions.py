@@ -10,7 +10,7 @@ import pytest
 from runs.ingest.commit import commit
 from runs.models import Run
 from runs.records.metrics.models import DeadLetter, Fact, Telemetry
-from runs.records.metrics.progress import METRIC_RULES, stated_goal
+from runs.records.metrics.progress import METRIC_RULES, stated_axes, stated_goal
 from runs.values import run_config
 from tests.runs.ingest.test_checkpoints import NODE, incoming
 from tests.spools import Spool
@@ -54,6 +54,14 @@ def test_the_goal_of_a_metric_is_what_the_scripts_agree_on(make_run: MakeRun) ->
     ids = [one.pk, other.pk, silent.pk]
     assert [stated_goal(ids, name) for name in ("score", "gap", "x", "none")] == [False, None, None, None]
     assert stated_goal([one.pk], "gap") is True
+
+
+def test_a_metric_is_drawn_over_the_one_that_the_scripts_agree_on(make_run: MakeRun) -> None:
+    one, other, silent = make_run(), make_run(), make_run()
+    said(one, {"metrics": {"val/loss": {"x": "epoch"}, "acc": {"x": "epoch"}, "plain": {"goal": "min"}}})
+    said(other, {"metrics": {"val/loss": {"x": "epoch"}, "acc": {"x": "samples"}}})
+    assert stated_axes([one.pk, other.pk, silent.pk]) == {"val/loss": "epoch"}
+    assert stated_axes([one.pk]) == {"val/loss": "epoch", "acc": "epoch"} and stated_axes([silent.pk]) == {}
 
 
 def test_what_no_database_takes_is_cleaned_and_what_is_too_large_is_said(

@@ -30,7 +30,7 @@ export function contextOf(page, template) {
     change: (name, patch) => page.workspace.changeChart(name, patch),
     changeAll: (patch) => page.workspace.change(patch),
     colourOf: (key, built, name) =>
-      page.panels.of(name) && !page.runs.isMany
+      page.panels.kept(name) && !page.runs.isMany
         ? [...built.lines.keys()].indexOf(key) % 10
         : page.runs.colourOf(built.lines.get(key), page.workspace.state, page.layout.labelled),
     labelOf: (key, built) => page.runs.labelOf(built.lines.get(key), key),
@@ -38,10 +38,10 @@ export function contextOf(page, template) {
     onPin: (name) => page.workspace.togglePin(name),
     isPinned: (name) => page.workspace.state.pinned.includes(name),
     onOpen: (name) => page.fullscreen.open(name),
-    onEdit: (name) => page.editing.open(page.panels.of(name) ? name : null, null),
+    onEdit: (name) => page.editing.open(page.panels.kept(name) ? name : null, null),
     onRemove: (name) => page.editing.remove(name),
     onNote: (step) => page.note(step),
-    isPanel: (name) => page.panels.of(name) !== null,
+    isPanel: (name) => page.panels.kept(name) !== undefined,
     marksOf: (name, axis, stepAt) => page.runs.marksOf(page.panels.namesOf(name), axis, stepAt),
     causeOf: (run, attempt) => page.runs.causeOf(run, attempt, () => page.redraw()),
     csvUrl: (name) => csvUrl(page.runs.list, page.panels.namesOf(name)),

@@ -7,18 +7,25 @@ import { against, linesIn, namesIn, parsed } from "../lines/expressions.js";
 export const PANEL = "panel:"; // begins the key of a panel; that of a series is its name
 
 export class Panels {
-  // page: the Charts of charts.js
-  constructor(page) {
+  // page: the Charts of charts.js; axes: over which other series one is drawn, as the scripts say
+  constructor(page, axes) {
     this.page = page;
+    this.stated = new Map(Object.entries(axes).map(([name, x]) => [name, statedPanel(name, x)]));
     this.read = new WeakMap(); // kept panel -> what was read of it
     this.wanted = new Set(); // keys
   }
 
-  // {title, lines, x, terms, names, problem} of a panel; null for a series.
+  // {title, lines, x, terms, names, problem} of a panel, and of a series over another one; null for a series.
   of(key) {
-    const kept = this.page.workspace.layout.panels[key];
+    const kept = this.kept(key);
     if (kept && !this.read.has(kept)) this.read.set(kept, readPanel(kept));
-    return kept ? this.read.get(kept) : null;
+    const stated = this.stated.get(key);
+    return kept ? this.read.get(kept) : stated && this.page.store.names.has(stated.x) ? stated : null;
+  }
+
+  // The panel that a person made; undefined for a series.
+  kept(key) {
+    return this.page.workspace.layout.panels[key];
   }
 
   namesOf(key) {
@@ -27,15 +34,15 @@ export class Panels {
 
   // isShort: of a series without the section's name; where training and validation share a section, with it.
   titleOf(key, isShort = false) {
-    const panel = this.of(key);
+    const panel = this.kept(key);
     if (panel) return panel.title || panel.lines.join(", ");
     return isShort && !/^(train|val)\//.test(key) ? key.slice(key.indexOf("/") + 1) : key;
   }
 
   // The keys of the charts that show this series.
   usersOf(name) {
-    const keys = Object.keys(this.page.workspace.layout.panels).filter((key) => this.namesOf(key).includes(name));
-    return [name, ...keys];
+    const keys = [...Object.keys(this.page.workspace.layout.panels), ...this.stated.keys()];
+    return [...new Set([name, ...keys.filter((key) => this.namesOf(key).includes(name))])];
   }
 
   // Of values where the panel has its own x.
@@ -94,6 +101,10 @@ export class Panels {
     }
     return { lines };
   }
+}
+
+function statedPanel(name, x) {
+  return { title: "", lines: [name], x, terms: [{ kind: "series", name }], names: [name, x], problem: "" };
 }
 
 function readPanel(kept) {
