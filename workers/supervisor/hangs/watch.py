@@ -34,8 +34,8 @@ WINDOW = 50
 CALLS = re.compile(r'File "([^"\n]+)", line (\d+)')
 BEGINNING = re.compile(r"^(Current thread|Thread) .*\(most recent call first\):", re.M)
 TABLES = ("tcp", "tcp6")
-ESTABLISHED, RETRANSMITTING = "01", "01"
-LEAST_TRIES = 3  # to send again: in the first two seconds
+ESTABLISHED, RETRANSMITTING, PROBING = "01", "01", "02"
+LEAST_TRIES = 3  # to send again: in the first two seconds; or probes of who only waits, one a second
 LASTING_TRIES = 5  # in the first 6.2 s, where the kernel waits 0.2 s before the first and doubles that each time
 MOST = 8  # that are named
 EVERY_S = 0.5
@@ -122,7 +122,7 @@ def unacknowledged(pid: int, proc: Path = Path("/proc"), *, least_tries: int = L
 
 
 def _stuck(table: Path, least_tries: int) -> list[tuple[str, str]]:
-    """Return inode and far end of the sockets that send the same bytes again and again."""
+    """Return inode and far end of the sockets that send the same bytes, or ask for a sign of life, again and again."""
     try:
         lines = table.read_text().splitlines()[1:]
     except OSError:
@@ -132,8 +132,9 @@ def _stuck(table: Path, least_tries: int) -> list[tuple[str, str]]:
         words = line.split()
         if len(words) < 10 or words[3] != ESTABLISHED:
             continue
-        waiting, timer, tries = words[4].partition(":")[0], words[5].partition(":")[0], int(words[6], 16)
-        if int(waiting, 16) > 0 and timer == RETRANSMITTING and tries >= least_tries:
+        waiting, timer = int(words[4].partition(":")[0], 16), words[5].partition(":")[0]
+        tries = int(words[6], 16) if waiting and timer == RETRANSMITTING else 0
+        if tries >= least_tries or (timer == PROBING and int(words[8]) >= least_tries):
             found.append((words[9], _address(words[2])))
     return found
 
