@@ -83,7 +83,7 @@ class Source:
         at = row["timestamp"].timestamp() if row["timestamp"] else self.first_at
         at = at if math.isfinite(at) else 0.0
         self.last_at = max(self.last_at, at)
-        stream: Stream | None = next((one for one in ("stdout", "stderr") if name.endswith(f"/{one}")), None)  # type: ignore[assignment]
+        stream: Stream | None = next((one for one in ("stdout", "stderr") if name.endswith(f"/{one}")), None)
         if kind == "string_series" and stream and name.startswith("monitoring/"):
             for line in row["string_value"].splitlines():
                 gathering.line(stream, at, line)
