@@ -125,7 +125,6 @@ def _create(actor: User, local_id: str, name: str, script: str, host: str, proje
 
 
 def _insert(actor: User, project: Project, local_id: str, name: str, script: str, host: str) -> Run:
-    sentence = "Logged outside of Trainyard; nothing of it has arrived yet."
     run = Run.make(
         project=project,
         local_id=local_id,
@@ -133,7 +132,7 @@ def _insert(actor: User, project: Project, local_id: str, name: str, script: str
         spec=_spec(project, local_id, name, script, host),
         status=Status.LOST,
         reason_code="no-records",
-        reason_sentence=sentence,
+        reason_sentence="Logged outside of Trainyard; nothing of it has arrived yet.",
         fence=FENCE,
         created_by=actor,
     )

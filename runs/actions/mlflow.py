@@ -62,9 +62,8 @@ def begin(*, actor: User, project: Project, name: str, began_at: float | None, e
     if experiment and experiment.archived_at:
         raise Refused("archived", f"Experiment {experiment.name} is deleted. Restore it before it gets new runs.")
     described = RunDescription(group=experiment.name if experiment else None)
-    local_id = uuid.uuid4().hex
     run = send_local_run(
-        actor=actor, local_id=local_id, name=name, project=project.name, is_live=True, description=described
+        actor=actor, local_id=uuid.uuid4().hex, name=name, project=project.name, is_live=True, description=described
     )
     report_points(run, producer=_producer(run), sequence=1, points=[])
     return _tell(actor, run, SpoolProcess(began_at=began_at))
@@ -227,8 +226,7 @@ def untag(*, actor: User, run: Run, key: str) -> None:
 
 def keep_fact(run: Run, name: str, data: JsonObject) -> None:
     """Raises Refused where the run has no room for another one."""
-    fact = progress.ReportedFact(name, data, time.time())
-    if progress.write_facts(run.pk, attempt=run.fence, items=[(-1, fact)]):
+    if progress.write_facts(run.pk, attempt=run.fence, items=[(-1, progress.ReportedFact(name, data, time.time()))]):
         raise Refused("too-many", f"Run {run.name} has {progress.MAX_FACTS:,} facts already, logged models among them.")
 
 

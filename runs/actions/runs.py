@@ -76,8 +76,7 @@ def prepare_run(*, actor: User, document: Any) -> PreparedRun:
     found = check_launch(actor=actor, document=document)
     require_room(found.project)
     pinned = pin_code(actor=actor, project=found.project, spec=found.spec)
-    estimate = frozen_estimate(found.spec, found.cluster, found.nodes)
-    return PreparedRun(found, found.spec.resolved(), pinned, estimate)
+    return PreparedRun(found, found.spec.resolved(), pinned, frozen_estimate(found.spec, found.cluster, found.nodes))
 
 
 def queue_run(

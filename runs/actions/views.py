@@ -35,8 +35,7 @@ def save_view(*, actor: User, name: str, query: str, project: str = "") -> Saved
 def rename_view(*, actor: User, view: SavedView, name: str) -> SavedView:
     _require(actor, view)
     name = _name(name)
-    others = SavedView.objects.filter(owner=view.owner, project=view.project, name=name).exclude(pk=view.pk)
-    if others.exists():
+    if SavedView.objects.filter(owner=view.owner, project=view.project, name=name).exclude(pk=view.pk).exists():
         raise Refused("name-taken", f"There is a view {name} already.")
     view.name = name
     view.save()

@@ -61,8 +61,7 @@ class AllocatingEngine(CeleryEngine, ABC):
 
     def capacity(self, cluster: Cluster, now: datetime) -> list[Room]:
         nodes = list(Node.objects.registered().filter(cluster=cluster))
-        placements = Placement.objects.filter(node__in=nodes)
-        taken = dict(placements.values_list("node_id", "attempt__allocation__problem"))
+        taken = dict(Placement.objects.filter(node__in=nodes).values_list("node_id", "attempt__allocation__problem"))
         return [
             Room(
                 node=node.pk,

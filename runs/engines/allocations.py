@@ -247,8 +247,7 @@ class Comparison:
         try:
             job = self._system.submit(request)
         except SystemRefused as error:
-            ending = AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp())
-            close(allocation, ending, now)
+            close(allocation, AllocationEnding(kind=EndKind.REFUSED, sentence=str(error), at=now.timestamp()), now)
             return
         if job == allocation.job:
             return

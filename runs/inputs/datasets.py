@@ -127,8 +127,7 @@ def _filled(dataset: Dataset, document: SpecDocument) -> dict[str, str | int]:
         for name, value in dataset.options.items()
         if HERE + name in fields and data[name] == fields[HERE + name].default
     }
-    is_ready = dataset.state == Dataset.State.READY
-    digest = dataset.digest if is_ready else data["digest"]
+    digest = dataset.digest if dataset.state == Dataset.State.READY else data["digest"]
     return {**options, "source": dataset.source, "location": dataset.location, "digest": digest}
 
 

@@ -59,8 +59,7 @@ class ProxyOrigin(NamedTuple):
 
     def app_at(self, host: str) -> App | None:
         """Return the app of a Host header; None for a host that is not exactly one of ours."""
-        label = host.partition(".")[0]
-        found = LABEL.fullmatch(label)
+        found = LABEL.fullmatch(host.partition(".")[0])
         if found is None or int(found["port"]) > MAX_PORT:
             return None
         app = App(found["run"], int(found["rank"]), int(found["port"]))

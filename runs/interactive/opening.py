@@ -108,8 +108,7 @@ def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str
     act.after = {f"session {session}": {"node": node.name, "command": wish.command, "port": wish.port}}
     audit_record(act)
     log.info("session.began", user=actor.username, run=run.pk, attempt=attempt.pk, **data)
-    locked = lock(node.key, session_scope(node.pk), order)
-    document = documents.Attach(locked=locked.locked, at=time.time())
+    document = documents.Attach(locked=lock(node.key, session_scope(node.pk), order).locked, at=time.time())
     publish(ATTACH, node_queue(node.name), seal(node.key, command_scope(ATTACH, node.pk), document))
     return OpenSession(record, node.key, 1)
 
@@ -121,8 +120,7 @@ def resume(*, actor: User, run_id: str, session: str) -> OpenSession:
     if record is None or (record.user, record.run) != (actor.pk, run.pk) or ended_sentence(record):
         raise Refused("session-over", "The session has ended. Begin a new one.")
     node = Placement.objects.select_related("node").get(attempt=record.attempt, node=record.node).node
-    link = int(redis().incr(_link_key(session)))
-    return OpenSession(record, node.key, link)
+    return OpenSession(record, node.key, int(redis().incr(_link_key(session))))
 
 
 def ended_sentence(record: SessionRecord) -> str:
@@ -188,8 +186,7 @@ def place_of(run: Run, rank: int) -> tuple[Attempt, Placement]:
         raise Refused("not-running", f"Run {run.name} is {run.status}. Sessions begin beside ranks that run.")
     if not 0 <= rank < attempt.world_size:
         raise Refused("no-rank", f"Run {run.name} has no rank {rank}; it has the ranks 0 to {attempt.world_size - 1}.")
-    placements = attempt.placements.select_related("node")
-    placement = placements.filter(first_rank__lte=rank).order_by("-first_rank").first()
+    placement = attempt.placements.select_related("node").filter(first_rank__lte=rank).order_by("-first_rank").first()
     if placement is None or rank >= placement.first_rank + placement.num_ranks:
         raise Refused("no-rank", f"Rank {rank} of run {run.name} is placed on no node.")
     if placement.phase != Phase.RUNNING:

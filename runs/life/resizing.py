@@ -42,8 +42,7 @@ def resize_runs(cluster: Cluster, now: datetime, is_claimed: Callable[[], bool])
     if not attempts or brings_nodes(cluster):  # whose machines are there for their attempt alone
         return []
     rooms = engine_of(cluster).capacity(cluster, now)
-    is_busy = Run.objects.filter(cluster=cluster, status=Status.RESIZING).exists()
-    may_grow = not is_busy and not is_claimed()
+    may_grow = not Run.objects.filter(cluster=cluster, status=Status.RESIZING).exists() and not is_claimed()
     changed: list[Attempt] = []
     for attempt in attempts:
         change = change_of(training_of(attempt, rooms, now), rooms, may_grow=may_grow)
@@ -240,8 +239,7 @@ def preempt(cluster: Cluster, now: datetime, claimant: Callable[[], str | None])
     name = Run.objects.filter(pk=first).values_list("name", flat=True).first()
     (request,) = requests_of(Run.objects.filter(pk=first))
     attempts = {one.run_id: one for one in _attempts(cluster)}
-    holders = _holders(list(attempts.values()))
-    concessions = make_room(request, engine_of(cluster).capacity(cluster, now), holders)
+    concessions = make_room(request, engine_of(cluster).capacity(cluster, now), _holders(list(attempts.values())))
     made = []
     for concession in concessions:
         try:

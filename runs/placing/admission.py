@@ -55,16 +55,15 @@ RULES: tuple[Callable[[Sequence[Request], Terms], Refusals], ...] = (_trials, _n
 
 
 def terms_of(cluster: Cluster) -> Terms:
-    pinned = {
-        project.name: f"{sentence} It waits."
-        for project in Project.objects.exclude(regions="")
-        if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
-    }
     return Terms(
         cluster=cluster.name,
         projects=frozenset(cluster.projects.values_list("name", flat=True)),
         people=frozenset(users_who_may_run_on(cluster).values_list("pk", flat=True)),
-        elsewhere=pinned,
+        elsewhere={
+            project.name: f"{sentence} It waits."
+            for project in Project.objects.exclude(regions="")
+            if (sentence := project.why_not_in(f"cluster {cluster.name}", cluster.region))
+        },
         trials=_held_back(cluster),
     )
 

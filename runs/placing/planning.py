@@ -58,8 +58,7 @@ def likely_nodes(spec: Spec, nodes: Sequence[Node]) -> list[Node]:
     """Return where the run would be placed if all of ``nodes`` were idle, in the order of its ranks; none where they
     cannot hold it."""
     by_id = {node.pk: node for node in nodes}
-    rooms = [_idle(node) for node in nodes]
-    answer = place("", [request_of("", spec.resolved())], rooms)[0]
+    answer = place("", [request_of("", spec.resolved())], [_idle(node) for node in nodes])[0]
     return [by_id[part.node] for part in answer.parts] if isinstance(answer, Placed) else []
 
 

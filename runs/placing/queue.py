@@ -109,5 +109,4 @@ def forecast(cluster: Cluster, spec: SpecDocument, capacity: Sequence[Room]) -> 
     ``capacity``: what the cluster's engine has free."""
     own = request_of(NEW, spec)
     requests = arranged(cluster, [*requests_of(waiting_runs(cluster)), own])
-    answers = place(cluster.name, requests, capacity)
-    return answers[requests.index(own)]
+    return place(cluster.name, requests, capacity)[requests.index(own)]

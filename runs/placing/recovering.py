@@ -23,8 +23,7 @@ ROOM_BYTES, ROOM_SHARE = 1 << 30, 0.05  # of a disk that is not full any more: t
 
 def recovering_runs(cluster: Cluster) -> QuerySet[Run]:
     """The cluster's runs that are to be started again, now or after a pause."""
-    states = (Status.RECOVERING, Status.RESIZING)
-    found = Run.objects.filter(cluster=cluster, status__in=states, wanted=Wanted.RUN)
+    found = Run.objects.filter(cluster=cluster, status__in=(Status.RECOVERING, Status.RESIZING), wanted=Wanted.RUN)
     return found.exclude(recover_at=None).defer("spec", "estimate").order_by("created_at", "pk")
 
 

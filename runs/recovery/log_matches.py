@@ -41,8 +41,7 @@ def matches_of(placements: Sequence[Placement]) -> list[tuple[Placement, RuleMat
 
 
 def _record(attempt: Attempt, found: Sequence[tuple[Placement, RuleMatch]]) -> None:
-    labels = {match.label for _, match in found}
-    if labels <= set(_recorded(attempt)):
+    if {match.label for _, match in found} <= set(_recorded(attempt)):
         return
     with transaction.atomic():
         Attempt.objects.select_for_update().get(pk=attempt.pk)  # another process may be at the same

@@ -62,8 +62,7 @@ def restart_sentence(recovery: Recovery, *, has_room: bool = True) -> str:
     pause_s = recovery.due_at - recovery.failed_at
     when = "follows at once" if pause_s <= 0 else f"follows after a pause of {words_of(pause_s)}"
     when = when if has_room else "follows as soon as it gets other nodes, or this one again"
-    parts = [f"{_which(recovery)} {when}, {_from_where(recovery)}."]
-    return " ".join([*parts, *left_out_sentences(recovery.left_out)])
+    return " ".join([f"{_which(recovery)} {when}, {_from_where(recovery)}.", *left_out_sentences(recovery.left_out)])
 
 
 def _which(recovery: Recovery) -> str:

@@ -56,7 +56,6 @@ def start_sweep(*, actor: User, document: Any, earlier: Callable[[Sweep], None] 
 
 def _make(actor: User, checked: CheckedSweep) -> Sweep:
     now = timezone.now()
-    sentence = f"Started by {actor}."
     return Sweep.objects.create(
         project=checked.project,
         cluster=checked.cluster,
@@ -67,7 +66,7 @@ def _make(actor: User, checked: CheckedSweep) -> Sweep:
         created_at=now,
         active_since=now,
         reason_code="running",
-        reason_sentence=sentence,
+        reason_sentence=f"Started by {actor}.",
     )
 
 

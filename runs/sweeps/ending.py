@@ -40,8 +40,7 @@ def end_runs(trial: Trial, *, code: str, sentence: str, now: datetime) -> int:
         if run.is_final or run.status == Status.STOPPING:
             continue
         if run.status in PLACED and run.recover_at is None:
-            attempt = run.live_attempt()
-            stopping.begin(run, attempt, why=code, code=code, sentence=sentence, now=now)
+            stopping.begin(run, run.live_attempt(), why=code, code=code, sentence=sentence, now=now)
             reconcile_soon(run.pk)
         else:
             run.move_to(Status.CANCELLED, code=code, sentence=sentence)
@@ -73,16 +72,14 @@ def prune(trial: Trial, *, at_step: int, value: float | None, sentence: str, now
 
 
 def fail(trial: Trial, *, sentence: str, now: datetime) -> bool:
-    changes: TrialEnding = {"state": TrialState.FAILED, "reason": sentence, "ended_at": now}
-    return _leave(trial, TrialState(trial.state), changes)
+    return _leave(trial, TrialState(trial.state), {"state": TrialState.FAILED, "reason": sentence, "ended_at": now})
 
 
 def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
     """End the trials whose runs have all ended, and return how many did. Those of a pruned one end after it: one that
     had made its last step before the stop came is complete."""
     running = [one for one in trials if one.state == TrialState.RUNNING]
-    pruned = sweep.trials.filter(state=TrialState.PRUNED, run__ended_at__gt=F("ended_at"))
-    ending = [*running, *pruned]
+    ending = [*running, *sweep.trials.filter(state=TrialState.PRUNED, run__ended_at__gt=F("ended_at"))]
     runs = Run.objects.in_bulk([run_id for one in ending for run_id in one.run_ids()])
     finished = 0
     for trial in ending:
@@ -99,22 +96,19 @@ def finish_ended(sweep: Sweep, trials: Iterable[Trial], now: datetime) -> int:
 def _finish(sweep: Sweep, trial: Trial, runs: list[Run], now: datetime) -> bool:
     ended_at = max((one.ended_at for one in runs if one.ended_at is not None), default=now)
     if trial.state == TrialState.PRUNED and any(one.status != Status.SUCCEEDED for one in runs):
-        ended: TrialEnding = {"ended_at": ended_at, "steps": _last_step(sweep, trial, runs[0])}
-        return _leave(trial, TrialState.PRUNED, ended)
+        return _leave(trial, TrialState.PRUNED, {"ended_at": ended_at, "steps": _last_step(sweep, trial, runs[0])})
     if unsuccessful := next((one for one in runs if one.status != Status.SUCCEEDED), None):
-        is_stopped = unsuccessful.status == Status.CANCELLED
-        word = "was stopped" if is_stopped else "failed"
+        word = "was stopped" if unsuccessful.status == Status.CANCELLED else "failed"
         return fail(trial, sentence=f"Run {unsuccessful.pk} {word}: {unsuccessful.reason_sentence}", now=ended_at)
     try:
         values = [value_of([one.pk for one in runs], objective) for objective in sweep.parsed.objectives]
     except NoValue as error:
         return fail(trial, sentence=str(error), now=ended_at)
-    steps = trial.steps if runs[0].steps is None else runs[0].steps
     changes: TrialEnding = {
         "state": TrialState.COMPLETE,
         "value": values[0],
         "values": values if len(values) > 1 else [],
-        "steps": steps,
+        "steps": trial.steps if runs[0].steps is None else runs[0].steps,
         "pruned_at_step": None,
         "ended_at": ended_at,
         "reason": "",
@@ -146,7 +140,6 @@ def update_best(sweep: Sweep) -> None:
     if sweep.parsed.is_multiple:
         return
     order = F("value").asc() if sweep.parsed.objectives[0].sign > 0 else F("value").desc()
-    found = sweep.trials.filter(state=TrialState.COMPLETE, value__isnull=False)
-    best = found.order_by(order, "number").first()
+    best = sweep.trials.filter(state=TrialState.COMPLETE, value__isnull=False).order_by(order, "number").first()
     sweep.best = best
     Sweep.objects.filter(pk=sweep.pk).update(best=best)

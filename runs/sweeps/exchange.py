@@ -67,11 +67,10 @@ def trials_of(sweep: Sweep, study: Study) -> Iterator[Trial]:
         is_pruned = trial.state == "PRUNED"
         value = values[0] if is_finite else _finite(last) if is_pruned and last is not None else None
         # A value that is not finite is none that a search can learn from: as a run with such an objective.
-        state = "FAILED" if trial.state == "COMPLETE" and not is_finite else trial.state
         yield Trial(
             sweep=sweep,
             number=number,
-            state=TrialState(state),
+            state=TrialState("FAILED" if trial.state == "COMPLETE" and not is_finite else trial.state),
             reason=f"Trial {trial.number} of the study {study.name}.",
             parameters={path: one for path, one in trial.parameters.items() if path in space},
             value=value,

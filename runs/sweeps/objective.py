@@ -23,8 +23,7 @@ class NoValue(ValueError):
 def reports_of(run_id: str, metric: str, after: int | None) -> list[Report]:
     """Return what the run reported behind the step ``after``, by step. A step that a restart trained again is there
     once, as its newest attempt reported it."""
-    start = None if after is None else after + 1
-    _, found = curves({run_id: (start, None)}, [metric], points=MOST_POINTS)
+    _, found = curves({run_id: (None if after is None else after + 1, None)}, [metric], points=MOST_POINTS)
     plain = [one for one in found if not one.labels]
     values: dict[int, list[float]] = defaultdict(list)
     for curve in plain or found:
@@ -76,6 +75,5 @@ def _area(run_id: str, metric: str) -> float:
         raise NoValue(f"{metric} was NaN at every step.")
     if len(reports) == 1:
         return reports[0].value
-    pairs = pairwise(reports)
-    area = sum((one.step - before.step) * (one.value + before.value) / 2 for before, one in pairs)
+    area = sum((one.step - before.step) * (one.value + before.value) / 2 for before, one in pairwise(reports))
     return area / (reports[-1].step - reports[0].step)

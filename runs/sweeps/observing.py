@@ -55,8 +55,7 @@ class Observer:
         self._cursors = {run_id: self._cursors[run_id] for run_id in live if run_id in self._cursors}
 
     def _look(self, sweep: Sweep, trial: Trial, rungs: dict[int, dict[int, float]], now: datetime) -> bool:
-        objective = sweep.parsed.objectives[0]
-        reports = reports_of(str(trial.run_id), objective.metric, trial.steps)
+        reports = reports_of(str(trial.run_id), sweep.parsed.objectives[0].metric, trial.steps)
         if reports:
             _store(trial, reports)
         assert trial.run is not None, "it was chosen by its run"
@@ -136,8 +135,7 @@ def reached_by(run_id: str, measure: Measure, metric: str) -> Reached:
         points = [pair for curve in found for pair in _pairs(curve)]
         return _interpolated([(0, 0.0), *(pair for pair in points if pair[0] > 0)] if points else [])
     rows = Attempt.objects.filter(run=run_id).values_list("fence", "go_at")
-    started = {fence: at.timestamp() for fence, at in rows if at is not None}
-    return _interpolated(seconds_trained(found, started))
+    return _interpolated(seconds_trained(found, {fence: at.timestamp() for fence, at in rows if at is not None}))
 
 
 def seconds_trained(found: Iterable[Curve], started: Mapping[int, float]) -> list[tuple[int, float]]:
@@ -145,8 +143,7 @@ def seconds_trained(found: Iterable[Curve], started: Mapping[int, float]) -> lis
     attempt trained that the next one trained again. ``started`` says by fence when the ranks did."""
     points: list[tuple[int, float]] = []
     before = 0.0
-    by_attempt = sorted(found, key=lambda curve: curve.attempt)
-    for attempt, group in groupby(by_attempt, key=lambda curve: curve.attempt):
+    for attempt, group in groupby(sorted(found, key=lambda curve: curve.attempt), key=lambda curve: curve.attempt):
         own = sorted(pair for curve in group for pair in _pairs(curve, "time"))
         if not own:
             continue

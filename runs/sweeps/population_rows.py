@@ -39,8 +39,7 @@ def step_population(sweep: Sweep, now: datetime) -> int:
     by_number = {row.number: row for row in rows}
     scores = {one.number: one.scores for one in members}
     launched = 0
-    population = Population(spec.sampler, spec.space, members, spec.seed, last_step_of(sweep))
-    for verdict in verdicts(population, room):
+    for verdict in verdicts(Population(spec.sampler, spec.space, members, spec.seed, last_step_of(sweep)), room):
         launched += _act(sweep, by_number, verdict, scores[verdict.number].get(verdict.step), now)
     return launched
 
@@ -63,13 +62,12 @@ def members_of(sweep: Sweep, rows: Sequence[Trial]) -> list[Member]:
 def _member(sweep: Sweep, row: Trial, reports: Sequence[tuple[int, float]], checkpoints: set[int]) -> Member:
     spec = sweep.parsed
     start = row.parent_step or 0
-    scores = boundary_scores(
-        reports, interval=spec.sampler.interval, start=start, sign=spec.objectives[0].sign, reached=row.steps or 0
-    )
     return Member(
         number=row.number,
         parameters=row.parameters,
-        scores=scores,
+        scores=boundary_scores(
+            reports, interval=spec.sampler.interval, start=start, sign=spec.objectives[0].sign, reached=row.steps or 0
+        ),
         checkpoints=frozenset(checkpoints),
         start=start,
         judged=int(row.system_attributes.get(JUDGED, 0)),
@@ -130,8 +128,7 @@ def _leave_place(
 def lineage(sweep: Sweep) -> list[Branch]:
     """Return the tree of the population, by number; what led to the best trial is marked."""
     rows = sweep.trials.select_related("parent").order_by("number")
-    best = sweep.best.number if sweep.best is not None else None
-    return tree([_branch(row) for row in rows], best)
+    return tree([_branch(row) for row in rows], sweep.best.number if sweep.best is not None else None)
 
 
 def _branch(row: Trial) -> Branch:

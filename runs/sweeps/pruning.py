@@ -89,8 +89,7 @@ def judge(
             )
         so_far = [one.value for one in reports if one.step <= at.step and math.isfinite(one.value)]
         rungs[rung] = sign * min(sign * value for value in so_far) if pruner.name == "median" else at.value
-        known = [one[rung] for one in others if rung in one]
-        sentence = _why_not(pruner, objective, rungs[rung], known)
+        sentence = _why_not(pruner, objective, rungs[rung], [one[rung] for one in others if rung in one])
         if sentence:
             return PruningVerdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {sentence}")
     return PruningVerdict(rungs)

@@ -321,8 +321,7 @@ def best_over_trials(trials: Iterable[TrialRow], direction: str) -> list[BestSoF
     found: list[BestSoFar] = []
     spent, best = 0.0, None
     choose = min if direction == "minimize" else max
-    ended = sorted((one for one in trials if one.ended_at is not None), key=_end)
-    for place, trial in enumerate(ended, 1):
+    for place, trial in enumerate(sorted((one for one in trials if one.ended_at is not None), key=_end), 1):
         spent += trial.rank_seconds
         if trial.state != TrialState.COMPLETE or trial.value is None:
             continue

@@ -111,8 +111,7 @@ class Stepper:
         last = sweep.trials.aggregate(last=Max("number"))["last"]
         number = 0 if last is None else last + 1
         state = {name: value for name, value in sweep.study_state.items() if name != EXHAUSTED}
-        question = SamplerQuestion(sweep.parsed, number, _num_searched(sweep), past, state)
-        suggestion = suggest(question)
+        suggestion = suggest(SamplerQuestion(sweep.parsed, number, _num_searched(sweep), past, state))
         if suggestion is None:
             sweep.study_state = {**sweep.study_state, EXHAUSTED: True}
             Sweep.objects.filter(pk=sweep.pk).update(study_state=sweep.study_state)
@@ -256,8 +255,7 @@ def slot_hours(sweep: Sweep, now: datetime) -> float:
     """Return the hours that runs of its trials have held, times their slots."""
     total = 0.0
     columns = ("run__started_at", "run__ended_at", "run__num_nodes", "run__slots_per_node", "run__slot_shares")
-    further = ("further_runs__run__" + one.removeprefix("run__") for one in columns)
-    for names in (columns, tuple(further)):
+    for names in (columns, tuple("further_runs__run__" + one.removeprefix("run__") for one in columns)):
         rows = Trial.objects.filter(sweep=sweep).exclude(**{names[0]: None}).values_list(*names)
         for started_at, ended_at, nodes, slots, shares in rows:
             total += ((ended_at or now) - started_at).total_seconds() * (nodes or 1) * (slots or 1) / shares

@@ -39,8 +39,7 @@ class RunDescription:
 
 def clean_tags(tags: Iterable[str]) -> list[str]:
     """Return the tags as they are kept: empty ones, repeats and characters that nobody sees are dropped."""
-    words = (without_hidden(tag).strip()[:60] for tag in tags)
-    return list(dict.fromkeys(filter(None, words)))[:50]
+    return list(dict.fromkeys(filter(None, (without_hidden(tag).strip()[:60] for tag in tags))))[:50]
 
 
 def config_of(spec: JsonObject) -> JsonObject:
@@ -76,8 +75,7 @@ def _begins_option(word: str) -> bool:
 
 def _put_option(found: JsonObject, name: str, values: Sequence[float | bool | str]) -> None:
     if not values:
-        is_off = name.startswith("no-")
-        _put(found, name.removeprefix("no-"), not is_off)
+        _put(found, name.removeprefix("no-"), not name.startswith("no-"))
     elif len(values) > 1 and all(isinstance(value, int | float) for value in values):
         _put(found, name, list(values))
     else:  # what follows a value is a word of its own, such as the name of a file

@@ -145,8 +145,7 @@ def _checked(names: Collection[str]) -> list[str]:
     known = access.known_scopes()
     unknown = [name for name in names if name not in known]
     if unknown:
-        words = f"There is no scope {unknown[0]!r}. There are: {', '.join(known)}."
-        raise ValidationError({"scopes": words})
+        raise ValidationError({"scopes": f"There is no scope {unknown[0]!r}. There are: {', '.join(known)}."})
     return sorted(set(names))
 
 

@@ -37,8 +37,7 @@ def set_secret(*, actor: User, name: str, value: str, project: Project | None = 
 
 def delete_secret(*, actor: User, name: str, project: Project | None = None) -> None:
     """Forget a secret with all its versions. Runs that name it cannot start any more."""
-    owner = _owner(actor, project)
-    secret = store.secrets_of(owner).filter(name=name).first()
+    secret = store.secrets_of(_owner(actor, project)).filter(name=name).first()
     if secret is None:
         raise NotFound(f"There is no secret {name!r}.")
     secret.delete()

@@ -62,8 +62,7 @@ def field(
 
 
 def machines_field(most: int = checks.MAX_MACHINES, *, heading: str = "") -> Any:
-    help = "How many all runs may have at once."
-    return field(2, "Machines", help, check=checks.number(1, most), heading=heading)
+    return field(2, "Machines", "How many all runs may have at once.", check=checks.number(1, most), heading=heading)
 
 
 def slots_field() -> Any:
@@ -134,8 +133,7 @@ class Settings(ABC):
     @classmethod
     def fields(cls) -> list[SettingField]:
         """Return the fields in their order, secrets among them."""
-        made = cls.__dataclass_fields__.values()
-        return [dataclasses.replace(one.metadata["shown"], name=one.name) for one in made]
+        return [dataclasses.replace(one.metadata["shown"], name=one.name) for one in cls.__dataclass_fields__.values()]
 
     @classmethod
     def secret_names(cls) -> frozenset[str]:

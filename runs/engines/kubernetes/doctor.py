@@ -109,8 +109,7 @@ def _probe_job(settings: KubernetesSettings, request: MachineRequest, origin: Or
     pod = job["spec"]["template"]["spec"]
     pod["volumes"] = [volume for volume in pod["volumes"] if volume["name"] != "trainyard-join"]
     container = pod["containers"][0]
-    mounts = container["volumeMounts"]
-    container["volumeMounts"] = [mount for mount in mounts if mount["name"] != "trainyard-join"]
+    container["volumeMounts"] = [mount for mount in container["volumeMounts"] if mount["name"] != "trainyard-join"]
     container["command"] = probe.words(settings.python, settings.folder)
     container["args"] = []
     return job

@@ -75,8 +75,7 @@ class KubernetesSystem:
     def submit(self, request: MachineRequest) -> str:
         name = name_of(request.attempt)
         try:
-            job = self._create(request, name)
-            uid = job.metadata.uid
+            uid = self._create(request, name).metadata.uid
             try:
                 self._api.create("secrets", secret_of(self._settings, request, self._origin, uid))
                 self._api.create("services", service_of(self._settings, request, self._origin, uid))

@@ -88,8 +88,7 @@ def mount_paths(template: JsonObject) -> set[str]:
 
 def laid_over(spec: JsonObject, template: JsonObject) -> JsonObject:
     """Return our PodSpec with the template over it. Lists of ours stay, and the template's are added behind them."""
-    own = {name: value for name, value in template.items() if name != "containers"}
-    merged = _merged(spec, own)
+    merged = _merged(spec, {name: value for name, value in template.items() if name != "containers"})
     container = {name: value for name, value in _container(template).items() if name != "name"}
     merged["containers"] = [_merged(spec["containers"][0], container)]
     return merged
@@ -109,8 +108,7 @@ def _merged(first: JsonObject, second: JsonObject) -> JsonObject:
 
 
 def _container(template: JsonObject) -> JsonObject:
-    containers = template.get("containers") or [{}]
-    return dict(containers[0])
+    return dict((template.get("containers") or [{}])[0])
 
 
 def _check_volumes(template: JsonObject) -> None:

@@ -102,7 +102,6 @@ def _file_below_home(key_file: str) -> Path:
 def write_private(path: Path, text: str) -> None:
     """Replace the file in one step; other threads read it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     beside.replace(path)

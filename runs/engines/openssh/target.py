@@ -53,8 +53,7 @@ def read_address(text: str) -> tuple[str, str, int]:
 def read_host_key(text: str) -> str:
     """Return type and base64 of a host key, as a line of known_hosts, of `ssh-keyscan` or of the host's own ``.pub``
     file has them. Raises ValueError."""
-    words = text.split()
-    for kind, body in pairwise(words):
+    for kind, body in pairwise(text.split()):
         if kind in KEY_TYPES:
             if _inner_type(body) != kind:
                 raise ValueError(f"a whole host key, and this one of type {kind} is cut off or damaged")

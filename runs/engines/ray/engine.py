@@ -140,8 +140,7 @@ def examine(settings: RaySettings, program: RayProgram, probe: Probe) -> Iterato
     jobs = f"{len(answer.jobs)} job{'' if len(answer.jobs) == 1 else 's'}"
     yield Finding("connection", True, f"Ray {program.version} at {settings.address} answers ({jobs} of Trainyard).")
     demand = settings.demand(settings.slots)
-    resources = [machine.resources for machine in answer.machines]
-    most = room(resources, demand.bundle(), settings.strategy)
+    most = room([machine.resources for machine in answer.machines], demand.bundle(), settings.strategy)
     words = f"Ray has {number} machines, with room for {most} of {settings.machines} with {demand_words(demand)} each."
     advice = "Unless an autoscaler adds machines, change what the cluster asks for, or how many machines it has."
     yield Finding("machines", True if most >= settings.machines else (None if most else False), words, advice)

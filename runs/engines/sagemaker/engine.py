@@ -292,8 +292,7 @@ def trial_job_of(settings: SageMakerSettings, name: str, number: int, words: lis
     job = _job(settings, name, number, ["try", *words])
     job["StoppingCondition"] = {"MaxRuntimeInSeconds": 600}
     job["EnableManagedSpotTraining"] = False
-    request = MachineRequest("", "doctor", number, 1, [])
-    job["Tags"] = tags_of(settings, request, origin)
+    job["Tags"] = tags_of(settings, MachineRequest("", "doctor", number, 1, []), origin)
     return job
 
 

@@ -42,8 +42,7 @@ class JobEnd(NamedTuple):
 
 def why_job_waits(job: TrainingJob) -> Words:
     reason = job.secondary_status or "Pending"
-    what = WAITS.get(reason, "it waits")
-    return Words(reason, _sentence(what, job.message, reason))
+    return Words(reason, _sentence(WAITS.get(reason, "it waits"), job.message, reason))
 
 
 def is_taken_back(job: TrainingJob) -> bool:

@@ -261,8 +261,7 @@ def _version(programs: Programs) -> Finding:
 def _answers(programs: Programs) -> Finding:
     advice = "Is slurmctld running, does slurm.conf name it, and is munge running with the cluster's key?"
     try:
-        text = programs.run(["squeue", "--me", "--json"])
-        number = len(parse_jobs(text, ""))
+        number = len(parse_jobs(programs.run(["squeue", "--me", "--json"]), ""))
     except (SystemAway, Failed) as error:
         return Finding("controller", False, f"{str(error).rstrip('.')}.", advice)
     return Finding("controller", True, f"slurmctld answers and takes our credentials ({number} jobs in its queue).")

@@ -50,8 +50,7 @@ def read_host(line: str) -> Host:
         raise ValueError(f"a kind of GPU such as a100 for {words[0]}, not {gpu[:40]!r}")
     if len(rest) < 2:
         raise ValueError(f"the host key of {words[0]} at the end of its line, as `ssh-keyscan` prints it")
-    target = Target(host, user, read_host_key(" ".join(rest)), port)
-    return Host(target, int(slots), gpu, int(cores) if cores else None)
+    return Host(Target(host, user, read_host_key(" ".join(rest)), port), int(slots), gpu, int(cores) if cores else None)
 
 
 def _is_number(text: str, largest: int) -> bool:

@@ -104,8 +104,7 @@ def _ssh_command(folder: Path, place: RepositoryAddress, address: str, key: GitK
     """Git has a shell read this. All in it is ours, and the words of others (host, address) were looked at; they are
     quoted all the same."""
     identity, known = folder / "identity", folder / "known_hosts"
-    descriptor = os.open(identity, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(os.open(identity, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(_open_secret(key).strip() + "\n")
     known.write_text(key.host_keys)
     options = {

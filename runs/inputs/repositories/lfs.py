@@ -114,8 +114,7 @@ class _Fetching:
         self._until = time.monotonic() + TIME_LIMIT_S
 
     def fetch(self, pointers: Sequence[Pointer]) -> dict[str, bytes]:
-        batch = self._batch(pointers)
-        by_digest = {one.oid: one for one in batch.objects}
+        by_digest = {one.oid: one for one in self._batch(pointers).objects}
         return {one.digest: self._download(one, by_digest.get(one.digest)) for one in pointers}
 
     def _batch(self, pointers: Sequence[Pointer]) -> Batch:
@@ -144,8 +143,7 @@ class _Fetching:
         headers = dict(download.header or {})
         if not headers and self._is_own(download.href):
             headers = self._own_headers()
-        content = self._request("GET", download.href, headers, pointer.size)
-        return _checked(content, pointer, self._url)
+        return _checked(self._request("GET", download.href, headers, pointer.size), pointer, self._url)
 
     def _own_headers(self) -> dict[str, str]:
         return {} if self._key is None else {"Authorization": authorization(self._key)}

@@ -130,13 +130,12 @@ class Mirror:
 
     def _run_fetch(self, options: list[str], wanted: list[str], way: Passage) -> None:
         words = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", *options]
-        limits = CommandLimits(folder=self.folder, num_bytes=settings.GIT_LIMIT_BYTES)
         run_git(
             [*words, "--", self._remote, *wanted],
             repository=self.folder,
             variables=way.variables,
             settings={**way.settings, "fetch.unpackLimit": "1", "transfer.unpackLimit": "1"},
-            limits=limits,
+            limits=CommandLimits(folder=self.folder, num_bytes=settings.GIT_LIMIT_BYTES),
         )
 
     @property

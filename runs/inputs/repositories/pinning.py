@@ -142,8 +142,7 @@ class TreeReader:
         folders = {str(above) for one in files for above in PurePosixPath(one.path).parents}
         first = len(self.contents)
         links = [one for one in entries if one.mode == LINK]
-        targets = _blobs(mirror.folder, [one.number for one in links])
-        for link, target in zip(links, targets, strict=True):
+        for link, target in zip(links, _blobs(mirror.folder, [one.number for one in links]), strict=True):
             place = posixpath.normpath(posixpath.join(posixpath.dirname(link.path), target.decode(errors="replace")))
             if (found := by_path.get(place)) is not None and found.mode not in (LINK, SUBMODULE):
                 files.append(found._replace(path=link.path))
@@ -201,8 +200,7 @@ class TreeReader:
             if place not in urls:
                 raise RepositoryProblem("submodules", f"{visible(place)} is a submodule that .gitmodules does not name")
             try:
-                url = GitCode(git=urls[place]).git
-                below = Mirror(self._project, url)
+                below = Mirror(self._project, GitCode(git=urls[place]).git)
                 below.commit(one.number)
             except ValidationError:
                 words = (

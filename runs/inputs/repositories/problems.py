@@ -93,5 +93,4 @@ def _last_words(text: str) -> str:
     kept = next(
         (line for line in reversed(lines) if line.startswith(("fatal:", "error:", "ssh:"))), (lines or [""])[-1]
     )
-    words = re.sub(r"^(fatal|error): ", "", kept) or "Git gave no reason"
-    return visible(words)[:MAX_WORDS].rstrip(".")
+    return visible(re.sub(r"^(fatal|error): ", "", kept) or "Git gave no reason")[:MAX_WORDS].rstrip(".")

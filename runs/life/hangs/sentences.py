@@ -96,8 +96,7 @@ def state(view: RankView) -> str:
 
 def stacks_text(stacks: Sequence[RankStack]) -> str:
     """Return where each rank stands, the most recent call first."""
-    parts = [f"Rank {one.rank} on {one.node} {one.state}.\n{one.stack}".rstrip() for one in stacks]
-    return "\n\n".join(parts)
+    return "\n\n".join(f"Rank {one.rank} on {one.node} {one.state}.\n{one.stack}".rstrip() for one in stacks)
 
 
 def _who(ranks: Sequence[RankView]) -> str:

@@ -30,8 +30,7 @@ def broken_connections(nodes: Sequence[CheckedNode]) -> list[Broken]:
     for node in by_id.values():
         for peer, result in (node.own.peers if node.own else {}).items():
             if result.problem and peer in by_id and node.own is not None and node.own.at - result.at <= STALE_S:
-                sentence = f"{node.name} does not reach {by_id[peer].name}: {result.problem}."
-                found.append(Broken(node.id, peer, sentence))
+                found.append(Broken(node.id, peer, f"{node.name} does not reach {by_id[peer].name}: {result.problem}."))
     return found
 
 

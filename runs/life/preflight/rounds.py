@@ -72,8 +72,7 @@ def troubles_of(own: object) -> list[object]:
 
 def with_asked(nodes: QuerySet[Node]) -> QuerySet[Node]:
     """Add to each node whether somebody waits for a preflight of its cluster, so that most ticks read none."""
-    asked = Preflight.objects.filter(cluster=OuterRef("cluster"), ended_at=None)
-    return nodes.annotate(is_asked=Exists(asked))
+    return nodes.annotate(is_asked=Exists(Preflight.objects.filter(cluster=OuterRef("cluster"), ended_at=None)))
 
 
 def _open_ones(nodes: Sequence[Node]) -> list[Preflight]:
@@ -98,8 +97,7 @@ def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict
                 known = [one for one in peers if one is not None]
                 found[node.pk] = ProbeRequest(known)
                 if preflight := asked.get(node.pk):
-                    plan = _plan(preflight, node, present, statuses)
-                    found[node.pk] = ProbeRequest(known, preflight.pk, plan)
+                    found[node.pk] = ProbeRequest(known, preflight.pk, _plan(preflight, node, present, statuses))
     return found
 
 
@@ -177,13 +175,12 @@ def _of_attempt(attempt: Attempt, parts: Sequence[Placement], now: datetime) -> 
     ]
     if not placed:
         return None  # of versions that do not check themselves
-    needs = Needs.of(attempt.run.spec, attempt.run.estimate)
     return Preflight(
         cluster_id=attempt.run.cluster_id,
         attempt=attempt,
         why=Preflight.Why.PLACED,
         nodes=[part.node_id for part in parts],
-        results=to_builtins(checks_of_placement(placed, needs)),
+        results=to_builtins(checks_of_placement(placed, Needs.of(attempt.run.spec, attempt.run.estimate))),
         created_at=now,
         ended_at=now,
     )

@@ -180,14 +180,13 @@ def _folder_checks(node: CheckedNode, folder: FolderState | None, what: str) -> 
     free = folder.free_bytes
     state = FAIL if free < DISK_FAIL_BYTES else WARN if free < DISK_WARN_BYTES else OK
     sentence = f"{size(free)} are free for the {words} on {node.name}, {folder.path}."
-    limit = float(DISK_FAIL_BYTES if state == FAIL else DISK_WARN_BYTES)
     yield Check(
         name=f"{what}-disk",
         state=state,
         sentence=sentence,
         node=node.name,
         value=float(free),
-        limit=limit,
+        limit=float(DISK_FAIL_BYTES if state == FAIL else DISK_WARN_BYTES),
         unit="bytes",
     )
 

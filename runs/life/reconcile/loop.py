@@ -89,8 +89,7 @@ def _round(now: datetime) -> None:
         _guarded(partial(schedule, cluster_id, now), cluster=cluster_id)
     changed += resize(now, attempts)
     _guarded(partial(follow_preflights, nodes, now))
-    probes = _guarded(partial(probes_for, nodes, listener.statuses, now)) or {}
-    write_desired(nodes, listener.statuses, now, probes)
+    write_desired(nodes, listener.statuses, now, _guarded(partial(probes_for, nodes, listener.statuses, now)) or {})
     for attempt in changed:
         _guarded(partial(_notify, attempt), run=attempt.run_id)
     _guarded(partial(datasets.inspect, nodes, listener))
@@ -316,8 +315,7 @@ def lose_silent_runs(now: datetime, since: float) -> None:
     limit = now - timedelta(seconds=SILENCE_S)
     if since > limit.timestamp():
         return
-    silent = Run.objects.filter(status=Status.RUNNING, heartbeat_at__lt=limit).exclude(local_id=None)
-    for run in silent.order_by():
+    for run in Run.objects.filter(status=Status.RUNNING, heartbeat_at__lt=limit).exclude(local_id=None).order_by():
         try:
             run.move_to(Status.LOST, code="no-heartbeat", sentence=_sentence(run))
         except StaleStatus:  # its end has just arrived

@@ -98,8 +98,7 @@ class Watcher:
             raise
         except Exception:  # a bug, or points that nobody expected: the other runs are watched all the same
             log.exception("watch.failed", run=attempt.run_id, what=what)
-        rest_s = max(LEAST_REST_S[what], SHARE * (time.monotonic() - began))
-        self._due_at[attempt.pk, what] = now.timestamp() + rest_s
+        self._due_at[attempt.pk, what] = now.timestamp() + max(LEAST_REST_S[what], SHARE * (time.monotonic() - began))
 
     def _forget(self, live: set[str]) -> None:
         self._cursors = {pk: cursor for pk, cursor in self._cursors.items() if pk in live}

@@ -121,8 +121,7 @@ def slow_ranks(
     """
     known = known or {}
     found = scores(measured, over)
-    own = measured.own[:, -over:]
-    ratios = _ratios(own)
+    ratios = _ratios(measured.own[:, -over:])
     blamed = [
         at
         for at, score in enumerate(found)

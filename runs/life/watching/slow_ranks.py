@@ -57,8 +57,7 @@ def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Lo
         return None
     phases = dict(zip((*scoring.OWN, scoring.WAITING), grid.values, strict=True))
     steps = grid.first_step + grid.width * np.arange(grid.num_columns, dtype=np.int64)
-    measured = _complete(scoring.RankMeasurements(grid.ranks, steps, phases))
-    return Look(measured, max(1, over // grid.width))
+    return Look(_complete(scoring.RankMeasurements(grid.ranks, steps, phases)), max(1, over // grid.width))
 
 
 def _complete(measured: scoring.RankMeasurements) -> scoring.RankMeasurements:
@@ -78,15 +77,12 @@ def _first_step(attempt: Attempt) -> int | None:
 
 def may_blame(spec: SpecDocument) -> bool:
     """Return whether its ranks have the same work. Stages of a pipeline have other work each, and wait by plan."""
-    parallel = spec.get("parallel") or {}
-    stages: int = int((parallel.get("pipeline") or {}).get("stages") or 1)
-    return stages == 1
+    return int(((spec.get("parallel") or {}).get("pipeline") or {}).get("stages") or 1) == 1
 
 
 def waits_in_each_step(spec: SpecDocument) -> bool:
     """Return whether each step has a collective of all ranks, in which the quick ones wait for the slow."""
-    kind = ((spec.get("parallel") or {}).get("synchronization") or {}).get("kind", "every-step")
-    return bool(kind == "every-step")
+    return bool(((spec.get("parallel") or {}).get("synchronization") or {}).get("kind", "every-step") == "every-step")
 
 
 def scores_of(attempt: Attempt, telemetry: Telemetry) -> list[scoring.Score]:

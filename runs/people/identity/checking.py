@@ -70,11 +70,9 @@ def check_due(now: datetime) -> int:
 
 def _claim_due(now: datetime) -> Iterator[ProviderSession]:
     """Yield the rows that are due and that no other control process took at this moment."""
-    rows = ProviderSession.objects.filter(check_at__lte=now).select_related("session").order_by("check_at")[:BATCH]
-    for row in rows:
+    for row in ProviderSession.objects.filter(check_at__lte=now).select_related("session").order_by("check_at")[:BATCH]:
         provider = settings.SIGN_IN.provider(row.provider)
-        every_s = provider.check_every_s if provider is not None else 30
-        next_at = now + timedelta(seconds=every_s)
+        next_at = now + timedelta(seconds=provider.check_every_s if provider is not None else 30)
         if ProviderSession.objects.filter(pk=row.pk, check_at=row.check_at).update(check_at=next_at):
             yield row
 

@@ -119,8 +119,7 @@ def _look_up(places: Places, subject: str, tokens: ProviderTokens, client: httpx
         return ProviderAnswer(TokenVerdict.MUST_GO, "The provider does not know the person any more.")
     if answer.status_code != 200:
         return ProviderAnswer(TokenVerdict.UNKNOWN, f"The provider answered {answer.status_code}.")
-    found = decode(answer.content[:MAX_ANSWER_BYTES], Subject)
-    if found.sub != subject:
+    if decode(answer.content[:MAX_ANSWER_BYTES], Subject).sub != subject:
         return ProviderAnswer(TokenVerdict.MUST_GO, "The provider named somebody else.")
     return ProviderAnswer(TokenVerdict.MAY_STAY)
 

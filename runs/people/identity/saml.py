@@ -132,13 +132,12 @@ def _checked(provider: Provider, answer: Any, own_id: str, now: datetime) -> Ass
     if not identity or not until:
         raise BadAssertion("it has no name, or no end")
     name, attributes = str(answer.get_nameid() or ""), answer.get_attributes()
-    ends_at = answer.get_session_not_on_or_after()
     return Assertion(
         claims=_claims(provider, name, str(answer.get_nameid_format() or ""), attributes),
         in_response_to=asked,
         used_key=hashlib.sha256(f"{provider.id} {identity}".encode()).hexdigest(),
         valid_for_s=min(max(float(until) - now.timestamp(), 1.0) + 300.0, MAX_AGE_S),
-        session_ends_at=float(ends_at or 0.0),
+        session_ends_at=float(answer.get_session_not_on_or_after() or 0.0),
     )
 
 

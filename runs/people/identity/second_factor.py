@@ -44,8 +44,7 @@ def projects_asking() -> dict[str, str]:
     """Return the weakest role from which on each asking project needs one of its members."""
     found: dict[str, str] | None = cache.get(CACHED)
     if found is None:
-        asking = Project.objects.filter(second_factor_from__in=Role.values)
-        found = dict(asking.values_list("pk", "second_factor_from"))
+        found = dict(Project.objects.filter(second_factor_from__in=Role.values).values_list("pk", "second_factor_from"))
         cache.set(CACHED, found, KNOWN_FOR_S)
     return found
 
@@ -74,10 +73,9 @@ def _site_asks(user: User) -> bool:
 def _asked_by_projects(user_ids: Collection[int], asking: dict[str, str]) -> set[int]:
     own = Membership.objects.filter(user__in=user_ids, project__in=asking).values_list("user_id", "project_id", "role")
     groups = GroupRole.objects.filter(Q(project__in=asking) | Q(project=None), group__user__in=user_ids)
-    by_group = groups.values_list("group__user", "project_id", "role")
     return {
         user_id
-        for user_id, project_id, role in [*own, *by_group]
+        for user_id, project_id, role in [*own, *groups.values_list("group__user", "project_id", "role")]
         if any(is_as_strong(role, asking[one]) for one in ([project_id] if project_id else asking))
     }
 

@@ -55,8 +55,7 @@ def create_group(provider: Provider, wanted: GroupIn) -> ProvidedGroup:
 
 def replace_group(provider: Provider, group: ProvidedGroup, wanted: GroupIn) -> ProvidedGroup:
     """Let the group be as the document says."""
-    others = groups_of(provider, Comparison("displayname", wanted.display_name)).exclude(pk=group.pk)
-    if others.exists():
+    if groups_of(provider, Comparison("displayname", wanted.display_name)).exclude(pk=group.pk).exists():
         raise ScimError(409, f"There is already a group {wanted.display_name!r}.", "uniqueness")
     with transaction.atomic():
         group.is_provisioned = True

@@ -31,8 +31,7 @@ def people_of(provider: Provider, wanted: Comparison | None) -> QuerySet[Identit
     if wanted is None:
         return found
     if wanted.attribute == "username":
-        named = Q(username__iexact=wanted.value) | Q(username="", user__username__iexact=wanted.value)
-        return found.filter(named)
+        return found.filter(Q(username__iexact=wanted.value) | Q(username="", user__username__iexact=wanted.value))
     if wanted.attribute == "externalid":
         return found.filter(external_id=wanted.value) if wanted.value else found.none()
     return found.filter(pk=int(wanted.value)) if wanted.value.isascii() and wanted.value.isdigit() else found.none()
@@ -75,8 +74,7 @@ def create_person(provider: Provider, wanted: UserIn) -> Identity:
 def replace_person(provider: Provider, identity: Identity, wanted: UserIn) -> Identity:
     """Let the person be as the document says."""
     email = _checked_email(wanted.email)
-    same_name = people_of(provider, Comparison("username", wanted.user_name)).exclude(pk=identity.pk)
-    if same_name.exists():
+    if people_of(provider, Comparison("username", wanted.user_name)).exclude(pk=identity.pk).exists():
         raise ScimError(409, f"There is already a user {wanted.user_name!r}.", "uniqueness")
     with transaction.atomic():
         identity.username, identity.external_id = wanted.user_name, wanted.external_id

@@ -210,15 +210,14 @@ def _resource_type(name: str, endpoint: str, schema: str, location: str) -> Json
 
 
 def _schema(name: str, schema: str, location: str) -> JsonObject:
-    attributes = [
-        {"name": one, "type": kind, "multiValued": one in MANY, "required": is_required, "mutability": "readWrite"}
-        for one, kind, is_required in ATTRIBUTES[schema]
-    ]
     return {
         "schemas": [SCHEMA],
         "id": schema,
         "name": name,
-        "attributes": attributes,
+        "attributes": [
+            {"name": one, "type": kind, "multiValued": one in MANY, "required": is_required, "mutability": "readWrite"}
+            for one, kind, is_required in ATTRIBUTES[schema]
+        ],
         "meta": {"resourceType": "Schema", "location": f"{location}/Schemas/{schema}"},
     }
 

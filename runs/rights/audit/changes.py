@@ -46,8 +46,7 @@ def values_of(row: Model) -> Values:
     for column in row._meta.concrete_fields:
         if column.name in UNINTERESTING or column.attname in row.get_deferred_fields():
             continue
-        value = getattr(row, column.attname)
-        found[column.attname] = _kept(column.name, value)
+        found[column.attname] = _kept(column.name, getattr(row, column.attname))
     return found
 
 

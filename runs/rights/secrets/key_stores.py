@@ -49,8 +49,7 @@ class LocalKeys:
     def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
         key_id, key = next(iter(self._read().items()))
         nonce = secrets.token_bytes(NONCE_BYTES)
-        hidden = AESGCM(key).encrypt(nonce, data_key, _bound(key_id, place))
-        return key_id, base64.b64encode(nonce + hidden).decode()
+        return key_id, base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data_key, _bound(key_id, place))).decode()
 
     def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
         key = self._read().get(key_id)
@@ -92,8 +91,7 @@ class FileKeys(LocalKeys):
         mine.unlink()
 
     def rotate(self) -> str:
-        lines = [_line(key_id, key) for key_id, key in self._read().items()]
-        self._write([_new_key(), *lines])
+        self._write([_new_key(), *(_line(key_id, key) for key_id, key in self._read().items())])
         return f"A new key wraps secrets now; it was added to {self._path}."
 
     def forget_others(self) -> None:
@@ -162,8 +160,7 @@ def _line(key_id: str, key: bytes) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

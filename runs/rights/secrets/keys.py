@@ -153,12 +153,10 @@ class AwsKeys:
         self._endpoint = (endpoint or f"https://kms.{region}.amazonaws.com").rstrip("/")
 
     def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
-        body: dict[str, object] = {
-            "KeyId": self._key,
-            "Plaintext": base64.b64encode(data_key).decode(),
-            "EncryptionContext": _bound(place),
-        }
-        answer = self._call("Encrypt", body)
+        answer = self._call(
+            "Encrypt",
+            {"KeyId": self._key, "Plaintext": base64.b64encode(data_key).decode(), "EncryptionContext": _bound(place)},
+        )
         return f"aws:{answer.get('KeyId', self._key)}", answer["CiphertextBlob"]
 
     def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:

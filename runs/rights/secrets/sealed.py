@@ -173,6 +173,5 @@ def open_envelope(store: KeyStore, place: str, envelope: Envelope) -> str:
 
 def wrap_again(store: KeyStore, place: str, envelope: Envelope) -> Envelope:
     """Return the envelope with its data key under the newest key. The value is not decrypted."""
-    data_key = store.unwrap(envelope.key_id, envelope.wrapped_key, place)
-    key_id, wrapped = store.wrap(data_key, place)
+    key_id, wrapped = store.wrap(store.unwrap(envelope.key_id, envelope.wrapped_key, place), place)
     return Envelope(key_id, wrapped, envelope.ciphertext)

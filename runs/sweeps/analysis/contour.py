@@ -36,8 +36,7 @@ def contour(trials: Sequence[TrialLike], across: SpaceField, up: SpaceField, *, 
     width = max(0.03, 0.25 * len(used) ** (-1 / 6))
     beside = _squares(x_shares, places[:, 0], across)
     above = _squares(y_shares, places[:, 1], up)
-    cells = [_row(beside + squares, values, width) for squares in above]
-    return Surface(x, y, cells, len(used))
+    return Surface(x, y, [_row(beside + squares, values, width) for squares in above], len(used))
 
 
 def _axis(field: SpaceField) -> tuple[list[float] | list[str], Array]:

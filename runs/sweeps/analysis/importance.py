@@ -121,8 +121,7 @@ def _fanova(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
 
 def _permutation(columns: Array, targets: Array, seed: int) -> tuple[Array, Array]:
     """The loss of explained variance on trials that the forest was not grown on."""
-    chance = np.random.default_rng(seed)
-    part_of = chance.permutation(len(targets)) % NUM_PARTS
+    part_of = np.random.default_rng(seed).permutation(len(targets)) % NUM_PARTS
     together = np.concatenate([_losses(columns, targets, part_of == part, seed) for part in range(NUM_PARTS)])
     return together.mean(axis=0), together.std(axis=0)
 

@@ -119,11 +119,9 @@ class ScoreModel:
     def predict(self, places: Array, time: float) -> tuple[Array, Array]:
         """Return the mean and the deviation at places, at one time."""
         factor = self.factor()
-        cross = self.covariance(self.places, self.times, places, np.full(len(places), time))
-        solved = np.linalg.solve(factor, cross)
+        solved = np.linalg.solve(factor, self.covariance(self.places, self.times, places, np.full(len(places), time)))
         mean = solved.T @ np.linalg.solve(factor, self.gains)
-        variance = np.maximum(1e-12, 1.0 - (solved**2).sum(axis=0))
-        return mean, np.sqrt(variance)
+        return mean, np.sqrt(np.maximum(1e-12, 1.0 - (solved**2).sum(axis=0)))
 
 
 def bandit(
@@ -268,11 +266,9 @@ def _verdict(population: Population, member: Member, made: Sequence[Successor]) 
 def _replaced(population: Population, member: Member, made: Sequence[Successor]) -> MemberVerdict:
     """Replace a member that has failed for good by one of the best of the last boundary that any member has reached."""
     others = [one for one in population.members if one.number != member.number and not one.has_failed]
-    steps = sorted({step for one in others for step in one.scores if step < population.last_step}, reverse=True)
-    for step in steps:
+    for step in sorted({step for one in others for step in one.scores if step < population.last_step}, reverse=True):
         best, _ = quantiles(at_boundary(others, step), population.settings.quantile)
-        rng = population.rng(member, step)
-        if successor := _successor(population, best, made, step=step, rng=rng):
+        if successor := _successor(population, best, made, step=step, rng=population.rng(member, step)):
             return MemberVerdict(member.number, step, successor)
     parameters = anew(population.space, population.rng(member, 0))
     return MemberVerdict(member.number, member.judged, Successor(None, None, parameters))
@@ -280,8 +276,7 @@ def _replaced(population: Population, member: Member, made: Sequence[Successor])
 
 def newest_boundary(member: Member, last_step: int) -> int | None:
     """Return the newest boundary at which the member was not judged yet."""
-    steps = [step for step in member.scores if max(member.judged, member.start) < step < last_step]
-    return max(steps, default=None)
+    return max((step for step in member.scores if max(member.judged, member.start) < step < last_step), default=None)
 
 
 def at_boundary(members: Sequence[Member], step: int) -> list[Member]:

@@ -193,8 +193,7 @@ def covariance(question: SamplerQuestion) -> Suggestion:
     optimizer, generation, changed = _advanced(question, paths)
     # The library draws from a generator of its own: here that of the trial.
     optimizer.reseed_rng(question.sampler_seed())
-    units = optimizer.ask()
-    parameters = {path: value_at(space[path], float(unit)) for path, unit in zip(paths, units, strict=True)}
+    parameters = {path: value_at(space[path], float(unit)) for path, unit in zip(paths, optimizer.ask(), strict=True)}
     return Suggestion(parameters, {GENERATION: generation}, {STATE: to_builtins(changed)} if changed else None)
 
 

@@ -77,8 +77,7 @@ def _ask(question: SamplerQuestion, sampler: Callable[[], BaseSampler], trials: 
         directions = [one.direction for one in question.spec.objectives]
         frozen = frozen_trials(question.spec.space, trials)
         storage = HistoryStorage(directions, frozen, question.number, question.study_state, _older(question))
-        study = optuna.study.Study("sweep", storage, sampler=sampler())
-        trial = study.ask()
+        trial = optuna.study.Study("sweep", storage, sampler=sampler()).ask()
         parameters = filled(question.spec.space, lambda path, dimension: _suggested(trial, path, dimension))
     return Suggestion(parameters, storage.draft_attributes(), storage.changed_state())
 
@@ -122,14 +121,13 @@ def frozen_trials(space: Mapping[str, Dimension], trials: Iterable[PastTrial]) -
 def _state(trial: PastTrial) -> OptunaState:
     from optuna.trial import TrialState as States
 
-    names = {
+    return {
         TrialState.WAITING: States.RUNNING,  # its parameters are decided: for a sampler it is on its way
         TrialState.RUNNING: States.RUNNING,
         TrialState.COMPLETE: States.COMPLETE if trial.values else States.FAIL,
         TrialState.PRUNED: States.PRUNED,
         TrialState.FAILED: States.FAIL,
-    }
-    return names[trial.state]
+    }[trial.state]
 
 
 def distribution_of(dimension: Dimension) -> BaseDistribution:
@@ -157,6 +155,5 @@ def _suggested(trial: Trial, path: str, dimension: Dimension) -> Any:
         return dimension.values[choices.index(trial.suggest_categorical(path, choices))]
     low, high = dimension.bounds
     if dimension.whole:
-        step = int(dimension.step or 1)
-        return trial.suggest_int(path, int(low), int(high), log=dimension.log, step=step)
+        return trial.suggest_int(path, int(low), int(high), log=dimension.log, step=int(dimension.step or 1))
     return trial.suggest_float(path, low, high, log=dimension.log, step=dimension.step)

@@ -107,8 +107,7 @@ def ask(function: Callable[..., str], *words: str | float, is_client: bool, limi
 
     if not is_client:
         return function(*words)
-    reference = ray.remote(num_cpus=0, max_retries=0)(function).remote(*words)
-    answered: str = ray.get(reference, timeout=limit_s)
+    answered: str = ray.get(ray.remote(num_cpus=0, max_retries=0)(function).remote(*words), timeout=limit_s)
     return answered
 
 

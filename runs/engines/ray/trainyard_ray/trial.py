@@ -21,8 +21,7 @@ PROGRAM_LIMIT_S = 40.0
 def try_machines(request: RayRequest, limit_s: float) -> RayAnswer:
     """Return what the program printed on each machine."""
     deadline = time.monotonic() + limit_s
-    bundle = request.demand.bundle()
-    group = placement_group([bundle] * request.num_machines, strategy=request.strategy)
+    group = placement_group([request.demand.bundle()] * request.num_machines, strategy=request.strategy)
     try:
         if not group.wait(timeout_seconds=limit_s / 2):
             return RayAnswer(problem=f"no room was free within {limit_s / 2:g} s", kind="refused")
