@@ -21,15 +21,7 @@ from runs.causes.allocations import AllocationEnding, EndKind, code_of_ending
 from runs.engines import ENGINES
 from runs.engines.allocating import AllocatingEngine, changed
 from runs.engines.control_hints import request_reconcile, request_schedule
-from runs.engines.machine_system import (
-    FencedSystem,
-    JobState,
-    MachineRequest,
-    MachineSystem,
-    SystemAway,
-    SystemJob,
-    SystemRefused,
-)
+from runs.engines.machine_system import FencedSystem, JobState, MachineRequest, SystemAway, SystemJob, SystemRefused
 from runs.engines.offers import forget_left, keep_offers, leave
 from runs.models import Allocation, Attempt, Cluster, HeldSlot, JoinToken, Node, Placement
 from runs.models.access import digest_of
@@ -63,17 +55,9 @@ def keep_tokens(attempt: Attempt, now: datetime) -> list[str]:
     that was used stays used."""
     secrets = []
     for placement in attempt.placements.select_related("node"):
-        secret = secret_of(placement)
-        expires_at = now + LIFE
-        JoinToken.objects.update_or_create(
-            placement=placement,
-            defaults={"expires_at": expires_at},
-            create_defaults={
-                "expires_at": expires_at,
-                "cluster_id": placement.node.cluster_id,
-                "digest": digest_of(secret),
-            },
-        )
+        secret, life = secret_of(placement), {"expires_at": now + LIFE}
+        made = {**life, "cluster_id": placement.node.cluster_id, "digest": digest_of(secret)}
+        JoinToken.objects.update_or_create(placement=placement, defaults=life, create_defaults=made)
         secrets.append(pin(secret))
     return secrets
 
@@ -83,8 +67,6 @@ def end_tokens(attempt: Attempt) -> None:
 
 
 # The end of an allocation: its parts of the attempt are over, its slots are free, and its nodes have left.
-
-GIVEN_BACK = "The machines were given back."
 
 
 def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime) -> None:
@@ -109,9 +91,8 @@ def close(allocation: Allocation, ending: AllocationEnding | None, now: datetime
 def _end_parts(attempt: Attempt, ending: AllocationEnding | None, now: datetime) -> None:
     """End the parts on machines that are gone: nothing runs there, which is a proof, and no silence."""
     code = "machines-given-back" if ending is None else code_of_ending(ending)
-    reason = Reason(
-        code=code, sentence=GIVEN_BACK if ending is None else ending.sentence, at=now.timestamp(), evidence={}
-    )
+    sentence = "The machines were given back." if ending is None else ending.sentence
+    reason = Reason(code=code, sentence=sentence, at=now.timestamp(), evidence={})
     for placement in attempt.placements.exclude(phase__in=OVER):
         placement.phase = Phase.ENDED
         placement.report = {**placement.report, "phase": Phase.ENDED, "reason": to_builtins(reason)}
@@ -134,8 +115,10 @@ def run_round(
     now = timezone.now()
     keep_offers(cluster, engine.offers(cluster))
     forget_left(cluster, now)
-    _request_missing(cluster)
-    allocations = _open_ones(cluster)
+    for attempt in Attempt.objects.filter(run__cluster=cluster, ended_at=None, allocation=None):
+        Allocation.objects.get_or_create(attempt=attempt)  # it was placed by a control that was killed then
+    found = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=State.OVER)
+    allocations = list(found.select_related("attempt__run").order_by("created_at"))
     if not allocations and not looks_for_others:
         return
     try:
@@ -146,17 +129,6 @@ def run_round(
         return
     _record_problem(allocations, "")
     Comparison(cluster, engine, system, jobs).follow(allocations)
-
-
-def _request_missing(cluster: Cluster) -> None:
-    """Make the rows of attempts that were placed by a control that was killed then."""
-    for attempt in Attempt.objects.filter(run__cluster=cluster, ended_at=None, allocation=None):
-        Allocation.objects.get_or_create(attempt=attempt)
-
-
-def _open_ones(cluster: Cluster) -> list[Allocation]:
-    found = Allocation.objects.filter(attempt__run__cluster=cluster).exclude(state=State.OVER)
-    return list(found.select_related("attempt__run").order_by("created_at"))
 
 
 def _record_problem(allocations: Sequence[Allocation], problem: str) -> None:
@@ -170,11 +142,9 @@ class Comparison:
     """The rows of a cluster beside the jobs that its system has now."""
 
     def __init__(
-        self, cluster: Cluster, engine: AllocatingEngine, system: MachineSystem, jobs: Sequence[SystemJob]
+        self, cluster: Cluster, engine: AllocatingEngine, system: FencedSystem, jobs: Sequence[SystemJob]
     ) -> None:
-        self._cluster = cluster
-        self._engine = engine
-        self._system = system
+        self._cluster, self._engine, self._system = cluster, engine, system
         self._by_attempt: dict[str, list[SystemJob]] = defaultdict(list)
         for job in jobs:
             self._by_attempt[job.attempt].append(job)
@@ -231,19 +201,10 @@ class Comparison:
         )
 
     def _submit(self, allocation: Allocation, now: datetime) -> None:
-        attempt = allocation.attempt
-        placements = list(attempt.placements.all())
-        secrets = keep_tokens(attempt, now)
-        run = attempt.run
-        request = MachineRequest(
-            attempt.pk,
-            run.name,
-            len(placements),
-            placements[0].num_ranks,
-            secrets,
-            project=run.project.name,
-            owner=run.created_by.username if run.created_by else "",
-        )
+        attempt, run = allocation.attempt, allocation.attempt.run
+        parts, secrets = list(attempt.placements.all()), keep_tokens(attempt, now)
+        owner = run.created_by.username if run.created_by else ""
+        request = MachineRequest(attempt.pk, run.name, len(parts), parts[0].num_ranks, secrets, run.project.name, owner)
         try:
             job = self._system.submit(request)
         except SystemRefused as error:

@@ -2,23 +2,19 @@
 
 from collections.abc import Sequence
 
+from runs.engines.machine_system import MachineRequest
 
-def node_words(interpreter: str, *, attempt: str, server: str, home: str, slots: int) -> list[str]:
+
+def node_words(interpreter: str, request: MachineRequest, *, server: str, home: str) -> list[str]:
     """Return the command as an argument list. ``home`` is a folder of the machine. Nothing in it is secret."""
-    return [
+    program = [
         interpreter,
-        "-P",  # the working folder may be shared: nothing of it is imported
+        "-P",
         "-m",
         "workers.node",
-        "--for-attempt",
-        attempt,
-        "--server",
-        server,
-        "--home",
-        home,
-        "--slots",
-        str(slots),
-    ]
+    ]  # -P: the working folder may be shared: nothing of it is imported
+    about = ["--server", server, "--home", home, "--slots", str(request.slots)]
+    return [*program, "--for-attempt", request.attempt, *about]
 
 
 def node_variables(tokens: Sequence[str], *, checkpoints: str, cores: int | None = None) -> dict[str, str]:

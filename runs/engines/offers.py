@@ -35,7 +35,7 @@ def keep_offers(cluster: Cluster, offers: Sequence[Offer]) -> None:
             Cluster.objects.select_for_update().get(pk=cluster.pk)  # nothing is placed on it while we look
             _unused(cluster).filter(pk=node.pk).delete()
     for node, machine in zip(others, machines, strict=False):
-        _unused(cluster).filter(pk=node.pk).update(slots=machine[0], inventory=_inventory(machine))
+        _unused(cluster).filter(pk=node.pk).update(**_columns_of(machine))
     for machine in machines[len(others) :]:
         _make(cluster, machine)
 
@@ -63,11 +63,10 @@ def _machine_of(node: Node) -> Machine:
     return node.slots, (gpus[0].name or "") if gpus else ""
 
 
-def _inventory(machine: Machine) -> JsonObject:
+def _columns_of(machine: Machine) -> JsonObject:
     slots, gpu = machine
     gpus = [Gpu(index=index, name=gpu) for index in range(slots)] if gpu else []
-    document: JsonObject = to_builtins(Inventory(slots=slots, gpus=gpus))
-    return document
+    return {"slots": slots, "inventory": to_builtins(Inventory(slots=slots, gpus=gpus))}
 
 
 def _make(cluster: Cluster, machine: Machine) -> None:
@@ -76,14 +75,8 @@ def _make(cluster: Cluster, machine: Machine) -> None:
         name = f"{cluster.name[:40]}-{number}"
         try:
             with transaction.atomic():
-                Node.objects.create(
-                    cluster=cluster,
-                    name=name,
-                    key=new_key(),
-                    slots=machine[0],
-                    inventory=_inventory(machine),
-                    kind=Kind.OFFERED,
-                )
+                made = {"key": new_key(), "kind": Kind.OFFERED, **_columns_of(machine)}
+                Node.objects.create(cluster=cluster, name=name, **made)
             return
         except IntegrityError:  # a name is taken; the next one
             continue

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from runs.engines.machine_system import SystemAway
 from runs.models import Cluster
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.rights.secrets.sealed import cluster_place, open_text, seal_text
@@ -9,8 +10,8 @@ from runs.rights.secrets.sealed import cluster_place, open_text, seal_text
 MAX_CHARACTERS = 100_000
 
 
-class SecretUnreadable(Exception):
-    """The message is a sentence that says what to do."""
+class SecretUnreadable(SystemAway):
+    """The system cannot be asked without it; the message is a sentence that says what to do."""
 
 
 def keep_secret(cluster: Cluster, name: str, text: str) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from runs.engines.cluster_settings import checks
 from trainyard.contract.base import BadDocument, JsonObject, convert
-from trainyard.contract.limits import MAX_SLOTS
 
 TEXT, NUMBER, LINES, CHOICE, FLAG = "text", "number", "lines", "choice", "flag"
 YAML = "yaml"  # a text whose lines keep their indentation
@@ -44,8 +42,8 @@ def field(
     default: Any,
     label: str,
     help: str = "",
-    *,
     check: Check | None = None,
+    *,
     kind: str = "",
     is_needed: bool = False,
     heading: str = "",
@@ -59,18 +57,6 @@ def field(
     if isinstance(default, list):
         return dataclasses.field(default_factory=list, metadata={"shown": shown})
     return dataclasses.field(default=default, metadata={"shown": shown})
-
-
-def machines_field(most: int = checks.MAX_MACHINES, *, heading: str = "") -> Any:
-    return field(2, "Machines", "How many all runs may have at once.", check=checks.number(1, most), heading=heading)
-
-
-def slots_field() -> Any:
-    return field(1, "Ranks on a machine", "At most; a run may ask for fewer.", check=checks.number(1, MAX_SLOTS))
-
-
-def server_field(machines: str = "the machines", check: Check = checks.server) -> Any:
-    return field("", "This server", f"Its address as {machines} reach it; empty for PUBLIC_URL.", check=check)
 
 
 class Offer(NamedTuple):

@@ -8,16 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from runs.engines.kubernetes.documents import (
-    AccessReview,
-    EventList,
-    Job,
-    JobList,
-    PodList,
-    Problem,
-    Version,
-    WorkloadList,
-)
+from runs.engines.kubernetes.documents import Access, EventList, Job, JobList, PodList, Problem, Version, WorkloadList
 from runs.engines.kubernetes.settings import KubernetesSettings
 from runs.engines.machine_system import SystemAway
 from trainyard.contract.base import JsonObject, prepared
@@ -97,7 +88,7 @@ class Api:
 
     def create_job(self, document: JsonObject, *, is_trial: bool = False) -> Job:
         trial = {"dryRun": "All"} if is_trial else {}
-        return self._read(self._call("POST", self._batch("jobs"), document, trial), Job)
+        return self._read(self._call("POST", self._batch("jobs"), document, **trial), Job)
 
     def create(self, kind: str, document: JsonObject) -> None:
         """Create a Secret or a Service (``kind`` in the plural); one that is there already is taken for ours."""
@@ -119,17 +110,13 @@ class Api:
             if error.status != 404:
                 raise
 
-    def may(self, verb: str, group: str, resource: str) -> AccessReview:
+    def may(self, verb: str, group: str, resource: str) -> Access:
         """Return whether we may do this in the namespace."""
         name, _, part = resource.partition("/")
         about = {"namespace": self._namespace, "verb": verb, "group": group, "resource": name, "subresource": part}
-        document = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": about},
-        }
-        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        return self._read(self._call("POST", path, document), AccessReview)
+        api = "authorization.k8s.io/v1"
+        document = {"apiVersion": api, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": about}}
+        return self._read(self._call("POST", f"/apis/{api}/selfsubjectaccessreviews", document), Access)
 
     def _batch(self, name: str) -> str:
         return f"/apis/batch/v1/namespaces/{self._namespace}/{name}"
@@ -138,11 +125,9 @@ class Api:
         return f"/api/v1/namespaces/{self._namespace}/{name}"
 
     def _get(self, path: str, **query: str) -> bytes:
-        return self._call("GET", path, None, query)
+        return self._call("GET", path, None, **query)
 
-    def _call(
-        self, method: str, path: str, body: JsonObject | None = None, query: dict[str, str] | None = None
-    ) -> bytes:
+    def _call(self, method: str, path: str, body: JsonObject | None = None, **query: str) -> bytes:
         """Raises Refusal, or SystemAway."""
         from kubernetes.client.exceptions import OpenApiException
         from urllib3.exceptions import HTTPError
@@ -155,7 +140,7 @@ class Api:
             request = self._client.param_serialize(
                 method=method,
                 resource_path=path,
-                query_params=list((query or {}).items()),
+                query_params=list(query.items()),
                 header_params=headers,
                 body=body,
                 auth_settings=["BearerToken"],
@@ -205,9 +190,8 @@ def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:
     try:
         from kubernetes import client, config
     except ImportError as error:
-        raise SystemAway(
-            "Kubernetes cannot be asked: its client is not on this server (pip install trainyard[kubernetes])."
-        ) from error
+        words = "Kubernetes cannot be asked: its client is not on this server (pip install trainyard[kubernetes])."
+        raise SystemAway(words) from error
     configuration = client.Configuration()
     try:
         _load(config, configuration, settings, own_data)
@@ -218,19 +202,16 @@ def _make_client(settings: KubernetesSettings, own_data: Path) -> Any:
 
 
 def _load(config: Any, configuration: Any, settings: KubernetesSettings, own_data: Path) -> None:
+    in_pod = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
     if settings.kubeconfig:
         path = Path(settings.kubeconfig).resolve()
         if path.is_relative_to(own_data.resolve()):  # people upload files there, and a kubeconfig may name programs
             raise ValueError(f"{settings.kubeconfig} lies in the server's own data")
         config.load_kube_config(str(path), context=settings.context or None, client_configuration=configuration)
-    elif settings.context or not _is_in_pod():
+    elif settings.context or not in_pod.exists():
         config.load_kube_config(context=settings.context or None, client_configuration=configuration)
     else:
         config.load_incluster_config(client_configuration=configuration)
-
-
-def _is_in_pod() -> bool:
-    return Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists()
 
 
 def _problem_in(text: bytes) -> Problem:

@@ -47,8 +47,7 @@ def _rights(api: Api, settings: KubernetesSettings) -> Finding:
         missing = [right for right in wanted if not api.may(right.verb, right.group, right.resource).status.allowed]
     except (SystemAway, KubernetesRefusal) as error:
         return Finding("rights", None, f"Which rights we have is not to be found out: {error}")
-    needed = [right for right in missing if right.is_needed]
-    if needed:
+    if any(right.is_needed for right in missing):
         words = f"In namespace {settings.namespace} we may not: {_listed(missing)}."
         return Finding("rights", False, words, RBAC_ADVICE)
     if missing:

@@ -175,5 +175,5 @@ class AccessStatus(Document, frozen=True):
     reason: str = ""
 
 
-class AccessReview(Document, frozen=True):
+class Access(Document, frozen=True):
     status: AccessStatus = AccessStatus()

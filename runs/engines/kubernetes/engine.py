@@ -59,18 +59,17 @@ class KubernetesSystem:
         selector = selector_of(self._origin.mark)
         listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
         pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
-        found = []
-        for job in listed:
-            if pod_jobs.is_released(job):
-                found.append(self._seen(job, pods[job.metadata.label(ATTEMPT)], now))
-            else:
-                found.append(pod_jobs.unreleased(job))
+        found = [
+            self._seen(job, pods[job.metadata.label(ATTEMPT)], now)
+            if pod_jobs.is_released(job)
+            else pod_jobs.unreleased(job)
+            for job in listed
+        ]
         return [*found, *pod_jobs.orphans(listed, pods, now)]
 
     def find(self, job: str) -> SystemJob | None:
-        if attempt(lambda: self._api.job(job), f"look for job {job}") is not None:
-            return None
-        return pod_jobs.deleted(job)
+        found = attempt(lambda: self._api.job(job), f"look for job {job}")
+        return pod_jobs.deleted(job) if found is None else None
 
     def submit(self, request: MachineRequest) -> str:
         name = name_of(request.attempt)

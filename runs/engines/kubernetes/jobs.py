@@ -31,9 +31,10 @@ def is_released(job: Job) -> bool:
 
 def unreleased(job: Job) -> SystemJob:
     """Return a job whose submission was cut off: it has started nothing, and is submitted again."""
-    words = "it is being submitted."
     attempt = job.metadata.label(ATTEMPT)
-    return SystemJob(job.metadata.name, attempt, JobState.PENDING, sentence=words, is_incomplete=True)
+    return SystemJob(
+        job.metadata.name, attempt, JobState.PENDING, sentence="it is being submitted.", is_incomplete=True
+    )
 
 
 def living(pods: Sequence[Pod], now: datetime) -> list[Pod]:
@@ -49,15 +50,14 @@ def job_of(job: Job, pods: Sequence[Pod], now: datetime) -> SystemJob:
     failed = job.condition("Failed") or job.condition("FailureTarget")
     if alive and (failed or job.metadata.deletion_timestamp is not None):
         return replace(found, state=JobState.RUNNING)  # it is ending, and its pods save what they have
+    over = replace(found, state=JobState.OVER, is_kept=True)
     if failed is not None:
         end = _recorded_end(job) or end_of(job.metadata.name, pods, failed)
-        return replace(
-            found, state=JobState.OVER, is_kept=True, end=end.kind, end_sentence=end.sentence, exit_code=end.exit_code
-        )
+        return replace(over, end=end.kind, end_sentence=end.sentence, exit_code=end.exit_code)
     if job.condition("Complete") is not None:
         taken = _recorded_end(job)  # a pod that is asked to end, and does, has succeeded
         sentence = f"Kubernetes job {found.id} ended." if taken is None else taken.sentence
-        return replace(found, state=JobState.OVER, is_kept=True, end=taken and taken.kind, end_sentence=sentence)
+        return replace(over, end=taken and taken.kind, end_sentence=sentence)
     running = [pod for pod in alive if pod.status.phase == "Running"]
     if len(running) + sum(pod.is_over for pod in pods) < (job.spec.completions or 1):
         return found

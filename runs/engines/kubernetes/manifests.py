@@ -36,6 +36,7 @@ def selector_of(mark: str) -> str:
 
 def job_of(settings: KubernetesSettings, request: MachineRequest, origin: Origin) -> JsonObject:
     """Return the Job, suspended. Nothing in it is secret."""
+    disrupted = {"type": "DisruptionTarget", "status": "True"}
     spec: JsonObject = {
         "suspend": True,
         "completionMode": "Indexed",
@@ -43,34 +44,26 @@ def job_of(settings: KubernetesSettings, request: MachineRequest, origin: Origin
         "parallelism": request.num_machines,
         "backoffLimit": 0,  # a new attempt is a new job
         "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {
-            "rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]
-        },
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": [disrupted]}]},
         "ttlSecondsAfterFinished": KEPT_S,
         "template": {"metadata": _pod_metadata(settings, request, origin), "spec": pod_spec(settings, request, origin)},
     }
     if settings.time_limit_s is not None:  # behind it, pods have the notice to save
         spec["activeDeadlineSeconds"] = int(settings.time_limit_s) - settings.notice_s
     metadata = _metadata(settings, request, origin)
-    metadata["annotations"] = {
-        f"{NAME}/run": request.name,
-        f"{NAME}/cluster-name": origin.cluster,
-        f"{NAME}/server": origin.server,
-    }
+    about = {"run": request.name, "cluster-name": origin.cluster, "server": origin.server}
+    metadata["annotations"] = {f"{NAME}/{name}": value for name, value in about.items()}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
 def service_of(settings: KubernetesSettings, request: MachineRequest, origin: Origin, uid: str) -> JsonObject:
     """Return the Service that gives the pods names: ``trainyard-ATTEMPT-0.trainyard-ATTEMPT``. ``uid``: of the Job."""
+    selector = {ATTEMPT: request.attempt, MARK: origin.mark}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {**_metadata(settings, request, origin), "ownerReferences": [_owner(request, uid)]},
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {ATTEMPT: request.attempt, MARK: origin.mark},
-        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": selector},
     }
 
 
@@ -120,18 +113,12 @@ def pod_spec(settings: KubernetesSettings, request: MachineRequest, origin: Orig
 
 
 def _container(settings: KubernetesSettings, request: MachineRequest, origin: Origin) -> JsonObject:
+    words = node_words(settings.python, request, server=origin.server, home=HOME)
+    words += ["--machine", f"$({INDEX})", "--join-file", TOKEN_PATH, "--grace", str(settings.notice_s)]
     return {
         "name": CONTAINER,
         "image": settings.image,
-        "command": [
-            *node_words(settings.python, attempt=request.attempt, server=origin.server, home=HOME, slots=request.slots),
-            "--machine",
-            f"$({INDEX})",
-            "--join-file",
-            TOKEN_PATH,
-            "--grace",
-            str(settings.notice_s),
-        ],
+        "command": words,
         "env": [
             {"name": INDEX, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{ANNOTATED_INDEX}']"}}},
             {"name": "TRAINYARD_CHECKPOINTS", "value": f"{settings.folder}/checkpoints"},
@@ -164,14 +151,8 @@ def _place(spec: JsonObject, settings: KubernetesSettings, request: MachineReque
     """Write how the pods of the attempt stand to each other."""
     selector = {"matchLabels": {ATTEMPT: request.attempt}}
     if settings.spread:
-        spec["topologySpreadConstraints"] = [
-            {
-                "maxSkew": 1,
-                "topologyKey": settings.spread,
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": selector,
-            }
-        ]
+        apart = {"maxSkew": 1, "topologyKey": settings.spread, "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [{**apart, "labelSelector": selector}]
     if settings.together and not settings.queue:  # Kueue places them by an annotation
         term = {"topologyKey": settings.together, "labelSelector": selector}
         spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -189,12 +170,8 @@ def _pod_metadata(settings: KubernetesSettings, request: MachineRequest, origin:
 
 
 def _labels(request: MachineRequest, origin: Origin) -> JsonObject:
-    return {
-        "app.kubernetes.io/name": NAME,
-        "app.kubernetes.io/managed-by": NAME,
-        MARK: origin.mark,
-        ATTEMPT: request.attempt,
-    }
+    known = "app.kubernetes.io"  # labels that tools of Kubernetes know
+    return {f"{known}/name": NAME, f"{known}/managed-by": NAME, MARK: origin.mark, ATTEMPT: request.attempt}
 
 
 def _owner(request: MachineRequest, uid: str) -> JsonObject:

@@ -100,10 +100,8 @@ def _merged(first: JsonObject, second: JsonObject) -> JsonObject:
         known = result.get(name)
         if isinstance(known, dict) and isinstance(value, dict):
             result[name] = _merged(known, value)
-        elif isinstance(known, list) and isinstance(value, list):
-            result[name] = [*known, *value]
         else:
-            result[name] = value
+            result[name] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
     return result
 
 

@@ -13,14 +13,9 @@ IMAGE_PROBLEMS = frozenset(
      "RegistryUnavailable", "SignatureValidationFailed"}
 )  # fmt: skip
 CONFIG_PROBLEMS = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-        "PreCreateHookError",
-        "CrashLoopBackOff",
-    }
-)
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError",
+     "CrashLoopBackOff"}
+)  # fmt: skip
 MOUNT_PROBLEMS = {
     "FailedMount": "a volume of it is not mounted",
     "FailedAttachVolume": "a volume of it is not attached",
@@ -74,10 +69,8 @@ def why_pod_waits(pod: Pod, events: Sequence[Event] = ()) -> Words:
             continue
         if waiting.reason in IMAGE_PROBLEMS:
             what = "its image cannot be pulled"
-        elif waiting.reason in CONFIG_PROBLEMS:
-            what = "its container cannot be started"
         else:
-            what = "its container waits"
+            what = f"its container {'cannot be started' if waiting.reason in CONFIG_PROBLEMS else 'waits'}"
         return Words(waiting.reason, _sentence(what, waiting.reason, waiting.message))
     for event in reversed(events):
         if event.reason in MOUNT_PROBLEMS:
@@ -110,19 +103,15 @@ def why_kueue_waits(workloads: Sequence[Workload], queue: str) -> Words:
 
 def is_evicted_by_kueue(workloads: Sequence[Workload]) -> Condition | None:
     """Return why Kueue took the machines of a job that ran; None where it did not."""
-    for workload in workloads:
-        for condition in workload.status.conditions or []:
-            if condition.type == "Evicted" and condition.is_true:
-                return condition
-    return None
+    conditions = (one for workload in workloads for one in workload.status.conditions or [])
+    return next((one for one in conditions if one.type == "Evicted" and one.is_true), None)
 
 
 def end_of(job: str, pods: Sequence[Pod], condition: Condition | None) -> PodEnd:
     """Return why a job failed. ``condition`` is the job's own word, if it is still there."""
     if condition is not None and condition.reason == "DeadlineExceeded":
-        return PodEnd(
-            EndKind.TIME_LIMIT, f"Kubernetes ended job {job} at its time limit; the run goes on in another job."
-        )
+        words = f"Kubernetes ended job {job} at its time limit; the run goes on in another job."
+        return PodEnd(EndKind.TIME_LIMIT, words)
     if (end := end_of_pods(pods)) is not None:
         return end
     if condition is not None and condition.reason == "PodFailurePolicy":  # its only rule is about machines
@@ -154,10 +143,8 @@ def end_of_pod(pod: Pod) -> PodEnd | None:
         if ended is None or ended.exit_code == 0:
             continue
         if ended.reason == "OOMKilled":
-            words = (
-                f"Pod {name}{where} used more memory than it may and was killed (OOMKilled); raise the cluster's memory"
-            )
-            return PodEnd(EndKind.OUT_OF_MEMORY, f"{words}.", ended.exit_code)
+            words = f"Pod {name}{where} used more memory than it may and was killed (OOMKilled)"
+            return PodEnd(EndKind.OUT_OF_MEMORY, f"{words}; raise the cluster's memory.", ended.exit_code)
         words = f"Container {container.name} of pod {name}{where} ended with exit code {ended.exit_code}"
         return PodEnd(EndKind.ENDED, _ended(words, ended.reason, ended.message), ended.exit_code)
     if pod.status.phase == "Failed":

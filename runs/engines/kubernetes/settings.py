@@ -3,17 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import (
-    YAML,
-    Guarded,
-    Offer,
-    Settings,
-    field,
-    machines_field,
-    server_field,
-    slots_field,
-)
+from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings.settings import YAML, Guarded, Offer, Settings, field
 from runs.engines.kubernetes.pod_template import TemplateProblem, mount_paths, read_template
 from trainyard.spec.values.durations import seconds_of
 
@@ -58,86 +49,72 @@ class KubernetesSettings(Settings):
         "",
         "Kubeconfig",
         "Its path on this server; empty for the account of the pod that the server runs in.",
-        check=checks.path,
+        checks.path,
         heading="The API server",
     )
-    context: str = field("", "Context", "Of the kubeconfig; empty for its current one.", check=_context)
+    context: str = field("", "Context", "Of the kubeconfig; empty for its current one.", _context)
     namespace: str = field(
         "default",
         "Namespace",
         "Where jobs, services and secrets are made.",
-        check=checks.text(LABEL, "a namespace's name of small letters, digits and -"),
+        checks.text(LABEL, "a namespace's name of small letters, digits and -"),
         is_needed=True,
     )
-    server: str = server_field("the pods", _server_of_pods)
+    server: str = fields.server("the pods", _server_of_pods)
     image: str = field(
         "",
         "Image",
         "With Trainyard's extra node and PyTorch, such as trainyard:1.",
-        check=checks.text(IMAGE, "an image such as trainyard:1"),
+        checks.text(IMAGE, "an image such as trainyard:1"),
         is_needed=True,
         heading="Machines: one pod each",
     )
     python: str = field(
-        "python3", "Python", "The interpreter in the image that has Trainyard.", check=checks.program, is_needed=True
+        "python3", "Python", "The interpreter in the image that has Trainyard.", checks.program, is_needed=True
     )
-    machines: int = machines_field()
-    slots: int = slots_field()
-    cpus_per_slot: int = field(
-        1, "Cores for a rank", "Requested; no limit is set.", check=checks.number(1, checks.MAX_CPUS)
-    )
+    machines: int = fields.machines()
+    slots: int = fields.slots()
+    cpus_per_slot: int = field(1, "Cores for a rank", "Requested; no limit is set.", checks.number(1, checks.MAX_CPUS))
     gpu_resource: str = field(
         "",
         "GPU resource",
         "Each rank gets one of it, such as nvidia.com/gpu; empty for CPUs.",
-        check=checks.text(QUALIFIED, "a resource's name such as nvidia.com/gpu"),
+        checks.text(QUALIFIED, "a resource's name such as nvidia.com/gpu"),
     )
-    memory: str = field(
-        "",
-        "Memory of a machine",
-        "Request and limit, such as 16Gi; empty for none.",
-        check=checks.text(QUANTITY, "a size such as 16Gi"),
-    )
+    memory: str = fields.memory("Request and limit, such as 16Gi; empty for none.", QUANTITY, "16Gi")
     claim: str = field(
         "",
         "Claim",
         "A PersistentVolumeClaim that many machines may write at once; checkpoints go there.",
-        check=checks.text(NAME, "the name of a PersistentVolumeClaim"),
+        checks.text(NAME, "the name of a PersistentVolumeClaim"),
         heading="Storage",
     )
-    folder: str = field(
-        "/trainyard", "Shared folder", "Where the pods find that volume.", check=_folder, is_needed=True
-    )
+    folder: str = field("/trainyard", "Shared folder", "Where the pods find that volume.", _folder, is_needed=True)
     queue: str = field(
         "",
         "Kueue's queue",
         "A LocalQueue of the namespace that admits the jobs; empty without Kueue.",
-        check=checks.text(NAME, "the name of a LocalQueue"),
+        checks.text(NAME, "the name of a LocalQueue"),
         heading="Place and time",
     )
     spread: str = field(
         "",
         "Spread over",
         "A label of machines, such as kubernetes.io/hostname: pods of a run differ in it.",
-        check=checks.text(QUALIFIED, "a label of machines such as kubernetes.io/hostname"),
+        checks.text(QUALIFIED, "a label of machines such as kubernetes.io/hostname"),
     )
     together: str = field(
         "",
         "Keep within",
         "A label of machines, such as topology.kubernetes.io/zone: pods of a run share it.",
-        check=checks.text(QUALIFIED, "a label of machines such as topology.kubernetes.io/zone"),
+        checks.text(QUALIFIED, "a label of machines such as topology.kubernetes.io/zone"),
     )
-    time_limit: str = field(
-        "",
-        "Time limit of a job",
-        "Such as 4h. A run that needs longer saves a checkpoint, ends, and goes on in another job.",
-        check=checks.duration(checks.LEAST_LIMIT_S),
-    )
+    time_limit: str = fields.time_limit(checks.duration(checks.LEAST_LIMIT_S))
     notice: str = field(
         "2m",
         "Notice",
         "How long ranks may save before their pod is killed, such as 2m.",
-        check=checks.duration(LEAST_NOTICE_S, MAX_NOTICE_S),
+        checks.duration(LEAST_NOTICE_S, MAX_NOTICE_S),
         is_needed=True,
     )
     pod: str = field(
@@ -145,7 +122,7 @@ class KubernetesSettings(Settings):
         "Pod template",
         "A partial PodSpec in YAML, laid over ours: tolerations, nodeSelector, volumes, imagePullSecrets and more. "
         "Environment, mounts and other resources stand below containers, in the one named node.",
-        check=_pod,
+        _pod,
         kind=YAML,
         placeholder="tolerations:\n- key: nvidia.com/gpu\n  operator: Exists",
     )

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.identity import ssh_folder, write_private
@@ -25,25 +25,13 @@ SSH_FAILED = 255  # ssh's own exit code
 MAX_ERRORS = 20_000
 MAX_SOCKET = 88  # of a socket's path: ssh adds 17 characters for a moment, and the system allows 107
 SAFE = (
-    "BatchMode=yes",
-    "StrictHostKeyChecking=yes",
-    "GlobalKnownHostsFile=/dev/null",
-    "UpdateHostKeys=no",
-    "CheckHostIP=no",
-    "IdentitiesOnly=yes",
-    "IdentityAgent=none",
-    "PreferredAuthentications=publickey",
-    "PasswordAuthentication=no",
-    "KbdInteractiveAuthentication=no",
-    "ClearAllForwardings=yes",
-    "ForwardAgent=no",
-    "ForwardX11=no",
-    "PermitLocalCommand=no",
-    "LogLevel=ERROR",
-    f"ConnectTimeout={CONNECT_S}",
-    "ServerAliveInterval=5",
-    "ServerAliveCountMax=2",
-)
+    "BatchMode=yes", "LogLevel=ERROR", "PermitLocalCommand=no",
+    "StrictHostKeyChecking=yes", "GlobalKnownHostsFile=/dev/null", "UpdateHostKeys=no", "CheckHostIP=no",
+    "IdentitiesOnly=yes", "IdentityAgent=none", "PreferredAuthentications=publickey",
+    "PasswordAuthentication=no", "KbdInteractiveAuthentication=no",
+    "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no",
+    f"ConnectTimeout={CONNECT_S}", "ServerAliveInterval=5", "ServerAliveCountMax=2",
+)  # fmt: skip
 _open_sockets: set[str] = set()
 
 
@@ -88,7 +76,8 @@ class OpenSsh:
                 raise SystemAway(f"{self.target.label} did not answer within {limit_s:g} s.") from error
             except OSError as error:
                 raise SystemAway(f"ssh cannot be run: {error.strerror or error}.") from error
-            complaints = _text_of(errors)
+            errors.seek(0)
+            complaints = errors.read(MAX_ERRORS).decode(errors="replace")
         if done.returncode == SSH_FAILED:
             raise SystemAway(problem_of(self.target, complaints))
         return Done(done.returncode, done.stdout.decode(errors="replace"), complaints)
@@ -167,8 +156,3 @@ def _runtime_folder() -> str:
         if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077:
             return str(folder)
     return ""
-
-
-def _text_of(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(MAX_ERRORS).decode(errors="replace")

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
+from runs.engines.cluster_settings.secrets import secret_of
 from runs.engines.cluster_settings.settings import SECRET, Guarded, Places, field
 from runs.engines.machine_system import SystemAway
 from runs.engines.openssh.target import Target
@@ -37,7 +37,7 @@ def key_field(heading: str = "") -> Any:
         "",
         "Private key",
         "Without a passphrase, as ssh-keygen writes it. It is kept locked and never shown.",
-        check=key_problem,
+        key_problem,
         kind=SECRET,
         heading=heading,
         placeholder="-----BEGIN OPENSSH PRIVATE KEY-----",
@@ -49,7 +49,7 @@ def key_file_field() -> Any:
         "",
         "Or its file",
         "A path below the server's home, such as keys/hpc, which the server's user alone may read.",
-        check=key_file_problem,
+        key_file_problem,
     )
 
 
@@ -72,10 +72,7 @@ def identity_of(cluster: Cluster, key_file: str) -> Path:
     """Return the file with the private key. Raises SystemAway."""
     if key_file:
         return _file_below_home(key_file)
-    try:
-        text = secret_of(cluster, SECRET_NAME)
-    except SecretUnreadable as error:
-        raise SystemAway(str(error)) from error
+    text = secret_of(cluster, SECRET_NAME)
     if not text:
         raise SystemAway(f"Cluster {cluster.name} has no private key yet: enter one where the cluster is edited.")
     path = ssh_folder() / f"{cluster.pk}.key"

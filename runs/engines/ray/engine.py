@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
+from runs.engines.cluster_settings.secrets import secret_of
 from runs.engines.findings import Finding, Probe, not_run, probe_answers
 from runs.engines.machine_system import (
     JobState,
@@ -34,7 +34,6 @@ ENDS = {
     "removed": EndKind.CANCELLED,
     "killed": EndKind.CANCELLED,
 }
-UNITS = (("GPU", "GPU"), ("CPU", "CPU"))
 
 
 class RayEngine(AllocatingEngine):
@@ -45,15 +44,8 @@ class RayEngine(AllocatingEngine):
 
     def system(self, cluster: Cluster) -> "RaySystem":
         settings = RaySettings.of(cluster.settings)
-        return RaySystem(settings, origin_of(cluster), program_of(place_of(cluster, settings)))
-
-
-def place_of(cluster: Cluster, settings: RaySettings) -> RayAddress:
-    """Return how the cluster's Ray is reached. Raises SystemAway."""
-    try:
-        return RayAddress(settings.address, settings.ray_python, secret_of(cluster, "token"))
-    except SecretUnreadable as error:
-        raise SystemAway(str(error)) from error
+        place = RayAddress(settings.address, settings.ray_python, secret_of(cluster, "token"))
+        return RaySystem(settings, origin_of(cluster), program_of(place))
 
 
 class RaySystem:
@@ -93,13 +85,7 @@ class RaySystem:
     def _request(self, job: str, request: MachineRequest) -> RayRequest:
         settings, folder = self._settings, self._settings.folder
         cores = request.slots * settings.cpus_per_slot
-        words = node_words(
-            settings.python,
-            attempt=request.attempt,
-            server=self._server,
-            home=f"{folder}/machines",
-            slots=request.slots,
-        )
+        words = node_words(settings.python, request, server=self._server, home=f"{folder}/machines")
         return RayRequest(
             job=job,
             num_machines=request.num_machines,
@@ -214,21 +200,16 @@ def pending_words(report: JobReport, machines: Sequence[RayMachine]) -> tuple[st
 
 def room(machines: Sequence[Mapping[str, float]], bundle: Mapping[str, float], strategy: str) -> int:
     """Return how many bundles the machines can hold."""
-    each = [
-        min(math.floor(resources.get(name, 0.0) / amount + 1e-9) for name, amount in bundle.items())
-        for resources in machines
-    ]
+    each = [min(math.floor(one.get(name, 0.0) / amount + 1e-9) for name, amount in bundle.items()) for one in machines]
     if strategy == "STRICT_SPREAD":
         return sum(number > 0 for number in each)
-    if strategy == "STRICT_PACK":
-        return max(each, default=0)
-    return sum(each)
+    return max(each, default=0) if strategy == "STRICT_PACK" else sum(each)
 
 
 def demand_words(demand: Demand) -> str:
     """Return ``"8 GPU, 16 CPU and 64 GB"``."""
     bundle = demand.bundle()
-    parts = [f"{bundle[name]:g} {unit}" for name, unit in UNITS if name in bundle]
+    parts = [f"{bundle[name]:g} {name}" for name in ("GPU", "CPU") if name in bundle]
     if demand.memory_bytes:
         parts.append(f"{demand.memory_bytes / 2**30:g} GiB of memory")
     for name, amount in demand.resources.items():
@@ -238,13 +219,11 @@ def demand_words(demand: Demand) -> str:
 
 
 def _times(number: int, wanted: str, strategy: str) -> str:
+    if number == 1:
+        return f"a machine with {wanted}"
     apart = " different" if strategy == "STRICT_SPREAD" else ""
-    one = " one machine with room for" if strategy == "STRICT_PACK" else ""
-    return (
-        f"a machine with {wanted}"
-        if number == 1
-        else f"{one.strip()} {number}{apart} machines with {wanted} each".strip()
-    )
+    one = "one machine with room for " if strategy == "STRICT_PACK" else ""
+    return f"{one}{number}{apart} machines with {wanted} each"
 
 
 def end_sentence(report: JobReport) -> str:

@@ -5,18 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import (
-    SECRET,
-    Guarded,
-    Offer,
-    Places,
-    Settings,
-    field,
-    machines_field,
-    server_field,
-    slots_field,
-)
+from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
 from runs.engines.ray.trainyard_ray.documents import Demand
 from trainyard.contract.base import BadDocument, JsonObject, decode
 
@@ -86,54 +76,49 @@ class RaySettings(Settings):
         "",
         "Ray's address",
         "host:6379 where this server is a machine of the Ray cluster, else ray://host:10001 (Ray Client).",
-        check=_address,
+        _address,
         is_needed=True,
         placeholder="ray://head:10001",
     )
     token: ClassVar[str] = field(
-        "", "Ray's token", "Where the Ray cluster asks for one (RAY_AUTH_MODE=token).", check=_token, kind=SECRET
+        "", "Ray's token", "Where the Ray cluster asks for one (RAY_AUTH_MODE=token).", _token, kind=SECRET
     )
     folder: str = field(
         "",
         "Shared folder",
         "An absolute path that all machines of the cluster share and Ray's user may write: checkpoints, what nodes "
         "print, and the nodes' own files while they are there.",
-        check=checks.shared_folder,
+        checks.shared_folder,
         is_needed=True,
     )
-    machines: int = machines_field(heading="Machines of a run")
-    slots: int = slots_field()
-    cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", check=checks.number(1, checks.MAX_CPUS))
+    machines: int = fields.machines(heading="Machines of a run")
+    slots: int = fields.slots()
+    cpus_per_slot: int = field(1, "CPUs for a rank", "As Ray counts them.", checks.number(1, checks.MAX_CPUS))
     gpus: bool = field(False, "A GPU for each rank")
     gpu_kind: str = field(
         "",
         "Kind of GPU",
         "Ray's accelerator type, such as A100; empty for any.",
-        check=checks.text(NAME, "a kind of GPU by Ray's name, such as A100"),
+        checks.text(NAME, "a kind of GPU by Ray's name, such as A100"),
     )
-    memory: str = field(
-        "",
-        "Memory of a machine",
-        "Such as 16G, as Ray counts it; empty to ask for none.",
-        check=checks.text(MEMORY, "a size such as 16G"),
-    )
-    resources: list[str] = field([], "Custom resources", "Of a machine, one name=amount a line.", check=_resources)
+    memory: str = fields.memory("Such as 16G, as Ray counts it; empty to ask for none.", MEMORY, "16G")
+    resources: list[str] = field([], "Custom resources", "Of a machine, one name=amount a line.", _resources)
     strategy: str = field("STRICT_SPREAD", "Where its machines are", "Ray's placement strategy.", choices=STRATEGIES)
     python: str = field(
         "",
         "Python",
         "The interpreter on the machines that has Trainyard; empty for the one that Ray runs on.",
-        check=checks.path,
+        checks.path,
         heading="Programs and addresses",
     )
-    server: str = server_field()
+    server: str = fields.server()
     ray_python: str = field(
         "",
         "Python with Ray",
         "An interpreter on this server with the Ray and the Python version of the cluster; empty for the server's own.",
-        check=checks.path,
+        checks.path,
     )
-    runtime_env: str = field("", "Runtime environment", "Of Ray's actors, as JSON; empty for none.", check=_runtime_env)
+    runtime_env: str = field("", "Runtime environment", "Of Ray's actors, as JSON; empty for none.", _runtime_env)
 
     def problems(self) -> dict[str, str]:
         is_fine = self.gpus or not self.gpu_kind

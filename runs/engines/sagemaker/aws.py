@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ PASSING = frozenset(
      "ThrottlingException", "TooManyRequestsException", "UnrecognizedClientException"}
 )  # fmt: skip
 T = TypeVar("T", bound=msgspec.Struct)
+P = TypeVar("P", JobPage, SecretPage)
 
 
 class AWSRefusal(Exception):
@@ -68,17 +70,9 @@ class Aws:
         """Return the training jobs that have not ended. Those that have are kept by SageMaker for ever."""
         found = {}
         for status in OPEN:
-            token = ""
-            while True:
-                more = {"NextToken": token} if token else {}
-                answer = self._call(
-                    "sagemaker", "list_training_jobs", NameContains=prefix, StatusEquals=status, MaxResults=PAGE, **more
-                )
-                page = _read(answer, JobPage)
+            chosen = {"NameContains": prefix, "StatusEquals": status}
+            for page in self._pages("sagemaker", "list_training_jobs", JobPage, **chosen):
                 found.update({one.training_job_name: one for one in page.training_job_summaries})
-                token = page.next_token
-                if not token:
-                    break
         return [one for name, one in sorted(found.items()) if name.startswith(prefix)]
 
     def job(self, name: str) -> TrainingJob | None:
@@ -91,7 +85,12 @@ class Aws:
             raise
 
     def create_job(self, document: JsonObject) -> None:
-        self._call("sagemaker", "create_training_job", **document)
+        """Make the job. One of this name is the same: an earlier submission has made it."""
+        try:
+            self._call("sagemaker", "create_training_job", **document)
+        except AWSRefusal as error:
+            if error.code != "ResourceInUse":
+                raise
 
     def stop_job(self, name: str) -> None:
         """Stop the job. One that has ended, or is not there, is no error."""
@@ -102,18 +101,9 @@ class Aws:
                 raise
 
     def secret_names(self, prefix: str) -> list[str]:
-        found: list[str] = []
-        token = ""
-        while True:
-            more = {"NextToken": token} if token else {}
-            filters = [{"Key": "name", "Values": [prefix]}]
-            page = _read(
-                self._call("secretsmanager", "list_secrets", Filters=filters, MaxResults=PAGE, **more), SecretPage
-            )
-            found += [one.name for one in page.secret_list if one.name.startswith(prefix)]
-            token = page.next_token
-            if not token:
-                return found
+        filters = [{"Key": "name", "Values": [prefix]}]
+        pages = self._pages("secretsmanager", "list_secrets", SecretPage, Filters=filters)
+        return [one.name for page in pages for one in page.secret_list if one.name.startswith(prefix)]
 
     def create_secret(self, name: str, text: str, tags: list[JsonObject]) -> None:
         """Keep the secret. One that is there already holds the same: join tokens are made from the attempt."""
@@ -136,6 +126,15 @@ class Aws:
 
     def role(self, name: str) -> Role:
         return _read(self._call("iam", "get_role", RoleName=name), RoleAnswer).role
+
+    def _pages(self, service: str, operation: str, kind: type[P], **parameters: Any) -> Iterator[P]:
+        more: dict[str, str] = {}
+        while True:
+            page = _read(self._call(service, operation, MaxResults=PAGE, **parameters, **more), kind)
+            yield page
+            if not page.next_token:
+                return
+            more = {"NextToken": page.next_token}
 
     def _call(self, service: str, operation: str, **parameters: Any) -> JsonObject:
         client = _clients.get(self._settings, self._secret_key, service)
@@ -187,9 +186,8 @@ def _make_client(settings: SageMakerSettings, secret_key: str, service: str) -> 
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
     except ImportError as error:
-        raise SystemAway(
-            "AWS cannot be asked: its client is not on this server (pip install trainyard[sagemaker])."
-        ) from error
+        words = "AWS cannot be asked: its client is not on this server (pip install trainyard[sagemaker])."
+        raise SystemAway(words) from error
     if settings.access_key_id and not secret_key:
         raise SystemAway(f"The secret of access key {settings.access_key_id} is not there: enter it in the settings.")
     try:

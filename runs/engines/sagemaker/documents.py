@@ -48,18 +48,20 @@ class JobSummary(Document, frozen=True):
     last_modified_time: datetime | None = None
 
 
-class JobPage(Document, frozen=True):
-    training_job_summaries: tuple[JobSummary, ...] = ()
+class Page(Document, frozen=True):
     next_token: str = ""
+
+
+class JobPage(Page, frozen=True):
+    training_job_summaries: tuple[JobSummary, ...] = ()
 
 
 class SecretEntry(Document, frozen=True):
     name: str
 
 
-class SecretPage(Document, frozen=True):
+class SecretPage(Page, frozen=True):
     secret_list: tuple[SecretEntry, ...] = ()
-    next_token: str = ""
 
 
 class Caller(Document, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from runs.engines.allocating import AllocatingEngine
-from runs.engines.cluster_settings.secrets import SecretUnreadable, secret_of
+from runs.engines.cluster_settings.secrets import secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
 from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
 from runs.engines.node_command import node_words
@@ -34,7 +34,7 @@ class SageMakerEngine(AllocatingEngine):
 
     def system(self, cluster: Cluster) -> "SageMakerSystem":
         settings = SageMakerSettings.of(cluster.settings)
-        return SageMakerSystem(settings, origin_of(cluster), aws_of(cluster, settings))
+        return SageMakerSystem(settings, origin_of(cluster), Aws(settings, secret_of(cluster, "secret_access_key")))
 
     def examine_billed(self, cluster: Cluster) -> Iterator[Finding]:
         try:
@@ -42,14 +42,6 @@ class SageMakerEngine(AllocatingEngine):
         except SystemAway:  # examine has said so
             return
         yield from system.billed_steps(probe_of(origin_of(cluster).server))
-
-
-def aws_of(cluster: Cluster, settings: SageMakerSettings) -> Aws:
-    """Raises SystemAway."""
-    try:
-        return Aws(settings, secret_of(cluster, "secret_access_key"))
-    except SecretUnreadable as error:
-        raise SystemAway(str(error)) from error
 
 
 # SageMaker as a system of machines: looks for our training jobs, submits them, and stops them.
@@ -87,9 +79,10 @@ class SageMakerSystem:
         mark = self._origin.mark
         job = training_job_of(self._settings, request, self._origin)
         secret = secret_name_of(mark, request.attempt)
+        text = json.dumps({"tokens": list(request.tokens)}, separators=(",", ":"))
         try:
-            self._aws.create_secret(secret, secret_text_of(request), tags_of(self._settings, request, self._origin))
-            self._create(job)
+            self._aws.create_secret(secret, text, tags_of(self._settings, request, self._origin))
+            self._aws.create_job(job)
         except AWSRefusal as error:
             where = f"cluster {self._origin.cluster}"
             if error.is_passing:
@@ -104,14 +97,6 @@ class SageMakerSystem:
         secret = secret_name_of(self._origin.mark, attempt_in(job, self._origin.mark))
         self._asked(lambda: self._aws.stop_job(job), f"stop job {job}")
         self._asked(lambda: self._aws.delete_secret(secret), "delete the join tokens")
-
-    def _create(self, document: dict[str, object]) -> None:
-        """Make the job. One of this name is the same: an earlier submission has made it."""
-        try:
-            self._aws.create_job(document)
-        except AWSRefusal as error:
-            if error.code != "ResourceInUse":
-                raise
 
     def _seen(self, attempt: str, *, has_secret: bool) -> SystemJob:
         name = job_name_of(self._origin.mark, attempt)
@@ -180,20 +165,16 @@ def _secrets(origin: Origin, aws: Aws) -> Finding:
 
 def _role(settings: SageMakerSettings, aws: Aws, account: str) -> Finding:
     name = settings.role.rpartition("/")[2]
-    owner = settings.role.split(":")[4]
+    owner, advice = settings.role.split(":")[4], "Change the role where the cluster is edited."
     if owner != account:
-        words = (
-            f"The role belongs to account {owner} and we are in {account}: SageMaker takes roles of its own account."
-        )
-        return Finding("role", False, words, "Change the role where the cluster is edited.")
+        words = f"The role belongs to account {owner} and we are in {account}"
+        return Finding("role", False, f"{words}: SageMaker takes roles of its own account.", advice)
     try:
         role = aws.role(name)
-    except AWSRefusal as error:
-        if error.is_missing:
-            return Finding("role", False, f"There is no role {name}.", "Change the role where the cluster is edited.")
+    except (SystemAway, AWSRefusal) as error:
+        if isinstance(error, AWSRefusal) and error.is_missing:
+            return Finding("role", False, f"There is no role {name}.", advice)
         return Finding("role", None, f"Role {name} cannot be looked at: {_words(error)}")
-    except SystemAway as error:
-        return Finding("role", None, f"Role {name} cannot be looked at: {error}")
     if SERVICE not in json.dumps(role.assume_role_policy_document):
         advice = f"Let {SERVICE} assume it (its trust policy)."
         return Finding("role", False, f"SageMaker may not use role {name}.", advice)
@@ -271,13 +252,9 @@ def secret_name_of(mark: str, attempt: str) -> str:
     return f"{secrets_of(mark)}{attempt}"
 
 
-def secret_text_of(request: MachineRequest) -> str:
-    return json.dumps({"tokens": list(request.tokens)}, separators=(",", ":"))
-
-
 def training_job_of(settings: SageMakerSettings, request: MachineRequest, origin: Origin) -> JsonObject:
     """Return the request. Nothing in it is secret."""
-    words = node_words(settings.python, attempt=request.attempt, server=origin.server, home=HOME, slots=request.slots)
+    words = node_words(settings.python, request, server=origin.server, home=HOME)
     after = words.index("workers.node") + 1
     job = _job(settings, job_name_of(origin.mark, request.attempt), request.num_machines, ["node", *words[after:]])
     job["Environment"]["TRAINYARD_JOIN_SECRET"] = secret_name_of(origin.mark, request.attempt)

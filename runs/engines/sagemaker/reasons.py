@@ -3,6 +3,7 @@
 The words of SageMaker that are told apart here were taken from AWS' documentation, and not from jobs that we ran."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -69,9 +70,8 @@ def end_of(job: TrainingJob) -> JobEnd:
         words = f"SageMaker job {name} got no spot machines in the time that it may wait; the run asks again"
         return JobEnd(EndKind.PREEMPTED, f"{words} (MaxWaitTimeExceeded).")
     if job.training_job_status == "Stopped":
-        return JobEnd(
-            EndKind.CANCELLED, f"SageMaker job {name} was stopped with AWS' own tools ({status or 'Stopped'})."
-        )
+        words = f"SageMaker job {name} was stopped with AWS' own tools ({status or 'Stopped'})."
+        return JobEnd(EndKind.CANCELLED, words)
     return _failed(job)
 
 
@@ -80,10 +80,8 @@ def _failed(job: TrainingJob) -> JobEnd:
     found = EXIT_CODE.search(why)
     exit_code = int(found[1]) if found else None
     if why.startswith("CapacityError"):
-        words = _sentence(
-            f"AWS has no machines of this type now for SageMaker job {name}", _behind(why), "CapacityError"
-        )
-        return JobEnd(EndKind.NODE_FAILED, words)
+        words = f"AWS has no machines of this type now for SageMaker job {name}"
+        return JobEnd(EndKind.NODE_FAILED, _sentence(words, _behind(why), "CapacityError"))
     if why.startswith(MACHINE_PROBLEMS):
         words = f"A machine of SageMaker job {name} failed, or AWS did"
         return JobEnd(EndKind.NODE_FAILED, _sentence(words, _behind(why), why.partition(":")[0]))
@@ -114,9 +112,8 @@ def job_of(job: TrainingJob, attempt: str, *, has_secret: bool = False) -> Syste
     """``has_secret``: the secret with its tokens is still there, and goes once nobody waits for the job."""
     name = job.training_job_name
     if job.training_job_status in OVER:
-        return ended(name, attempt, end_of(job), has_secret=has_secret)
-    is_running = job.secondary_status in AT_WORK or job.training_job_status == "Stopping"
-    if not is_running:
+        return ended(name, attempt, end_of(job), is_kept=has_secret)
+    if job.secondary_status not in AT_WORK and job.training_job_status != "Stopping":
         words = why_job_waits(job)
         return SystemJob(name, attempt, JobState.PENDING, reason=words.reason, sentence=words.sentence)
     hosts = tuple(f"algo-{number + 1}" for number in range(job.resource_config.instance_count))
@@ -131,16 +128,9 @@ def job_of(job: TrainingJob, attempt: str, *, has_secret: bool = False) -> Syste
     )
 
 
-def ended(name: str, attempt: str, end: JobEnd, *, has_secret: bool = False) -> SystemJob:
-    return SystemJob(
-        name,
-        attempt,
-        JobState.OVER,
-        end=end.kind,
-        end_sentence=end.sentence,
-        exit_code=end.exit_code,
-        is_kept=has_secret,
-    )
+def ended(name: str, attempt: str, end: JobEnd, *, is_kept: bool = False) -> SystemJob:
+    over = SystemJob(name, attempt, JobState.OVER, end=end.kind, end_sentence=end.sentence)
+    return replace(over, exit_code=end.exit_code, is_kept=is_kept)
 
 
 def not_made(name: str, attempt: str) -> SystemJob:

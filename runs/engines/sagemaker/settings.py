@@ -4,18 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import (
-    SECRET,
-    Guarded,
-    Offer,
-    Places,
-    Settings,
-    field,
-    machines_field,
-    server_field,
-    slots_field,
-)
+from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings.settings import SECRET, Guarded, Offer, Places, Settings, field
 from trainyard.spec.values.durations import seconds_of
 
 MAX_MACHINES = 200  # their join tokens fit into one secret
@@ -60,7 +50,7 @@ class SageMakerSettings(Settings):
         "",
         "Region",
         "Such as eu-central-1.",
-        check=checks.text(REGION, "a region such as eu-central-1"),
+        checks.text(REGION, "a region such as eu-central-1"),
         is_needed=True,
         heading="AWS",
     )
@@ -68,58 +58,55 @@ class SageMakerSettings(Settings):
         "",
         "Role of the jobs",
         "Its ARN. It may read the image and the join tokens.",
-        check=checks.text(ROLE, "the ARN of a role such as arn:aws:iam::123456789012:role/training"),
+        checks.text(ROLE, "the ARN of a role such as arn:aws:iam::123456789012:role/training"),
         is_needed=True,
     )
     access_key_id: str = field(
         "",
         "Access key",
         "Empty for what boto3 finds on this server: a role, a profile.",
-        check=checks.text(ACCESS_KEY, "the id of an access key"),
+        checks.text(ACCESS_KEY, "the id of an access key"),
     )
     secret_access_key: ClassVar[str] = field(
-        "", "Its secret", "It is kept locked and never shown.", check=_secret, kind=SECRET
+        "", "Its secret", "It is kept locked and never shown.", _secret, kind=SECRET
     )
-    endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", check=checks.server)
-    server: str = server_field()
+    endpoint: str = field("", "Endpoint", "In the place of AWS' own addresses; empty for those.", checks.server)
+    server: str = fields.server()
     image: str = field(
         "",
         "Image",
         "With Trainyard's extras node and sagemaker and PyTorch.",
-        check=checks.text(IMAGE, "an image of a registry that the role may read"),
+        checks.text(IMAGE, "an image of a registry that the role may read"),
         is_needed=True,
         heading="Machines of a training job",
     )
     python: str = field(
-        "python3", "Python", "The interpreter in the image that has Trainyard.", check=checks.program, is_needed=True
+        "python3", "Python", "The interpreter in the image that has Trainyard.", checks.program, is_needed=True
     )
     instance_type: str = field(
         "",
         "Instance type",
         "Such as ml.p4d.24xlarge.",
-        check=checks.text(INSTANCE, "an instance type such as ml.p4d.24xlarge"),
+        checks.text(INSTANCE, "an instance type such as ml.p4d.24xlarge"),
         is_needed=True,
     )
-    machines: int = machines_field(MAX_MACHINES)
-    slots: int = slots_field()
+    machines: int = fields.machines(MAX_MACHINES)
+    slots: int = fields.slots()
     gpu: str = field(
         "",
         "Kind of GPU",
         "Each rank gets one, such as A100; empty for CPUs.",
-        check=checks.text(GPU, "a kind of GPU such as A100"),
+        checks.text(GPU, "a kind of GPU such as A100"),
     )
     cpus_per_slot: int = field(
-        0,
-        "Cores for a rank",
-        "0 for the machine's cores, shared by its ranks.",
-        check=checks.number(0, checks.MAX_CPUS),
+        0, "Cores for a rank", "0 for the machine's cores, shared by its ranks.", checks.number(0, checks.MAX_CPUS)
     )
-    volume_gb: int = field(30, "Disk of a machine", "In GB.", check=checks.number(1, MAX_VOLUME_GB))
+    volume_gb: int = field(30, "Disk of a machine", "In GB.", checks.number(1, MAX_VOLUME_GB))
     subnets: list[str] = field(
         [],
         "Subnets",
         "One a line. From there the machines reach this server and its Valkey.",
-        check=checks.lines(SUBNET, "a subnet such as subnet-0123456789abcdef0", least=1, most=MAX_SUBNETS),
+        checks.lines(SUBNET, "a subnet such as subnet-0123456789abcdef0", least=1, most=MAX_SUBNETS),
         is_needed=True,
         heading="Network and storage",
     )
@@ -127,14 +114,14 @@ class SageMakerSettings(Settings):
         [],
         "Security groups",
         "One a line. They let machines of a job reach each other.",
-        check=checks.lines(GROUP, "a security group such as sg-0123456789abcdef0", least=1, most=MAX_GROUPS),
+        checks.lines(GROUP, "a security group such as sg-0123456789abcdef0", least=1, most=MAX_GROUPS),
         is_needed=True,
     )
     file_system: str = field(
         "",
         "File system",
         "Its id; checkpoints go there.",
-        check=checks.text(FILE_SYSTEM, "a file system such as fs-0123456789abcdef0"),
+        checks.text(FILE_SYSTEM, "a file system such as fs-0123456789abcdef0"),
         is_needed=True,
     )
     file_system_type: str = field("EFS", "Its kind", choices=FILE_SYSTEMS)
@@ -142,23 +129,18 @@ class SageMakerSettings(Settings):
         "/",
         "Its folder",
         "Such as /trainyard.",
-        check=checks.text(FOLDER, "a folder of the file system such as /trainyard"),
+        checks.text(FOLDER, "a folder of the file system such as /trainyard"),
         is_needed=True,
     )
     output: str = field(
         "",
         "S3 address",
         "SageMaker asks for one, such as s3://bucket/trainyard.",  # nodes send their files to the server
-        check=checks.text(BUCKET, "an S3 address such as s3://bucket/trainyard"),
+        checks.text(BUCKET, "an S3 address such as s3://bucket/trainyard"),
         is_needed=True,
     )
-    time_limit: str = field(
-        "24h",
-        "Time limit of a job",
-        "Such as 24h. A run that needs longer saves a checkpoint, ends, and goes on in another job.",
-        check=checks.duration(LEAST_LIMIT_S, MAX_LIMIT_S),
-        is_needed=True,
-        heading="Time and cost",
+    time_limit: str = fields.time_limit(
+        checks.duration(LEAST_LIMIT_S, MAX_LIMIT_S), "24h", is_needed=True, heading="Time and cost"
     )
     spot: bool = field(
         False, "Spot machines", "Cheaper, and taken back at any time: the run then goes on in another job."
@@ -167,10 +149,10 @@ class SageMakerSettings(Settings):
         "1h",
         "Wait for spot machines",
         "How long a job may wait for them, such as 1h.",
-        check=checks.duration(0, MAX_LIMIT_S),
+        checks.duration(0, MAX_LIMIT_S),
         is_needed=True,
     )
-    tags: list[str] = field([], "Tags", "One a line: name=value.", check=_tags)
+    tags: list[str] = field([], "Tags", "One a line: name=value.", _tags)
 
     @property
     def time_limit_s(self) -> int:

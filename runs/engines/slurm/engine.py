@@ -5,6 +5,7 @@ import pwd
 import secrets
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from runs.engines.allocating import AllocatingEngine
@@ -27,18 +28,9 @@ PREFIXES = ("error: ", "slurm_load_jobs error: ", "fatal: ")
 NOT_FOUND = 127  # what a shell answers
 # Errors of sbatch after which trying again later may help; any other it would report again.
 PASSING = (
-    "contact slurm controller",
-    "timed out",
-    "temporarily",
-    "zero bytes",
-    "connection refused",
-    "connection reset",
-    "authentication",
-    "munge",
-    "communication",
-    "rate limit",
-    "maxjobcount",
-)
+    "contact slurm controller", "timed out", "temporarily", "zero bytes", "connection refused", "connection reset",
+    "authentication", "munge", "communication", "rate limit", "maxjobcount",
+)  # fmt: skip
 # The setting that is likely to be wrong, by what sbatch says.
 ADVICE = (
     ("account", "account"),
@@ -150,15 +142,9 @@ class SlurmEngine(AllocatingEngine):
 
     def system(self, cluster: Cluster) -> "SlurmSystem":
         settings = SlurmSettings.of(cluster.settings)
-        return SlurmSystem(settings, origin_of(cluster), _programs(cluster, settings))
-
-
-def _programs(cluster: Cluster, settings: SlurmSettings) -> Programs:
-    """Raises SystemAway where there is no key for the login node."""
-    login = settings.login
-    if login is None:
-        return Programs(settings.slurm_conf)
-    return Programs(settings.slurm_conf, OpenSsh(login, identity_of(cluster, settings.ssh_key_file)))
+        target = settings.login
+        login = None if target is None else OpenSsh(target, identity_of(cluster, settings.ssh_key_file))
+        return SlurmSystem(settings, origin_of(cluster), Programs(settings.slurm_conf, login))
 
 
 class SlurmSystem:
@@ -198,9 +184,8 @@ class SlurmSystem:
             sentence = str(error).replace("Batch job submission failed: ", "")
             if any(word in sentence.lower() for word in PASSING):
                 raise SystemAway(f"Slurm on cluster {self._cluster} took no job: {sentence}.") from error
-            raise SystemRefused(
-                f"Slurm refused the job: {sentence}. {self._advice(sentence)} Then restart the run."
-            ) from error
+            refusal = f"Slurm refused the job: {sentence}. {self._advice(sentence)} Then restart the run."
+            raise SystemRefused(refusal) from error
         return text.strip().partition(";")[0]
 
     def cancel(self, job: str) -> None:
@@ -249,12 +234,8 @@ def _version(programs: Programs) -> Finding:
     try:
         versions = {programs.run([name, "--version"]).strip() for name in ("sbatch", "squeue", "scancel")}
     except (SystemAway, Failed) as error:
-        return Finding(
-            "programs",
-            False,
-            f"{str(error).rstrip('.')}.",
-            "Install Slurm's programs on the server and its slurm.conf.",
-        )
+        advice = "Install Slurm's programs on the server and its slurm.conf."
+        return Finding("programs", False, f"{str(error).rstrip('.')}.", advice)
     return Finding("programs", True, f"{', '.join(sorted(versions))}.")
 
 
@@ -274,22 +255,19 @@ def _partition(settings: SlurmSettings, programs: Programs) -> tuple[Finding, in
     if chosen:
         words.append(f"--partition={chosen}")
     name = f"partition {chosen}" if chosen else "the default partition"
+    advice = "Change the partition where the cluster is edited."
     try:
         lines = [line.split("|") for line in programs.run(words).splitlines() if line.count("|") == 4]
     except (SystemAway, Failed) as error:
-        return Finding(
-            "partition", False, f"{str(error).rstrip('.')}.", "Change the partition where the cluster is edited."
-        ), 0
+        return Finding("partition", False, f"{str(error).rstrip('.')}.", advice), 0
     if not chosen:
         lines = [line for line in lines if line[0].endswith("*")]
     if not lines:
-        advice = "Change the partition where the cluster is edited."
         return Finding("partition", False, f"Slurm has no {name}.", advice), 0
     usable = sum(int(line[2]) for line in lines if line[4].rstrip("*$~#") in ("idle", "mix", "alloc", "comp"))
-    sentence = (
-        f"{name[0].upper()}{name[1:]} is {lines[0][1]} with {usable} machines in service, time limit {lines[0][3]}."
-    )
-    is_fine = lines[0][1] == "up" and usable > 0
+    _, state, _, limit, _ = lines[0]
+    sentence = f"{name[0].upper()}{name[1:]} is {state} with {usable} machines in service, time limit {limit}."
+    is_fine = state == "up" and usable > 0
     advice = "" if is_fine else "Have Slurm's administrator look at `sinfo -R`."
     return Finding("partition", is_fine, f"{sentence}{_out_of_service(programs)}", advice), usable
 
@@ -323,7 +301,8 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, probe: Prob
     try:
         text = programs.run(words, limit_s=PROBE_LIMIT_S)
     except (SystemAway, Failed) as error:
-        _cancel(programs, name)
+        with suppress(SystemAway, Failed):  # it ends by its time limit of a minute
+            programs.run(["scancel", "--me", f"--name={name}"])
         advice = (
             "Where the queue is full, try again later. Else try the same by hand: "
             f"srun --nodes={number} {settings.interpreter} --version"
@@ -331,10 +310,3 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, probe: Prob
         yield not_run(number, error, advice)
         return
     yield from probe.trial(probe_answers(text), number, settings.folder)
-
-
-def _cancel(programs: Programs, name: str) -> None:
-    try:
-        programs.run(["scancel", "--me", f"--name={name}"])
-    except (SystemAway, Failed):  # it ends by its time limit of a minute
-        return

@@ -93,9 +93,8 @@ def job_of(document: JsonObject, attempt: str) -> SystemJob:
         return ended(job, end, _exit_code(document.get("exit_code")))
     if end or not PENDING.intersection(states):
         return job
-    return replace(
-        job, state=JobState.PENDING, reason=reason, sentence=sentence_of(reason), started_at=None, ends_at=None
-    )
+    waiting = replace(job, state=JobState.PENDING, started_at=None, ends_at=None)
+    return replace(waiting, reason=reason, sentence=sentence_of(reason))
 
 
 def ended(job: SystemJob, state: str, exit_code: int | None, by: str = "") -> SystemJob:

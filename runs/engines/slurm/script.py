@@ -24,11 +24,6 @@ def attempt_in(comment: str, mark: str) -> str:
     return words[2] if len(words) == 3 and words[:2] == [NAME, mark] else ""
 
 
-def output_path(settings: SlurmSettings, attempt: str) -> str:
-    """Return where Slurm writes what the job's programs print, on its machines."""
-    return f"{settings.folder}/trainyard-{attempt}.out"
-
-
 def submission(settings: SlurmSettings, request: MachineRequest, mark: str, cluster: str) -> list[str]:
     """Return the words behind ``sbatch``. None of them is secret: every user of the machine may see them. Raises
     BadField where a field of the settings cannot be filled in for this run."""
@@ -43,7 +38,7 @@ def submission(settings: SlurmSettings, request: MachineRequest, mark: str, clus
         f"--cpus-per-task={request.slots * settings.cpus_per_slot}",
         "--no-requeue",  # a new attempt is a new job
         f"--chdir={settings.folder}",
-        f"--output={output_path(settings, request.attempt)}",
+        f"--output={settings.folder}/trainyard-{request.attempt}.out",  # what the programs print, on its machines
     ]
     if settings.gres:
         words.append(f"--gres={settings.gres}:{request.slots}")
@@ -63,13 +58,7 @@ def submission(settings: SlurmSettings, request: MachineRequest, mark: str, clus
 def script_of(settings: SlurmSettings, request: MachineRequest, server: str) -> str:
     """Return the job's script. It goes by the standard input and holds the tokens: Slurm shows it to the job's owner
     and to operators alone."""
-    node = node_words(
-        settings.interpreter,
-        attempt=request.attempt,
-        server=server,
-        home=f"{settings.folder}/machines",
-        slots=request.slots,
-    )
+    node = node_words(settings.interpreter, request, server=server, home=f"{settings.folder}/machines")
     start = ["srun", "--export=ALL", "--kill-on-bad-exit=1", "--wait=0", *node]
     variables = node_variables(
         request.tokens, checkpoints=f"{settings.folder}/checkpoints", cores=request.slots * settings.cpus_per_slot

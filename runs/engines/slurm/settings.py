@@ -6,17 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import (
-    Check,
-    Guarded,
-    Offer,
-    Settings,
-    field,
-    machines_field,
-    server_field,
-    slots_field,
-)
+from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings.settings import Check, Guarded, Offer, Settings, field
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import DEFAULT_PORT, USER, Target, host_key_problem, host_problem, read_host_key
 from runs.engines.slurm.template import template_problem, without_fields
@@ -74,45 +65,35 @@ class SlurmSettings(Settings):
         "Shared folder",
         "An absolute path that all machines of the cluster share and the jobs' user may write: checkpoints, output of "
         "jobs, and the nodes' own files while they are there.",
-        check=checks.shared_folder,
+        checks.shared_folder,
         is_needed=True,
         heading="Resources",
     )
-    machines: int = machines_field()
-    slots: int = slots_field()
+    machines: int = fields.machines()
+    slots: int = fields.slots()
     cpus_per_slot: int = field(1, "Cores for a rank", check=checks.number(1, checks.MAX_CPUS))
     gres: str = field(
         "",
         "Generic resource",
         "Of which each rank gets one, such as gpu or gpu:a100; empty for CPUs.",
-        check=checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
+        checks.text(GRES, "a name such as gpu or gpu:a100, without a number"),
     )
-    memory: str = field(
-        "",
-        "Memory of a machine",
-        "Such as 16G; empty for the partition's default.",
-        check=checks.text(MEMORY, "a size such as 16G"),
-    )
+    memory: str = fields.memory("Such as 16G; empty for the partition's default.", MEMORY, "16G")
     partition: str = field(
         "",
         "Partition",
         "Empty for Slurm's default.",
-        check=_with_fields(checks.text(NAME, "the name of one partition")),
+        _with_fields(checks.text(NAME, "the name of one partition")),
         heading="Queue",
     )
-    account: str = field("", "Account", "Which Slurm charges; empty for the user's default.", check=SITE_NAME)
-    qos: str = field("", "QOS", "The quality of service of its jobs; empty for the account's default.", check=SITE_NAME)
-    time_limit: str = field(
-        "",
-        "Time limit of a job",
-        "Such as 4h. A run that needs longer saves a checkpoint, ends, and goes on in another job.",
-        check=checks.duration(checks.LEAST_LIMIT_S),
-    )
+    account: str = field("", "Account", "Which Slurm charges; empty for the user's default.", SITE_NAME)
+    qos: str = field("", "QOS", "The quality of service of its jobs; empty for the account's default.", SITE_NAME)
+    time_limit: str = fields.time_limit(checks.duration(checks.LEAST_LIMIT_S))
     notice: str = field(
         "2m",
         "Notice",
         "How long before that limit its ranks are asked to save and end, such as 2m.",
-        check=checks.duration(0.0),
+        checks.duration(0.0),
     )
     options: list[str] = field(
         [],
@@ -120,41 +101,41 @@ class SlurmSettings(Settings):
         "Of sbatch, one name=value a line, such as constraint=ib or exclude=c7. These, the "
         "account, the partition and the QOS may have fields that each run fills in: {project}, {owner}, {run}, "
         "{cluster}, {attempt}, {nodes}, {slots}, as in wckey={project}.",
-        check=_options,
+        _options,
         placeholder="name=value, one a line",
     )
     modules: list[str] = field(
         [],
         "Modules",
         "Environment modules that a job loads before its nodes start, one a line.",
-        check=checks.lines(MODULE, "a module such as cuda/12.4", most=MAX_MODULES),
+        checks.lines(MODULE, "a module such as cuda/12.4", most=MAX_MODULES),
         placeholder="cuda/12.4",
     )
     python: str = field(
         "",
         "Python",
         "The interpreter on the machines that has Trainyard; empty for this server's path.",
-        check=checks.path,
+        checks.path,
         heading="Paths and addresses",
     )
-    server: str = server_field()
+    server: str = fields.server()
     slurm_conf: str = field(
-        "", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", check=checks.path
+        "", "slurm.conf", "Its path where Slurm's programs run; empty for Slurm's default.", checks.path
     )
     ssh_host: str = field(
         "",
         "Host",
         "Of a login node, where this server has no Slurm itself: its programs are run there over SSH.",
-        check=host_problem,
+        host_problem,
         heading="Login node",
     )
     ssh_port: int = field(DEFAULT_PORT, "Port", check=checks.number(1, 65_535))
-    ssh_user: str = field("", "User", "Who submits the jobs there.", check=checks.text(USER, "the name of a user"))
+    ssh_user: str = field("", "User", "Who submits the jobs there.", checks.text(USER, "the name of a user"))
     ssh_host_key: str = field(
         "",
         "Host key",
         "As ssh-keyscan prints it, such as ssh-ed25519 AAAA…; compare it with what its administrator says.",
-        check=host_key_problem,
+        host_key_problem,
     )
     ssh_key: ClassVar[str] = key_field()
     ssh_key_file: str = key_file_field()

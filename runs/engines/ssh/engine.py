@@ -42,10 +42,8 @@ class Hosts:
 
     def __init__(self, hosts: Sequence[Host], identity: Path, interpreter: str, folder: str, mark: str) -> None:
         self.all = list(hosts)
-        self._identity = identity
-        self._interpreter = interpreter
-        self._folder = folder
-        self._mark = mark
+        self._identity, self._interpreter = identity, interpreter
+        self._folder, self._mark = folder, mark
 
     def list(self) -> tuple[Answers, dict[str, str]]:
         """Return what the hosts answer, and why others do not, by their labels."""
@@ -158,7 +156,8 @@ class SshSystem:
         """Return the attempt's job; None where no host lists it. Raises SystemAway where a host does not answer."""
         answers, problems = self._hosts.list()
         if problems:
-            raise SystemAway(f"It is not known what runs on {_named(problems)}. {next(iter(problems.values()))}")
+            names = ", ".join(sorted(problems)[:3])
+            raise SystemAway(f"It is not known what runs on {names}. {next(iter(problems.values()))}")
         return next((job_of(one, self._away(one, {})) for one in parts_of(answers) if one.attempt == job), None)
 
     def submit(self, request: MachineRequest) -> str:
@@ -202,13 +201,8 @@ class SshSystem:
 
     def _start(self, host: Host, request: MachineRequest, number: int, hosts: Sequence[str]) -> None:
         job = HostJob(attempt=request.attempt, machine=number, hosts=[*hosts])
-        words = node_words(
-            self._settings.interpreter,
-            attempt=request.attempt,
-            server=self._server,
-            home=f"{self._settings.folder}/machines",
-            slots=request.slots,
-        )
+        home = f"{self._settings.folder}/machines"
+        words = node_words(self._settings.interpreter, request, server=self._server, home=home)
         words += ["--machine", str(number), "--address", host.target.host]
         tokens = [*[NO_TOKEN] * number, request.tokens[number]]  # a host gets its own alone
         variables = node_variables(tokens, checkpoints=self._settings.checkpoints_folder, cores=host.cores)
@@ -224,9 +218,10 @@ class SshSystem:
     def _end_others_of_a_failed(self, parts: Parts) -> None:
         """A node that could not start leaves the others waiting for it in vain."""
         failed = [one for one in parts.by_host.values() if _failed_early(one)]
-        running = [host for host in self._hosts.all if _is_running(parts.by_host.get(host.label))]
-        if failed and running:
-            self._hosts.end(running, lambda host: parts.by_host[host.label])
+        running = {label for label, job in parts.by_host.items() if job.state == HostJobState.RUNNING}
+        hosts = [host for host in self._hosts.all if host.label in running]
+        if failed and hosts:
+            self._hosts.end(hosts, lambda host: parts.by_host[host.label])
 
 
 def parts_of(answers: Answers) -> list[Parts]:
@@ -243,8 +238,8 @@ def parts_of(answers: Answers) -> list[Parts]:
 
 def job_of(parts: Parts, away: Collection[str]) -> SystemJob:
     """Return the parts as one job: it is over once all of them are. ``away``: hosts that do not answer."""
-    started = [one for one in parts.by_host.values() if one.state != HostJobState.PLANNED]
-    missing = [label for label in parts.hosts if _is_missing(parts.by_host.get(label))]
+    by_host = {label: one for label, one in parts.by_host.items() if one.state != HostJobState.PLANNED}
+    started, missing = list(by_host.values()), [label for label in parts.hosts if label not in by_host]
     is_known = not any(label in away for label in missing)
     states = {one.state for one in started}
     job = SystemJob(
@@ -262,10 +257,6 @@ def job_of(parts: Parts, away: Collection[str]) -> SystemJob:
     return job
 
 
-def _is_missing(job: HostJob | None) -> bool:
-    return job is None or job.state == HostJobState.PLANNED
-
-
 def _ended(job: SystemJob, ended: Sequence[HostJob], parts: Parts) -> SystemJob:
     over = replace(job, state=JobState.OVER, is_kept=True)
     failed = [one for one in ended if one.exit_code != 0]
@@ -281,17 +272,9 @@ def _ended(job: SystemJob, ended: Sequence[HostJob], parts: Parts) -> SystemJob:
     return replace(over, end=EndKind.ENDED, end_sentence=sentence, exit_code=part.exit_code)
 
 
-def _is_running(job: HostJob | None) -> bool:
-    return job is not None and job.state == HostJobState.RUNNING
-
-
 def _failed_early(job: HostJob) -> bool:
     is_early = job.started_at is not None and job.ended_at is not None and job.ended_at - job.started_at < EARLY_S
     return job.state == HostJobState.OVER and bool(job.exit_code) and is_early
-
-
-def _named(problems: Mapping[str, str]) -> str:
-    return ", ".join(sorted(problems)[:3])
 
 
 # Steps of `trainyard doctor`. A step that needs an earlier one is left out where that failed.

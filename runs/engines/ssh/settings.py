@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runs.engines.cluster_settings import checks
-from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field, server_field
+from runs.engines.cluster_settings import checks, fields
+from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
 from runs.engines.openssh.identity import key_field, key_file_field, of_key
 from runs.engines.openssh.target import Target, read_address, read_host_key
 from trainyard.contract.limits import MAX_SLOTS
@@ -82,7 +82,7 @@ class SshSettings(Settings):
         "One a line: user@host:port, how many ranks it takes, how many of its cores they may use if not all, the kind "
         "of its GPUs if it has some, and its host key as ssh-keyscan prints it. Compare the key with what the host's "
         "administrator says.",
-        check=_hosts,
+        _hosts,
         is_needed=True,
         heading="Hosts",
         placeholder="train@gpu1.example.org slots=8 gpu=a100 ssh-ed25519 AAAA…",
@@ -91,22 +91,19 @@ class SshSettings(Settings):
         "",
         "Folder",
         "An absolute path on each host that the user may write; nodes keep their files there while they run.",
-        check=_folder,
+        _folder,
         is_needed=True,
     )
     checkpoints: str = field(
         "",
         "Folder of checkpoints",
         "A path that all hosts share, so that a run can go on on another one; empty for one of each host's own.",
-        check=checks.path,
+        checks.path,
     )
     python: str = field(
-        "",
-        "Python",
-        "The interpreter on the hosts that has Trainyard; empty for this server's path.",
-        check=checks.path,
+        "", "Python", "The interpreter on the hosts that has Trainyard; empty for this server's path.", checks.path
     )
-    server: str = server_field("the hosts")
+    server: str = fields.server("the hosts")
     ssh_key: ClassVar[str] = key_field(heading="The server's key")
     ssh_key_file: str = key_file_field()
 

@@ -64,10 +64,8 @@ class LocalSystem:
     def submit(self, request: MachineRequest) -> str:
         file = self._folder() / f"{self._origin.mark}-{request.attempt}"
         if not file.exists():
-            server, slots = self._origin.server, request.slots
-            words = node_words(
-                self._settings.python, attempt=request.attempt, server=server, home=str(file.parent), slots=slots
-            )
+            server, home = self._origin.server, str(file.parent)
+            words = node_words(self._settings.python, request, server=server, home=home)
             variables = node_variables(request.tokens, checkpoints=str(file.parent))
             shell = ["/bin/sh", "-c", '"$@" > /dev/null & echo $!', "sh", *words]
             file.write_text(subprocess.run(shell, env=variables, stdout=subprocess.PIPE, text=True, check=True).stdout)

@@ -38,21 +38,18 @@ CAUSES = (  # what Ray's sentences hold, in the order in which they are looked f
 
 
 class AttemptMachines:
-    def __init__(self, request: str) -> None:
-        self._request = RayRequest.read(request)
-        demand = self._request.demand
-        self._report = JobReport(
-            self._request.job, "pending", self._request.num_machines, self._request.strategy, demand
-        )
+    def __init__(self, text: str) -> None:
+        self._request = request = RayRequest.read(text)
+        self._report = JobReport(request.job, "pending", request.num_machines, request.strategy, request.demand)
         self._lock = threading.Lock()
         self._stopped_at = 0.0
         self._over_at = 0.0
         self._noticed: set[int] = set()
         self._nodes: dict[int, str] = {}
         self._group = placement_group(
-            [demand.bundle()] * self._request.num_machines, strategy=self._request.strategy, name=self._request.job
+            [request.demand.bundle()] * request.num_machines, strategy=request.strategy, name=request.job
         )
-        self._machines = [self._machine(index) for index in range(self._request.num_machines)]
+        self._machines = [self._machine(index) for index in range(request.num_machines)]
         self._serving = {machine.serve.remote(): index for index, machine in enumerate(self._machines)}
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
@@ -77,9 +74,8 @@ class AttemptMachines:
             scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=index),
             **options,
         )
-        return actor.remote(
-            [request.python, *request.words, "--machine", str(index)], request.variables, request.output
-        )
+        words = [request.python, *request.words, "--machine", str(index)]
+        return actor.remote(words, request.variables, request.output)
 
     def _watch(self) -> None:
         while not self._over_at:

@@ -53,9 +53,7 @@ def machines() -> list[RayMachine]:
 
 def plain_resources(resources: dict[str, float]) -> dict[str, float]:
     """Leave out those by which Ray itself finds a machine or a placement group."""
-    return {
-        name: amount for name, amount in resources.items() if "_group_" not in name and not name.startswith("node:")
-    }
+    return {name: number for name, number in resources.items() if not ("_group_" in name or name.startswith("node:"))}
 
 
 def find(name: str) -> str:
