@@ -17,7 +17,7 @@ from runs.models import Attempt, HeldSlot, Node, Run, User
 from runs.models.attempts import REPLACE
 from runs.placing.queue import request_of
 from runs.placing.scheduling import Placed, place
-from runs.values.columns import LeftOutNode, Recovery
+from runs.values.columns import LeftOutNode
 from runs.values.refused import Refused
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import to_builtins
@@ -33,9 +33,8 @@ def go_on_without(run: Run, attempt: Attempt, node: Node, *, why: str, actor: Us
     Raises Refused where the run cannot do without it, or would lose its steps; StaleStatus where it has changed.
     """
     if attempt.go is None or run.status != Status.RUNNING:
-        raise Refused(
-            "not-running", f"Run {run.name} is {run.status}. Only a run that trains can go on without a node."
-        )
+        sentence = f"Run {run.name} is {run.status}. Only a run that trains can go on without a node."
+        raise Refused("not-running", sentence)
     if not any(one.node_id == node.pk for one in attempt.placements.all()):
         raise Refused("not-there", f"Run {run.name} does not run on node {node.name}.")
     if "recipe" in run.spec["task"] and not run.saves_at_stop:
@@ -47,17 +46,11 @@ def go_on_without(run: Run, attempt: Attempt, node: Node, *, why: str, actor: Us
     left_out.append(LeftOutNode(node=node.pk, name=node.name, why=why, until=until))
     what = stopping.what_ranks_do(run, attempt)
     asked = f"{actor} asked to go on without {node.name}" if actor else f"{why}, so the run goes on without {node.name}"
+    words = f"{asked}: {what}, and the run is placed again."
     with transaction.atomic():
-        write_recovery(run, replace(run.restarts, left_out=left_out))
-        stopping.begin(
-            run,
-            attempt,
-            why=REPLACE,
-            code="excluding-node",
-            sentence=f"{asked}: {what}, and the run is placed again.",
-            now=now,
-            actor=actor,
-        )
+        run.recovery = to_builtins(replace(run.restarts, left_out=left_out))
+        Run.objects.filter(pk=run.pk).update(recovery=run.recovery, changed_at=timezone.now())
+        stopping.begin(run, attempt, why=REPLACE, code="excluding-node", sentence=words, now=now, actor=actor)
 
 
 def place_anew(attempt: Attempt, *, sentence: str, cause: Cause | None, now: datetime) -> None:
@@ -71,11 +64,6 @@ def place_anew(attempt: Attempt, *, sentence: str, cause: Cause | None, now: dat
         attempt.reason_code, attempt.reason_sentence = PLACED_ANEW, sentence
         attempt.record_cause(cause and replace(cause, sentence=sentence))
         attempt.save(update_fields=["ended_at", "reason_code", "reason_sentence", "cause"])
-
-
-def write_recovery(run: Run, recovery: Recovery) -> None:
-    run.recovery = to_builtins(recovery)
-    Run.objects.filter(pk=run.pk).update(recovery=run.recovery, changed_at=timezone.now())
 
 
 def can_do_without(run: Run, attempt: Attempt, node: Node, now: datetime) -> bool:

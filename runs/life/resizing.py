@@ -96,11 +96,7 @@ def ranks_do_sentence(run: Run, attempt: Attempt) -> str:
 
 
 def _training_attempts(cluster: Cluster) -> list[Attempt]:
-    found = Attempt.objects.filter(
-        ended_at=None, settling_at=None, stop__isnull=True, contact_lost_at=None, go__isnull=False
-    )
-    found = found.filter(run__cluster=cluster, run__status=Status.RUNNING, run__wanted=Wanted.RUN)
-    found = found.filter(run__node_counts__isnull=False).select_related("run__cluster")
+    found = _training(cluster).filter(run__node_counts__isnull=False).select_related("run__cluster")
     return list(found.prefetch_related("placements__node").order_by("run__created_at", "run"))
 
 
@@ -142,12 +138,10 @@ def _steps(attempt: Attempt, now: datetime) -> bool:
 
 def change_sentence(change: Change, num_before: int) -> str:
     """Say why the run is resized, and to how many nodes."""
-    if change.leaving:
-        are = "is" if len(change.leaving) == 1 else "are"
-        return f"{_nodes(change.leaving)} {are} drained: {goes_on(num_before, change.num_nodes)}"
-    if change.joining:
-        are = "is" if len(change.joining) == 1 else "are"
-        return f"{_nodes(change.joining)} {are} free: {goes_on(num_before, change.num_nodes)}"
+    names, what = (change.leaving, "drained") if change.leaving else (change.joining, "free")
+    if names:
+        are = "is" if len(names) == 1 else "are"
+        return f"{_nodes(names)} {are} {what}: {goes_on(num_before, change.num_nodes)}"
     return f"T{goes_on(num_before, change.num_nodes)[1:]}"
 
 
@@ -270,13 +264,9 @@ def _training(cluster: Cluster) -> QuerySet[Attempt]:
 def _attempts(cluster: Cluster) -> list[Attempt]:
     """Return the attempts that may be asked: what they have done so far is not lost by it. One with a share of a slot
     is not: the others of that slot would still hold it."""
-    found = (
-        _training(cluster)
-        .filter(run__slot_shares=1)
-        .select_related("run__cluster")
-        .prefetch_related("placements__held_slots")
-    )
-    return [one for one in found.order_by("run__created_at", "run") if _keeps_its_state(one.run)]
+    found = _training(cluster).filter(run__slot_shares=1).select_related("run__cluster")
+    found = found.prefetch_related("placements__held_slots").order_by("run__created_at", "run")
+    return [one for one in found if _keeps_its_state(one.run)]
 
 
 def _keeps_its_state(run: Run) -> bool:
@@ -288,10 +278,8 @@ def _holders(attempts: list[Attempt]) -> list[SlotHolder]:
     requests = {one.run: one for one in requests_of(Run.objects.filter(pk__in=[one.run_id for one in attempts]))}
     return [
         SlotHolder(
-            requests[attempt.run_id],
-            tuple(
-                (one.node_id, tuple(slot.index for slot in one.held_slots.all())) for one in attempt.placements.all()
-            ),
+            requests[one.run_id],
+            tuple((part.node_id, tuple(slot.index for slot in part.held_slots.all())) for part in one.placements.all()),
         )
-        for attempt in attempts
+        for one in attempts
     ]

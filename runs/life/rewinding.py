@@ -44,15 +44,8 @@ def go_back(
     attempt = _attempt_to_end(run)
     _refuse_the_future(run, to_step, last)
     source = _source(run, to_step)
-    rewind = Rewind(
-        fence=run.fence,
-        to_step=to_step,
-        first=first,
-        last=last,
-        at=now.timestamp(),
-        by=actor.username if actor else "",
-        rule=rule,
-    )
+    by = actor.username if actor else ""
+    rewind = Rewind(fence=run.fence, to_step=to_step, first=first, last=last, at=now.timestamp(), by=by, rule=rule)
     who = f"{actor} asked to go back to step {to_step:,}" if actor else f"{why} Its rule goes back to step {to_step:,}"
     words = f"{who} and to leave out {batches_of(rewind)}. It goes on from {source}."
     with transaction.atomic():
@@ -115,9 +108,8 @@ def ended_sentence(run: Run) -> str:
 def _refuse_what_has_no_batches(run: Run) -> None:
     task = run.spec.get("task", {})
     if run.is_local:
-        raise Refused(
-            "logged-elsewhere", f"Run {run.name} was logged outside of Trainyard: nobody here can restart it."
-        )
+        sentence = f"Run {run.name} was logged outside of Trainyard: nobody here can restart it."
+        raise Refused("logged-elsewhere", sentence)
     if "script" in task:
         raise Refused(
             "script",
@@ -125,9 +117,8 @@ def _refuse_what_has_no_batches(run: Run) -> None:
             "Have the script skip them, and restart it.",
         )
     if not issubclass(KINDS.get(str(task.get("recipe")), RecipeSpec), RecipeSpec):
-        raise Refused(
-            "no-steps", f"Run {run.name} measures its nodes and trains nothing: it has no step to go back to."
-        )
+        sentence = f"Run {run.name} measures its nodes and trains nothing: it has no step to go back to."
+        raise Refused("no-steps", sentence)
     if len(run.rewinds) >= MOST_REWINDS:
         raise Refused("rewound-enough", f"Run {run.name} was sent back {MOST_REWINDS} times, and more is not kept.")
 
@@ -138,9 +129,8 @@ def _refuse_steps(to_step: int, first: int, last: int) -> None:
     if first > last:
         raise SpecError([Problem("skip", f"{first}:{last} has its first step behind its last")])
     if first <= to_step:
-        raise SpecError(
-            [Problem("skip", f"step {first} is trained before step {to_step} ends: skip steps behind {to_step}")]
-        )
+        words = f"step {first} is trained before step {to_step} ends: skip steps behind {to_step}"
+        raise SpecError([Problem("skip", words)])
 
 
 def _attempt_to_end(run: Run) -> Attempt | None:

@@ -19,13 +19,7 @@ from trainyard.spec.values.durations import grace_s, time_limit_s, words_of
 ASKED, TIME_LIMIT, RULE, SWEEP_ENDED = "asked", "time-limit", "rule", "sweep-ended"
 PAUSE, RESIZE, PREEMPTED = "pause", "resize", "preempted"
 # Wanted state of the run, by why its ranks are to end; any other: that it ends for good.
-WANTED = {
-    PAUSE: Wanted.PAUSE,
-    REPLACE: Wanted.PAUSE,
-    REWIND: Wanted.PAUSE,
-    RESIZE: Wanted.RESIZE,
-    PREEMPTED: Wanted.REQUEUE,
-}
+WANTED = {**dict.fromkeys((PAUSE, REPLACE, REWIND), Wanted.PAUSE), RESIZE: Wanted.RESIZE, PREEMPTED: Wanted.REQUEUE}
 # Of an end with words of its own, most of which are none for the run: the code, and the words.
 OUTCOMES = {
     PAUSE: ("paused", "Paused as asked"),

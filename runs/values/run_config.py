@@ -97,9 +97,7 @@ def _typed(text: str) -> float | bool | str:
         return text.lower() == "true"
     if _WHOLE.fullmatch(text):
         return int(text)
-    if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)):
-        return number
-    return text
+    return number if _NUMBER.fullmatch(text) and math.isfinite(number := float(text)) else text
 
 
 def why_not_kept(config: JsonObject) -> str:

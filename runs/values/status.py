@@ -3,112 +3,31 @@
 from trainyard.contract.statuses import FINAL, LIVE, OVER, Phase, Status, Wanted
 
 __all__ = [
-    "FINAL",
-    "LIVE",
-    "LOCAL",
-    "OVER",
-    "PLACED",
-    "TRANSITIONS",
-    "Phase",
-    "Status",
-    "TransitionError",
-    "Wanted",
+    "FINAL", "LIVE", "LOCAL", "OVER", "PLACED", "TRANSITIONS", "Phase", "Status", "TransitionError", "Wanted",
     "check_transition",
-]
+]  # fmt: skip
 
 # An attempt exists (or is being looked for) in these states: nodes hold slots for it.
 PLACED = frozenset(
-    {
-        Status.SCHEDULED,
-        Status.STARTING,
-        Status.RUNNING,
-        Status.RECOVERING,
-        Status.RESIZING,
-        Status.STOPPING,
-        Status.LOST,
-    }
-)
+    {Status.SCHEDULED, Status.STARTING, Status.RUNNING, Status.RECOVERING, Status.RESIZING, Status.STOPPING,
+     Status.LOST}
+)  # fmt: skip
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.QUEUED: frozenset({Status.SCHEDULED, Status.PAUSED, Status.CANCELLED, Status.FAILED}),
     Status.SCHEDULED: frozenset(
         {Status.STARTING, Status.QUEUED, Status.RECOVERING, Status.STOPPING, Status.CANCELLED, Status.FAILED}
     ),
-    Status.STARTING: frozenset(
-        {
-            Status.RUNNING,
-            Status.QUEUED,
-            Status.RECOVERING,
-            Status.STOPPING,
-            Status.SUCCEEDED,
-            Status.FAILED,
-            Status.CANCELLED,
-        }
-    ),
-    Status.RUNNING: frozenset(
-        {
-            Status.RECOVERING,
-            Status.RESIZING,
-            Status.PAUSED,
-            Status.STOPPING,
-            Status.SUCCEEDED,
-            Status.FAILED,
-            Status.CANCELLED,
-        }
-    ),
-    Status.RECOVERING: frozenset(
-        {
-            Status.RECOVERING,  # the attempt that was out of contact has failed: the next one is looked for
-            Status.QUEUED,
-            Status.SCHEDULED,
-            Status.STARTING,
-            Status.RUNNING,
-            Status.RESIZING,
-            Status.PAUSED,
-            Status.STOPPING,
-            Status.LOST,
-            Status.SUCCEEDED,
-            Status.FAILED,
-            Status.CANCELLED,
-        }
-    ),
-    Status.RESIZING: frozenset(
-        {
-            Status.RESIZING,  # the attempt has ended: the next one is looked for
-            Status.SCHEDULED,
-            Status.STARTING,
-            Status.RUNNING,
-            Status.RECOVERING,
-            Status.PAUSED,
-            Status.STOPPING,
-            Status.SUCCEEDED,
-            Status.FAILED,
-            Status.CANCELLED,
-        }
-    ),
+    Status.STARTING: frozenset({Status.RUNNING, Status.QUEUED, Status.RECOVERING, Status.STOPPING, *FINAL}),
+    Status.RUNNING: frozenset({Status.RECOVERING, Status.RESIZING, Status.PAUSED, Status.STOPPING, *FINAL}),
+    # Again: the attempt that was out of contact has failed, and the next one is looked for.
+    Status.RECOVERING: frozenset({*PLACED, Status.QUEUED, Status.PAUSED, *FINAL}),
+    # Again: the attempt has ended, and the next one is looked for.
+    Status.RESIZING: frozenset({*PLACED, Status.PAUSED, *FINAL}) - {Status.LOST},
     Status.PAUSED: frozenset({Status.QUEUED, Status.CANCELLED}),
-    Status.STOPPING: frozenset(
-        {
-            Status.RECOVERING,  # another attempt takes the place of the one that was asked to end
-            Status.PAUSED,
-            Status.LOST,
-            Status.SUCCEEDED,
-            Status.FAILED,
-            Status.CANCELLED,
-            Status.QUEUED,
-        }
-    ),
-    Status.LOST: frozenset(
-        {
-            Status.STARTING,
-            Status.RUNNING,
-            Status.RECOVERING,
-            Status.STOPPING,
-            Status.SUCCEEDED,
-            Status.FAILED,
-            Status.CANCELLED,
-        }
-    ),
+    # Recovering: another attempt takes the place of the one that was asked to end.
+    Status.STOPPING: frozenset({Status.RECOVERING, Status.PAUSED, Status.LOST, Status.QUEUED, *FINAL}),
+    Status.LOST: frozenset({Status.STARTING, Status.RUNNING, Status.RECOVERING, Status.STOPPING, *FINAL}),
     Status.SUCCEEDED: frozenset(),
     # Final as far as Trainyard goes; only a person restarts a run.
     Status.FAILED: frozenset({Status.QUEUED}),
@@ -117,7 +36,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 
 # A run that was logged outside of Trainyard and sent here: what it is follows from what was sent so far, and every
 # sync may know more. It is RUNNING while its heartbeats come. It is never queued, placed or stopped.
-LOCAL = frozenset({Status.RUNNING, Status.LOST, Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+LOCAL = frozenset({Status.RUNNING, Status.LOST, *FINAL})
 LOCAL_TRANSITIONS = {status: LOCAL - {status} for status in LOCAL}
 
 

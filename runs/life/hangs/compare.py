@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from runs.life.hangs import sentences
 from trainyard.contract.causes import HangFinding, HangKind, RankStack
-from trainyard.contract.reports import AttemptReport, PendingCollective, RankReport, RankStall
+from trainyard.contract.reports import AttemptReport, PendingCollective, RankStall
 from trainyard.spec.sections.hangs import HangRules
 
 MAX_STACKS = 16  # of a finding: it travels to every node, and stands in the run's row
@@ -35,12 +35,8 @@ class RankView:
 
 def living_ranks(reports: Sequence[tuple[str, AttemptReport]]) -> list[RankView]:
     """Return the ranks that have not ended. ``reports`` are by the nodes' names."""
-    views = [_view(node, rank) for node, report in reports for rank in report.ranks if not rank.is_over]
-    return sorted(views, key=lambda view: view.rank)
-
-
-def _view(node: str, rank: RankReport) -> RankView:
-    return RankView(rank.rank, node, rank.stall)
+    living = [(node, one) for node, report in reports for one in report.ranks if not one.is_over]
+    return sorted((RankView(one.rank, node, one.stall) for node, one in living), key=lambda view: view.rank)
 
 
 def find_hang(

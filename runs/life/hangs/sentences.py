@@ -1,43 +1,31 @@
 """Sentences about a hang, and what follows from it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from trainyard.contract.causes import RankStack
-from trainyard.formats.words import listed
-from trainyard.spec.values.durations import words_of
-
-if TYPE_CHECKING:
-    from runs.life.hangs.compare import RankView
 from datetime import datetime
 
-from runs.life.hangs.compare import find_hang, living_ranks
+from runs.life.hangs.compare import RankView, find_hang, living_ranks
 from runs.models import Attempt, Placement
 from runs.values.status import Status
 from trainyard.contract.base import to_builtins
-from trainyard.contract.causes import HangFinding
+from trainyard.contract.causes import HangFinding, RankStack
+from trainyard.formats.words import listed
 from trainyard.spec.sections.hangs import HangRules
 from trainyard.spec.survival import outlives_workers
+from trainyard.spec.values.durations import words_of
 
 JUDGED = (Status.RUNNING, Status.RECOVERING)
 MAX_NAMED = 4
 
 
 def stopped(ranks: Sequence[RankView], waiting: Sequence[RankView]) -> str:
-    first = ranks[0]
-    verb = "is" if len(ranks) == 1 else "are"
-    sentence = f"{_who(ranks)} {verb} stopped (SIGSTOP){_at_step(first)}"
-    it = "it" if len(ranks) == 1 else "them"
-    return f"{sentence}{_awaited(waiting, it)}."
+    are, them = ("is", "it") if len(ranks) == 1 else ("are", "them")
+    return f"{_who(ranks)} {are} stopped (SIGSTOP){_at_step(ranks[0])}{_awaited(waiting, them)}."
 
 
 def not_entered(late: Sequence[RankView], waiting: Sequence[RankView]) -> str:
-    operation = waiting[0].collective.operation if waiting[0].collective is not None else "a collective"
-    verb = "has" if len(late) == 1 else "have"
+    verb, what = "has" if len(late) == 1 else "have", _operation(waiting[0])
     waits = f"in which {_ranks(waiting)} {_wait(waiting)}{_place(waiting[0])}"
-    return f"{_who(late)} {verb} not entered {operation}, {waits}, for more than {_limit(late[0])}{_where(late[0])}."
+    return f"{_who(late)} {verb} not entered {what}, {waits}, for more than {_limit(late[0])}{_where(late[0])}."
 
 
 def no_step(late: RankView) -> str:
@@ -76,10 +64,8 @@ def lost_nodes(silent: Sequence[str], waiting: RankView) -> str:
 def cut(ranks: Sequence[RankView], stuck: RankView) -> str:
     nodes = listed(sorted({view.node for view in ranks}), at_most=MAX_NAMED)
     far = listed(stuck.stall.unacknowledged, at_most=2) if stuck.stall is not None else "the others"
-    where = f"Every rank waits in a collective, rank {stuck.rank} on {stuck.node} in {_operation(stuck)}"
-    return (
-        f"{where}{_place(stuck)}, and nobody acknowledges what it sends to {far}: the network between {nodes} is cut."
-    )
+    where = f"Every rank waits in a collective, rank {stuck.rank} on {stuck.node} in {_operation(stuck)}{_place(stuck)}"
+    return f"{where}, and nobody acknowledges what it sends to {far}: the network between {nodes} is cut."
 
 
 def state(view: RankView) -> str:
@@ -108,9 +94,7 @@ def _who(ranks: Sequence[RankView]) -> str:
 
 def _ranks(ranks: Sequence[RankView]) -> str:
     numbers = [str(view.rank) for view in ranks]
-    if len(numbers) == 1:
-        return f"rank {numbers[0]}"
-    return f"ranks {listed(numbers, at_most=MAX_NAMED)}"
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {listed(numbers, at_most=MAX_NAMED)}"
 
 
 def _wait(ranks: Sequence[RankView]) -> str:

@@ -28,7 +28,9 @@ class Beforehand:
 
     def __init__(self, run_ids: Sequence[str], nodes: Mapping[str, CheckedNode], now: datetime) -> None:
         self._nodes = nodes
-        self._since = _waiting_since(run_ids)
+        # Since when each run waits for its next attempt: checks from before that do not count.
+        rows = Run.objects.filter(pk__in=run_ids).annotate(last=Max("attempts__ended_at"))
+        self._since = {pk: last or made for pk, last, made in rows.values_list("pk", "last", "created_at")}
         fresh = Preflight.objects.filter(why=Preflight.Why.ASKED, ended_at__gt=now - timedelta(seconds=FRESH_S))
         clusters = Run.objects.filter(pk__in=run_ids).values("cluster")
         self._fresh = list(fresh.filter(cluster__in=clusters).order_by("-created_at"))
@@ -63,12 +65,6 @@ class Beforehand:
 def _is_on_demand(check: Check) -> bool:
     """Return whether the node did not answer, or failed in a collective."""
     return check.name in ON_DEMAND and check.state != CheckState.OK
-
-
-def _waiting_since(run_ids: Sequence[str]) -> dict[str, datetime]:
-    """Return the time since which each run waits for its next attempt. Checks from before that do not count."""
-    rows = Run.objects.filter(pk__in=run_ids).annotate(last=Max("attempts__ended_at"))
-    return {pk: last or created for pk, last, created in rows.values_list("pk", "last", "created_at")}
 
 
 def check_beforehand(cluster: Cluster, node_ids: Iterable[str], now: datetime) -> None:

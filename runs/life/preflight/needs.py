@@ -53,15 +53,9 @@ def _disk(needs: Needs, node: "CheckedNode") -> Iterator[Check]:
     is_short = free < needs.least_checkpoint_bytes
     limit = needs.least_checkpoint_bytes if is_short else needs.checkpoints_bytes
     what = "one checkpoint of the run takes at least" if is_short else "the checkpoints that it keeps take about"
-    yield Check(
-        name="checkpoints-need",
-        state=FAIL if is_short else WARN if free < limit else OK,
-        sentence=f"{size(free)} are free for checkpoints on {node.name}; {what} {size(limit)}.",
-        node=node.name,
-        value=free,
-        limit=limit,
-        unit="bytes",
-    )
+    state = FAIL if is_short else WARN if free < limit else OK
+    sentence = f"{size(free)} are free for checkpoints on {node.name}; {what} {size(limit)}."
+    yield node.check("checkpoints-need", state, sentence, free, limit, "bytes")
 
 
 def _memory(needs: Needs, node: "CheckedNode", ranks: range) -> Iterator[Check]:
@@ -80,9 +74,7 @@ def _memory(needs: Needs, node: "CheckedNode", ranks: range) -> Iterator[Check]:
         ranks_words = "rank takes" if len(wanted) == 1 else f"{len(wanted)} ranks take"
         sentence = f"The run's {ranks_words} about {size(most)}; {size(room)} of the memory of {node.name} are free."
     state = WARN if most > room else OK  # the planner may be wrong: it leaves no node out
-    yield Check(
-        name="memory-need", state=state, sentence=sentence, node=node.name, value=most, limit=room, unit="bytes"
-    )
+    yield node.check("memory-need", state, sentence, most, room, "bytes")
 
 
 # A node as checks see it: plain values, read from its row.
@@ -109,6 +101,13 @@ class CheckedNode:
     def free_memory_bytes(self) -> int | None:
         total, used = self.health.memory_bytes, self.health.memory_used_bytes
         return None if total is None or used is None else max(0, total - used)
+
+    def check(
+        self, name: str, state: CheckState, sentence: str, value: float | None = None, limit: float | None = None,
+        unit: str = "",
+    ) -> Check:  # fmt: skip
+        """Return the result of a check of this node."""
+        return Check(name=name, state=state, sentence=sentence, node=self.name, value=value, limit=limit, unit=unit)
 
 
 def checked_nodes(nodes: Iterable[Node], now: datetime) -> list[CheckedNode]:

@@ -50,8 +50,7 @@ def _reached(node: CheckedNode, nodes: Sequence[CheckedNode]) -> Check | None:
     took = {names[peer]: result.seconds for peer, result in node.own.peers.items() if peer in names and result.seconds}
     if not took:
         if names and not any(peer in names for peer in node.own.peers):
-            sentence = f"{node.name} has not tried a connection to the others yet."
-            return Check(name="connection", state=WARN, sentence=sentence, node=node.name)
+            return node.check("connection", WARN, f"{node.name} has not tried a connection to the others yet.")
         return None
     slowest = max(took, key=lambda name: took[name] or 0.0)
     seconds = took[slowest] or 0.0
@@ -59,24 +58,17 @@ def _reached(node: CheckedNode, nodes: Sequence[CheckedNode]) -> Check | None:
         f"{node.name} reaches {listed(sorted(took)) if len(took) <= 3 else f'{len(took)} nodes'}; an answer takes "
         f"{1000 * seconds:.2f} ms{f' from {slowest}' if len(took) > 1 else ''}."
     )
-    state = WARN if seconds > SLOW_S else OK
-    return Check(
-        name="connection", state=state, sentence=sentence, node=node.name, value=seconds, limit=SLOW_S, unit="s"
-    )
+    return node.check("connection", WARN if seconds > SLOW_S else OK, sentence, seconds, SLOW_S, "s")
 
 
 def collective_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
     """Return a check for each node on which the collective failed, else one check with its speed and latency."""
     results = {node.name: node.own.collective for node in nodes if node.own and node.own.collective}
+    words = f"A collective over {len(nodes)} nodes failed on"
     failed = [
-        Check(
-            name="collective",
-            state=FAIL,
-            sentence=f"A collective over {len(nodes)} nodes failed on {name}: {result.problem}.",
-            node=name,
-        )
-        for name, result in results.items()
-        if result.problem
+        Check(name="collective", state=FAIL, sentence=f"{words} {name}: {one.problem}.", node=name)
+        for name, one in results.items()
+        if one.problem
     ]
     done = {name: one for name, one in results.items() if one.bytes_per_s is not None and one.latency_s is not None}
     if failed or not done:
@@ -100,14 +92,13 @@ def version_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
             if version != usual:
                 state = FAIL if matters and _differs(node, known, usual, what) else WARN
                 sentence = f"{node.name} has {what} {version or 'nowhere'}, most of the others have {usual or 'none'}."
-                checks.append(Check(name="versions", state=state, sentence=sentence, node=node.name))
+                checks.append(node.check("versions", state, sentence))
     if known and not checks:
         first = known[0]
         torch = f", PyTorch {first.machine.torch}" if first.machine.torch else ""
         driver = f", driver {first.machine.driver}" if first.machine.driver else ""
-        sentence = f"Python {first.machine.python}{torch}{driver} and Trainyard {first.version}"
         equal = "on all nodes" if len(known) > 1 else f"on {first.name}"
-        sentence = f"{sentence} {equal}."
+        sentence = f"Python {first.machine.python}{torch}{driver} and Trainyard {first.version} {equal}."
         checks.append(Check(name="versions", state=OK, sentence=sentence, node=first.name if len(known) == 1 else ""))
     return checks
 

@@ -133,7 +133,8 @@ def follow_preflights(nodes: Sequence[Node], now: datetime) -> None:
         preflight.results = to_builtins([*late, *checks_together(checked), *collective_checks(part)])
         preflight.ended_at = now
         preflight.save(update_fields=["results", "ended_at"])
-        _forget_old(preflight)
+        asked = Preflight.objects.filter(cluster=preflight.cluster_id, why=Preflight.Why.ASKED)
+        Preflight.objects.filter(pk__in=list(asked.values_list("pk", flat=True)[KEPT:])).delete()
         broadcast.nodes_changed()
 
 
@@ -145,14 +146,7 @@ def _has_answered(node: Node, preflight: Preflight, now: datetime) -> bool:
 
 def _late(node: CheckedNode, limit_s: float) -> Check:
     sentence = f"{node.name} did not check itself within {limit_s:g} s; what it reported before is shown."
-    return Check(name="contact", state=CheckState.WARN, sentence=sentence, node=node.name)
-
-
-def _forget_old(preflight: Preflight) -> None:
-    asked = Preflight.objects.filter(cluster=preflight.cluster_id, why=Preflight.Why.ASKED)
-    old = list(asked.values_list("pk", flat=True)[KEPT:])
-    if old:
-        Preflight.objects.filter(pk__in=old).delete()
+    return node.check("contact", CheckState.WARN, sentence)
 
 
 def record_placed(placements: Iterable[Placement], now: datetime) -> None:

@@ -60,9 +60,7 @@ def place_vetted(requests: Sequence[Request], place: Callable[[Sequence[Request]
             break
         for run_id, problems in found.items():
             vetted.left_out.setdefault(run_id, {}).update(problems)
-        requests = [
-            replace(one, excluded=one.excluded | found[one.run].keys()) if one.run in found else one for one in requests
-        ]
+        requests = [replace(one, excluded=one.excluded | found.get(one.run, {}).keys()) for one in requests]
         vetted.answers = place(requests)
         view = View(vetted.placed, now)
     view.hold_back(vetted)
@@ -156,11 +154,10 @@ def checks_of_placement(placed: Sequence[tuple[CheckedNode, range]], needs: Need
 def checks_of(node: CheckedNode) -> list[Check]:
     """Return the checks of the node alone. One that is out of contact has no other."""
     if not node.is_in_contact:
-        sentence = f"{node.name} is out of contact."
-        return [Check(name="contact", state=FAIL, sentence=sentence, node=node.name)]
+        return [node.check("contact", FAIL, f"{node.name} is out of contact.")]
     if node.own is None or node.own.home is None:
         sentence = f"{node.name} has not checked itself yet, or is of a version that does not."
-        return [Check(name="contact", state=WARN, sentence=sentence, node=node.name)]
+        return [node.check("contact", WARN, sentence)]
     own = node.own
     checks = [*_folder_checks(node, own.checkpoints, "checkpoints"), *_folder_checks(node, own.home, "home")]
     checks += [*_clock_checks(node), *_memory_checks(node)]
@@ -172,23 +169,15 @@ def _folder_checks(node: CheckedNode, folder: FolderState | None, what: str) -> 
         return
     words = "folder of checkpoints" if what == "checkpoints" else "folder of attempts and output"
     if folder.problem:
-        sentence = f"The {words} on {node.name}, {folder.path}, {folder.problem}."
-        yield Check(name=f"{what}-folder", state=FAIL, sentence=sentence, node=node.name)
+        yield node.check(f"{what}-folder", FAIL, f"The {words} on {node.name}, {folder.path}, {folder.problem}.")
         return
     if folder.free_bytes is None:
         return
     free = folder.free_bytes
     state = FAIL if free < DISK_FAIL_BYTES else WARN if free < DISK_WARN_BYTES else OK
     sentence = f"{size(free)} are free for the {words} on {node.name}, {folder.path}."
-    yield Check(
-        name=f"{what}-disk",
-        state=state,
-        sentence=sentence,
-        node=node.name,
-        value=float(free),
-        limit=float(DISK_FAIL_BYTES if state == FAIL else DISK_WARN_BYTES),
-        unit="bytes",
-    )
+    limit = float(DISK_FAIL_BYTES if state == FAIL else DISK_WARN_BYTES)
+    yield node.check(f"{what}-disk", state, sentence, float(free), limit, "bytes")
 
 
 def _clock_checks(node: CheckedNode) -> Iterator[Check]:
@@ -199,15 +188,9 @@ def _clock_checks(node: CheckedNode) -> Iterator[Check]:
     state = FAIL if off_s > CLOCK_FAIL_S else WARN if off_s > CLOCK_WARN_S else OK
     side = "ahead of" if ahead_s > 0 else "behind"
     off = f"{off_s:,.0f} s" if off_s >= 10 else f"{off_s:.3f} s"
-    yield Check(
-        name="clock",
-        state=state,
-        sentence=f"The clock of {node.name} is {off} {side} the server's.",
-        node=node.name,
-        value=round(ahead_s, 3),
-        limit=CLOCK_FAIL_S if state == FAIL else CLOCK_WARN_S,
-        unit="s",
-    )
+    sentence = f"The clock of {node.name} is {off} {side} the server's."
+    limit_s = CLOCK_FAIL_S if state == FAIL else CLOCK_WARN_S
+    yield node.check("clock", state, sentence, round(ahead_s, 3), limit_s, "s")
 
 
 def _memory_checks(node: CheckedNode) -> Iterator[Check]:
@@ -215,32 +198,22 @@ def _memory_checks(node: CheckedNode) -> Iterator[Check]:
     if free is None or not total:
         return
     limit = MEMORY_WARN_SHARE * total
-    yield Check(
-        name="memory",
-        state=WARN if free < limit else OK,
-        sentence=f"{size(free)} of {size(total)} of the memory of {node.name} are free.",
-        node=node.name,
-        value=float(free),
-        limit=round(limit),
-        unit="bytes",
-    )
+    sentence = f"{size(free)} of {size(total)} of the memory of {node.name} are free."
+    yield node.check("memory", WARN if free < limit else OK, sentence, float(free), round(limit), "bytes")
 
 
 def _gpu_checks(node: CheckedNode, gpu: GpuFaults) -> Iterator[Check]:
     who = f"GPU {gpu.index} of {node.name}"
-    name = "gpu"
     if gpu.xid is not None and gpu.xid not in XIDS_OF_PROGRAMS:
         state = FAIL if gpu.xid in FATAL_XIDS else WARN
         sentence = f"{who} reported Xid {gpu.xid} since its node worker began."
-        yield Check(name=name, state=state, sentence=sentence, node=node.name, value=float(gpu.xid), unit="Xid")
+        yield node.check("gpu", state, sentence, float(gpu.xid), unit="Xid")
     if gpu.ecc_errors:
         errors = f"{gpu.ecc_errors} uncorrected memory error{'s'[: gpu.ecc_errors != 1]}"
         sentence = f"{who} has had {errors} since its driver was loaded: reset it."
-        value = float(gpu.ecc_errors)
-        yield Check(name=name, state=FAIL, sentence=sentence, node=node.name, value=value, limit=0.0, unit="errors")
+        yield node.check("gpu", FAIL, sentence, float(gpu.ecc_errors), 0.0, "errors")
     if gpu.slowed_by:
         sentence = f"{who} runs at a lower clock because of {' and '.join(gpu.slowed_by)}."
-        yield Check(name=name, state=WARN, sentence=sentence, node=node.name)
+        yield node.check("gpu", WARN, sentence)
     if gpu.xid in (None, *XIDS_OF_PROGRAMS) and not gpu.ecc_errors and not gpu.slowed_by:
-        sentence = f"{who} reports no fault."
-        yield Check(name=name, state=OK, sentence=sentence, node=node.name, value=0.0, limit=0.0, unit="errors")
+        yield node.check("gpu", OK, f"{who} reports no fault.", 0.0, 0.0, "errors")

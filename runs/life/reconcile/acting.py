@@ -156,7 +156,8 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
         outlives_workers=outlives_workers(attempt.run.spec),
         least_nodes=_least_nodes(attempt.run),
         zero_means_finished="recipe" in attempt.run.spec.get("task", {}),
-        rest_limit_s=partial(_rest_limit_s, attempt),
+        # Records say of which attempt they are, and a restart needs of them only what the last checkpoints are.
+        rest_limit_s=lambda cause: RESTART_REST_LIMIT_S if may_restart(attempt.run, cause) else REST_LIMIT_S,
         stopped=lambda: stopping.outcome(attempt.run.spec, attempt.stop, [one.reported for one in placements]),
         ending=None if allocation is None else allocation.known_ending,
         may_end=allocation is not None and allocation.state != Allocation.State.OVER,
@@ -166,21 +167,13 @@ def _case(attempt: Attempt, placements: Sequence[Placement], listener: Listener)
 def allocation_of(attempt: Attempt) -> Allocation | None:
     """Return the machines that an engine has brought for the attempt; None where its nodes stay."""
     cluster = attempt.run.cluster
-    if cluster is None or not brings_nodes(cluster):
-        return None
-    return Allocation.objects.filter(attempt=attempt).first()
+    return None if cluster is None or not brings_nodes(cluster) else Allocation.objects.filter(attempt=attempt).first()
 
 
 def _least_nodes(run: Run) -> int | None:
     """Return how many nodes are enough for an elastic run that may go on without one."""
     counts = run.allowed_counts
     return counts[0] if counts and may_restart(run, CauseClass.NODE_LOST) else None
-
-
-def _rest_limit_s(attempt: Attempt, cause: CauseClass) -> float:
-    """Return how long the end may wait for what is on the way: records say of which attempt they are, and a restart
-    needs of them only what the last checkpoints are."""
-    return RESTART_REST_LIMIT_S if may_restart(attempt.run, cause) else REST_LIMIT_S
 
 
 def _state(placement: Placement, listener: Listener) -> PlacementState:
@@ -252,17 +245,12 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
     step = own.values_list("step", flat=True).first()
     evidence = {**verdict.evidence, "step": step}
     assert verdict.cause is not None
-    has_no_step = verdict.cause.rank is None or "stacks" in evidence  # the sentence of a hang names the rank's own step
-    sentence = verdict.sentence if has_no_step else _with_step(verdict.sentence, step)
+    sentence = verdict.sentence
+    if verdict.cause.rank is not None and "stacks" not in evidence and step is not None:
+        sentence = f"{sentence.rstrip('.')} in step {step:,}."  # the sentence of a hang names the rank's own step
     cause = replace(verdict.cause, sentence=sentence, evidence=evidence)
-    outcome = outcome_of_failure(
-        attempt,
-        placements,
-        cause=cause,
-        code=verdict.code,
-        now=now,
-        elsewhere=lambda excluded: elsewhere(attempt, placements, excluded, now),
-    )
+    other = partial(elsewhere, attempt, placements, now=now)
+    outcome = outcome_of_failure(attempt, placements, cause=cause, code=verdict.code, now=now, elsewhere=other)
     with transaction.atomic():
         changes = {
             "ended_at": now,
@@ -288,10 +276,6 @@ def _fail(attempt: Attempt, placements: Sequence[Placement], verdict: Verdict, n
     for name, value in changes.items():
         setattr(attempt, name, value)
     return True
-
-
-def _with_step(sentence: str, step: int | None) -> str:
-    return sentence if step is None else f"{sentence.rstrip('.')} in step {step:,}."
 
 
 def _record_contact(attempt: Attempt, verdict: Verdict, now: datetime) -> bool:

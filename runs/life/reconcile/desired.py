@@ -22,7 +22,7 @@ from trainyard.contract.base import SpecDocument, convert
 from trainyard.contract.desired import Desired, DesiredAttempt, ProbeRequest, StandbyRun, TraceRequest
 from trainyard.contract.locks import lock
 from trainyard.contract.node_status import ListedAttempt, NodeStatus
-from trainyard.contract.orders import CodeReference, Locked, Order
+from trainyard.contract.orders import CodeReference, Order
 from trainyard.contract.seals import order_scope, seal
 from trainyard.contract.statuses import WantedPhase
 from trainyard.spec.sections.environment import has_container
@@ -46,7 +46,8 @@ def write_desired(
     nodes = list(nodes)
     if not nodes:
         return
-    live = _live_placements(nodes)
+    placements = Placement.objects.filter(node__in=nodes, attempt__ended_at=None)
+    live = list(placements.select_related("attempt__run", "node"))
     ended = _ended_attempts(statuses, {placement.attempt_id for placement in live})
     runs = {placement.attempt.run_id for placement in live} | {run for one in ended.values() for run in one.runs}
     watermarks = _watermarks(runs)
@@ -99,22 +100,16 @@ def _ended_attempts(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[
         return {}
     # An attempt that was placed a moment ago on another thread is live too.
     ended = listed - set(Attempt.objects.filter(pk__in=listed, ended_at=None).values_list("pk", flat=True))
-    held = set(
-        Placement.objects.filter(attempt__in=ended).exclude(held_slots=None).values_list("attempt_id", flat=True)
-    )
+    parts = Placement.objects.filter(attempt__in=ended)
+    held = set(parts.exclude(held_slots=None).values_list("attempt_id", flat=True))
     runs = {one.run for status in statuses.values() for one in status.attempts.values()}
     decisions: dict[str, dict[str, str]] = defaultdict(dict)
-    decided = Placement.objects.filter(attempt__in=ended).exclude(leftovers="")
-    for node, attempt, word in decided.values_list("node_id", "attempt_id", "leftovers"):
+    for node, attempt, word in parts.exclude(leftovers="").values_list("node_id", "attempt_id", "leftovers"):
         decisions[node][attempt] = word
     gone_runs = set(GoneRun.objects.filter(pk__in=runs).values_list("pk", flat=True))
     return {
         node: EndedAttempts(
-            {
-                attempt: one
-                for attempt, one in status.attempts.items()
-                if attempt in ended and (attempt in held or not one.is_done)
-            },
+            {pk: one for pk, one in status.attempts.items() if pk in ended and (pk in held or not one.is_done)},
             gone_runs,
             decisions[node],
         )
@@ -122,17 +117,14 @@ def _ended_attempts(statuses: Mapping[str, NodeStatus], live: set[str]) -> dict[
     }
 
 
-def _live_placements(nodes: list[Node]) -> list[Placement]:
-    placements = Placement.objects.filter(node__in=nodes, attempt__ended_at=None)
-    return list(placements.select_related("attempt__run", "node"))
-
-
 def wanted_of_placement(placement: Placement, watermarks: Watermarks = NO_WATERMARKS) -> DesiredAttempt:
     """Return what is wanted of the placement's node."""
-    attempt = placement.attempt
+    attempt, node = placement.attempt, placement.node
     return replace(
         _entry(attempt.run_id, attempt.fence, wanted_of(attempt), watermarks),
-        order=locked_order(placement) if placement.phase == Phase.PREPARING else None,
+        order=lock(node.key, order_scope(node.pk), order_for(placement))
+        if placement.phase == Phase.PREPARING
+        else None,
         go=attempt.meeting,
         trace=None if attempt.trace is None else convert(attempt.trace, TraceRequest),
         may_replace=RestartRules.of(attempt.run.spec).replaces_lost_nodes,
@@ -170,9 +162,8 @@ def _entry(run: str, fence: int, wanted: WantedPhase, watermarks: Watermarks) ->
 
 def _watermarks(runs: set[str]) -> Watermarks:
     found: dict[tuple[str, int], list[Producer]] = defaultdict(list)
-    if runs:
-        for producer in Producer.objects.filter(run_id__in=runs):
-            found[producer.run_id, producer.attempt].append(producer)
+    for producer in Producer.objects.filter(run_id__in=runs):
+        found[producer.run_id, producer.attempt].append(producer)
     return found
 
 
@@ -217,12 +208,6 @@ def _epoch() -> str:
 # Order to a node, with all that it needs to prepare its part of an attempt.
 
 
-def locked_order(placement: Placement) -> Locked:
-    """Return the order as it travels."""
-    node = placement.node
-    return lock(node.key, order_scope(node.pk), order_for(placement))
-
-
 def order_for(placement: Placement) -> Order:
     attempt, node = placement.attempt, placement.node
     run = attempt.run
@@ -264,11 +249,8 @@ def image_digest(run: Run) -> str:
     the ranks run in no image of a registry."""
     if not has_container(run.spec):
         return ""
-    for placement in Placement.objects.filter(attempt__run=run).order_by("attempt__fence", "node_rank"):
-        _, _, digest = placement.image.partition("@")
-        if digest:
-            return digest
-    return ""
+    placements = Placement.objects.filter(attempt__run=run).order_by("attempt__fence", "node_rank")
+    return next(filter(None, (one.image.partition("@")[2] for one in placements)), "")
 
 
 def replica_key(attempt: str) -> str:

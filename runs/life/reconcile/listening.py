@@ -59,7 +59,7 @@ class Listener:
             key: _Source(one.node, report_scope(one.node_id, one.attempt.run_id, one.attempt.fence))
             for key, one in by_key.items()
         }
-        found = self._read(sources, _report)
+        found = self._read(sources, lambda source, text: unseal(source.node.key, source.scope, text, AttemptReport))
         return {by_key[key].pk: one for key, one in found.items() if one.attempt == by_key[key].attempt_id}
 
     def node_silent_s(self, node: Node) -> float:
@@ -134,10 +134,6 @@ def _status(source: _Source, text: bytes) -> NodeStatus:
     for section, error in left_out.items():
         log.warning("listening.left_out", node=source.node.name, section=section, error=error)
     return status
-
-
-def _report(source: _Source, text: bytes) -> AttemptReport:
-    return unseal(source.node.key, source.scope, text, AttemptReport)
 
 
 def later(one: Phase, other: Phase) -> Phase:

@@ -145,8 +145,8 @@ def reconcile_run(run_id: str, now: datetime) -> None:
     is_free = changed and has_left and _is_over(attempt)
     if is_free:  # before the documents are written: the next run waits for these slots
         _place_next(attempt, now)
-    if _waits_for_records(attempt):
-        look_again_soon(run_id)
+    if attempt.settling_at is not None and attempt.ended_at is None and _is_over(attempt):
+        look_again_soon(run_id)  # only records that are on their way keep it from its end
     if not changed and attempt.run.status != Status.STOPPING:
         return
     write_desired(nodes, listener.statuses, now)
@@ -164,11 +164,6 @@ def _place_next(attempt: Attempt, now: datetime) -> None:
 def _is_over(attempt: Attempt) -> bool:
     """Return whether nothing of the attempt runs on its nodes any more: its slots are free."""
     return all(placement.phase in OVER for placement in attempt.placements.all())
-
-
-def _waits_for_records(attempt: Attempt) -> bool:
-    """Return whether only records that are on their way keep the attempt from its end."""
-    return attempt.settling_at is not None and attempt.ended_at is None and _is_over(attempt)
 
 
 def look_again_soon(run_id: str) -> None:

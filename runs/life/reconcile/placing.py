@@ -136,17 +136,12 @@ def _make_attempt(run: Run, placed: Placed) -> tuple[Attempt, list[Placement]]:
     placements = []
     first_rank = 0
     for node_rank, part in enumerate(placed.parts):
+        node = nodes[part.node]
         placement = Placement.objects.create(
-            attempt=attempt,
-            node=nodes[part.node],
-            node_rank=node_rank,
-            first_rank=first_rank,
-            num_ranks=len(part.slots),
+            attempt=attempt, node=node, node_rank=node_rank, first_rank=first_rank, num_ranks=len(part.slots)
         )
         HeldSlot.objects.bulk_create(
-            HeldSlot(
-                node=nodes[part.node], index=index, share=part.share, num_shares=part.num_shares, placement=placement
-            )
+            HeldSlot(node=node, index=index, share=part.share, num_shares=part.num_shares, placement=placement)
             for index in part.slots
         )
         first_rank += len(part.slots)

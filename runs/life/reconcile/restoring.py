@@ -125,8 +125,12 @@ def _record_source(attempt: Attempt, use: CheckpointUse) -> None:
 
 def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:
     why = use.why.rstrip(".") or "it does not say why"
-    if use.memory and use.state in (OFF, INVALID):
-        return _memory_words(use, why)
+    if use.memory and use.state == INVALID:
+        return "memory-invalid", f"The state of step {use.step:,} in the memory of {use.memory} is not used: {why}."
+    if use.memory and use.state == OFF:
+        if use.step is None:
+            return "memory-off", f"No states are kept in memory, so a restart reads from storage: {why}."
+        return "memory-left-out", f"The state of step {use.step:,} could not be kept in memory: {why}."
     if use.step is None or use.fence is None:
         return "checkpoints-off", f"No checkpoints are kept: {why}."
     if use.state == OFF:
@@ -140,23 +144,10 @@ def _words(attempt: Attempt, use: CheckpointUse) -> tuple[str, str]:
     return "checkpoint-invalid", f"The checkpoint of {place} is not used: {why}."
 
 
-def _memory_words(use: CheckpointUse, why: str) -> tuple[str, str]:
-    if use.state == INVALID:
-        return "memory-invalid", f"The state of step {use.step:,} in the memory of {use.memory} is not used: {why}."
-    if use.step is None:
-        return "memory-off", f"No states are kept in memory, so a restart reads from storage: {why}."
-    return "memory-left-out", f"The state of step {use.step:,} could not be kept in memory: {why}."
-
-
 def _lost(attempt: Attempt, use: CheckpointUse) -> str:
     """Say of a restart how many steps are trained again."""
-    recovery = attempt.run.restarts
-    if (
-        not is_behind(attempt.run)
-        or recovery.step is None
-        or use.step is None
-        or use.source_run not in ("", attempt.run_id)
-    ):
+    run, before, step = attempt.run, attempt.run.restarts.step, use.step
+    if before is None or step is None or not is_behind(run) or use.source_run not in ("", run.pk):
         return ""
-    lost = max(0, recovery.step - use.step)
+    lost = max(0, before - step)
     return f"; {lost:,} {'step is' if lost == 1 else 'steps are'} trained again" if lost else "; no step is lost"

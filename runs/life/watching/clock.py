@@ -34,7 +34,6 @@ from trainyard.spec.sections.watch import MetricRule, rules_of
 ENOUGH = 20  # values before one can be a spike
 LEAST_DEVIATION = 0.05  # of the median's size
 TO_SIGMA = 1.4826
-FOUND, MANY = "metric-alarm", "metric-alarms"
 MOST_ALARMS = 20  # of an attempt
 MOST_POINTS = 20_000  # of a series in one look
 AT_FIRST = 1_000  # steps that are looked at when an attempt is seen for the first time
@@ -43,8 +42,6 @@ NAMES_EVERY_S = 5.0
 WILD = "*?["
 
 Key = tuple[int, str, str]  # number of the rule, name, labels
-KEPT = "straggler-kept"
-NOT_REWOUND = "rewind-refused"
 log = structlog.get_logger(__name__)
 
 EVERY_S = 1.0
@@ -66,9 +63,8 @@ class Watcher:
     def round(self, now: datetime) -> None:
         """Look at each live attempt that has new points."""
         live = Attempt.objects.filter(ended_at=None, settling_at=None, run__status=Status.RUNNING)
-        attempts = list(
-            live.filter(go__isnull=False, stop__isnull=True).select_related("run").prefetch_related("placements__node")
-        )
+        live = live.filter(go__isnull=False, stop__isnull=True).select_related("run")
+        attempts = list(live.prefetch_related("placements__node"))
         known = Telemetry.objects.in_bulk([one.run_id for one in attempts])
         for attempt in attempts:
             telemetry = known.get(attempt.run_id)
@@ -128,7 +124,7 @@ def act_on_slow_ranks(attempt: Attempt, started: Sequence[SlowRank], now: dateti
         replacing.go_on_without(attempt.run, attempt, node, why=f"{who(started)} slow there", actor=None, now=now)
     except Refused as error:
         sentence = f"The run goes on with {node.name}: {error.sentence[:1].lower()}{error.sentence[1:]}"
-        attempt.run.record(KEPT, sentence, attempt=attempt)
+        attempt.run.record("straggler-kept", sentence, attempt=attempt)
     except (StaleStatus, TransitionError):
         return  # it has ended, or somebody has stopped it
 
@@ -145,7 +141,7 @@ def act_on_alarms(attempt: Attempt, alarms: Sequence["Alarm"], now: datetime) ->
         else:
             rewinding.go_back_by_rule(attempt, acting.alarm, acting.rule, now)
     except (Refused, SpecError) as error:
-        attempt.run.record(NOT_REWOUND, f"The run goes on and is not sent back: {error}", attempt=attempt)
+        attempt.run.record("rewind-refused", f"The run goes on and is not sent back: {error}", attempt=attempt)
     except (StaleStatus, TransitionError):
         return  # it has ended, or somebody has stopped it
 
@@ -264,10 +260,10 @@ class AlarmWatch:
                 new.clear()
                 return
             for one in new:
-                attempt.run.record(FOUND, one.alarm.sentence, data=_data(one.alarm), attempt=attempt)
+                attempt.run.record("metric-alarm", one.alarm.sentence, data=_data(one.alarm), attempt=attempt)
             if len(watched.alarms) >= MOST_ALARMS and not watched.told_many:
                 sentence = f"There were {MOST_ALARMS} alarms in this attempt: no further one is recorded."
-                attempt.run.record(MANY, sentence, attempt=attempt)
+                attempt.run.record("metric-alarms", sentence, attempt=attempt)
                 watched.told_many = True
         attempt.alarms = rows
         watched.is_changed, watched.written_at = False, now.timestamp()
@@ -291,9 +287,8 @@ def _is_of(alarm: MetricAlarm, curve: Curve) -> bool:
 
 def _data(alarm: MetricAlarm) -> JsonObject:
     found: JsonObject = to_builtins(alarm)
-    return {
-        name: found[name] for name in ("metric", "labels", "kind", "first_step", "value", "word", "usual", "action")
-    }
+    shown = ("metric", "labels", "kind", "first_step", "value", "word", "usual", "action")
+    return {name: found[name] for name in shown}
 
 
 # Values of a series that break a rule: not finite, or a spike. Pure.

@@ -21,13 +21,7 @@ CHECKPOINT = "checkpoint"  # between two steps
 
 # A measure, and the phases whose sum it is.
 MEASURES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "own": OWN,
-        "step": (*OWN, WAITING),
-        "wait": (WAITING,),
-        **{name: (name,) for name in OWN},
-        CHECKPOINT: (CHECKPOINT,),
-    }
+    {"own": OWN, "step": (*OWN, WAITING), "wait": (WAITING,), **{name: (name,) for name in (*OWN, CHECKPOINT)}}
 )
 # Names of measures on the page.
 LABELS: Mapping[str, str] = MappingProxyType(

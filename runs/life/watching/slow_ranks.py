@@ -46,7 +46,8 @@ def look_at(attempt: Attempt, telemetry: Telemetry, rules: StragglerRules) -> Lo
         return None
     over = max(rules.over, math.ceil(LEAST_S / max(telemetry.median_step_s or LEAST_S, 1e-4)))
     over = min(over, MOST_COLUMNS // WINDOWS)
-    first = _first_step(attempt)
+    rows = Series.objects.filter(run_id=attempt.run_id, name=NAMES[0])
+    first = max((row.firsts[str(attempt.fence)] for row in rows if str(attempt.fence) in row.firsts), default=None)
     if first is None:
         return None
     low = max(first + scoring.WARM_UP, telemetry.step - WINDOWS * over + 1)
@@ -67,12 +68,6 @@ def _complete(measured: scoring.RankMeasurements) -> scoring.RankMeasurements:
     end = int(whole[-1]) + 1 if whole.size else 0
     phases = {name: values[:, :end] for name, values in measured.phases.items()}
     return scoring.RankMeasurements(measured.ranks, measured.steps[:end], phases)
-
-
-def _first_step(attempt: Attempt) -> int | None:
-    rows = Series.objects.filter(run_id=attempt.run_id, name=NAMES[0])
-    firsts = [row.firsts[str(attempt.fence)] for row in rows if str(attempt.fence) in row.firsts]
-    return max(firsts, default=None)
 
 
 def may_blame(spec: SpecDocument) -> bool:
@@ -108,19 +103,15 @@ class SlowRankWatch:
         if look is None:
             return []
         before = {one.rank: one for one in attempt.stragglers}
-        found = scoring.slow_ranks(
-            look.measured,
-            factor=rules.factor,
-            over=look.over,
-            known={rank: one.since_step for rank, one in before.items()},
-            waits=waits_in_each_step(attempt.run.spec),
-        )
+        known, waits = {rank: one.since_step for rank, one in before.items()}, waits_in_each_step(attempt.run.spec)
+        found = scoring.slow_ranks(look.measured, factor=rules.factor, over=look.over, known=known, waits=waits)
         current = _slow_ranks(attempt, found, before, now)
         started = [one for one in current if one.rank not in before]
         hidden = _not_long_enough(attempt, started, look.num_steps)
         current, started = ([one for one in some if one.rank not in hidden] for some in (current, started))
         ended = [one for rank, one in before.items() if rank not in {now_slow.rank for now_slow in current}]
-        if started or ended or (current and self._is_due(attempt, now)):
+        is_due = now.timestamp() - self._written_at.get(attempt.pk, 0.0) >= WRITE_EVERY_S
+        if started or ended or (current and is_due):
             self._write(attempt, current, started, ended)
             self._written_at[attempt.pk] = now.timestamp()
         return started
@@ -129,9 +120,6 @@ class SlowRankWatch:
         """Drop what is known of attempts that are not live any more."""
         kept = set(live)
         self._written_at = {pk: at for pk, at in self._written_at.items() if pk in kept}
-
-    def _is_due(self, attempt: Attempt, now: datetime) -> bool:
-        return now.timestamp() - self._written_at.get(attempt.pk, 0.0) >= WRITE_EVERY_S
 
     def _write(self, attempt: Attempt, current: list[SlowRank], started: list[SlowRank], ended: list[SlowRank]) -> None:
         rows = to_builtins(current)
@@ -191,6 +179,4 @@ def _slow_ranks(
 
 def nodes_by_rank(placements: Iterable[Placement]) -> dict[int, tuple[str, str]]:
     """Return the name and the id of the node of each rank."""
-    return {
-        one.first_rank + local: (one.node.name, one.node_id) for one in placements for local in range(one.num_ranks)
-    }
+    return {one.first_rank + at: (one.node.name, one.node_id) for one in placements for at in range(one.num_ranks)}

@@ -23,10 +23,8 @@ LARGEST_TIMES = 100.0  # above it the difference says more than the ratio
 def slow_sentences(found: Sequence[SlowRank], *, num_ranks: int) -> list[str]:
     """Return a sentence for the slow ranks of each node and phase."""
     ordered = sorted(found, key=lambda one: (one.node, one.phase, one.rank))
-    return [
-        slow_sentence(list(group), num_ranks=num_ranks)
-        for _, group in groupby(ordered, key=lambda one: (one.node, one.phase))
-    ]
+    groups = groupby(ordered, key=lambda one: (one.node, one.phase))
+    return [slow_sentence(list(group), num_ranks=num_ranks) for _, group in groups]
 
 
 def slow_sentence(group: Sequence[SlowRank], *, num_ranks: int) -> str:
