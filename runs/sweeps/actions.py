@@ -107,12 +107,8 @@ def change_sweep(
     if sweep.status == SweepStatus.STOPPING:
         raise Refused("stopping", f"Sweep {sweep.name} is being stopped.")
     document = sweep.parsed.as_document()
-    changed = {
-        **document,
-        "space": {**document["space"], **(space or {})},
-        "budget": {**document["budget"], **(budget or {})},
-    }
-    spec = parse_sweep(changed)
+    changes = {"space": space or {}, "budget": budget or {}}
+    spec = parse_sweep({**document, **{name: {**document[name], **given} for name, given in changes.items()}})
     if problems := space_problems(spec, sweep.base_spec):
         raise SpecError(problems)
     _refuse_narrower(sweep.parsed.space, spec.space)
@@ -140,8 +136,8 @@ def _refuse_narrower(before: dict[str, Dimension], after: dict[str, Dimension]) 
         elif not old.is_choice and (new.bounds[0] > old.bounds[0] or new.bounds[1] < old.bounds[1]):
             low, high = old.bounds
             found.append(Problem(f"space.{path}", f"must include {low:g} to {high:g}, where trials have been"))
-    if added := [path for path in after if path not in before]:
-        found += [Problem(f"space.{path}", "is new: earlier trials had no value of it") for path in added]
+    words = "is new: earlier trials had no value of it"
+    found += [Problem(f"space.{path}", words) for path in after if path not in before]
     if found:
         raise SpecError(found)
 
@@ -166,7 +162,8 @@ def add_trial(*, actor: User, sweep: Sweep, parameters: JsonObject) -> Trial:
     if unknown := [path for path in parameters if path not in sweep.parsed.space]:
         accepted = ", ".join(sweep.parsed.space)
         raise SpecError([Problem(f"parameters.{path}", f"does not vary; accepted: {accepted}") for path in unknown])
-    check_launch_of(actor, sweep, parameters)
+    for document in documents_of(sweep, 0, parameters):
+        check_launch(actor=actor, document=document)
     with transaction.atomic():
         Sweep.objects.select_for_update().get(pk=sweep.pk)
         last = sweep.trials.aggregate(last=Max("number"))["last"]
@@ -174,12 +171,6 @@ def add_trial(*, actor: User, sweep: Sweep, parameters: JsonObject) -> Trial:
         trial = Trial.objects.create(sweep=sweep, number=number, parameters=parameters, by_hand=True)
         sweep.changed()
     return trial
-
-
-def check_launch_of(actor: User, sweep: Sweep, parameters: JsonObject) -> None:
-    """Raise SpecError where a trial with the parameters cannot run."""
-    for document in documents_of(sweep, 0, parameters):
-        check_launch(actor=actor, document=document)
 
 
 def promote_trial(*, actor: User, sweep: Sweep, number: int) -> Trial:

@@ -7,14 +7,14 @@ from statistics import fmean, median
 from typing import Any
 
 from runs.actions.bundles import pin_code
-from runs.actions.checking import Launchable, NeverFits, check_launch
+from runs.actions.checking import Launchable, check_launch
 from runs.models import Cluster, Project, User
 from runs.placing.planning import frozen_estimate
 from runs.rights.access import NotFound, Permission, get_job, require, visible_projects
 from runs.sweeps.search import plain
-from runs.sweeps.search.trials import SamplerQuestion, Suggestion
+from runs.sweeps.search.trials import SamplerQuestion
 from trainyard.contract.base import JsonObject
-from trainyard.spec import Problem, ScriptSpec, Spec, SpecError, merge
+from trainyard.spec import Problem, ScriptSpec, SpecError, merge
 from trainyard.spec.sweeps import SweepSpec, grid_size, parse_sweep, space_problems, trial_document
 from trainyard.spec.sweeps.models import MAX_TRIALS
 from trainyard.spec.sweeps.population import population_base, population_base_problems
@@ -80,11 +80,12 @@ def check_sweep(actor: User, document: object, *, pins: bool = True) -> CheckedS
     launch = next((one.launch for one in sample if one.launch is not None), None)
     if launch is None:
         first = sample[0]
-        words = (
-            f"none of {len(sample)} trials that were tried can run; with {_shown(first.parameters)}: {first.problem}"
-        )
+        shown = ", ".join(f"{path}={value}" for path, value in first.parameters.items())
+        words = f"none of {len(sample)} trials that were tried can run; with {shown}: {first.problem}"
         raise SpecError([Problem("space", words)])
-    base = _pinned(actor, launch.project, launch.spec, base) if pins else base
+    pinned = pin_code(actor=actor, project=launch.project, spec=launch.spec) if pins else None
+    if pinned is not None and isinstance(launch.spec, ScriptSpec):  # all trials run the code that is there now
+        base = merge(base, {"task.code.revision": pinned.commit.number})
     return CheckedSweep(spec, base, launch.project, launch.cluster, sample)
 
 
@@ -146,31 +147,18 @@ def _base_of(actor: User, spec: SweepSpec) -> tuple[JsonObject, SweepSpec]:
 def _tried(actor: User, spec: SweepSpec, base: JsonObject) -> Iterator[TriedTrial]:
     """Yield points spread over the space, each parsed as the run that it would be."""
     seen: list[JsonObject] = []
-    for place in range(min(NUM_TRIED, spec.budget.trials if spec.sampler.name == "grid" else NUM_TRIED)):
-        found = _point(spec, place)
+    is_grid = spec.sampler.name == "grid"
+    for place in range(min(NUM_TRIED, spec.budget.trials) if is_grid else NUM_TRIED):
+        question = SamplerQuestion(spec, place, place, [], {})
+        found = plain.grid(question) if is_grid else plain.quasi_random(question)
         if found is None or found.parameters in seen:
             continue
         seen.append(found.parameters)
         document = trial_document(spec, base, place, found.parameters)
         try:
             yield TriedTrial(found.parameters, check_launch(actor=actor, document=document))
-        except NeverFits as error:
-            yield TriedTrial(found.parameters, None, str(error.errors[0]))
         except SpecError as error:
             yield TriedTrial(found.parameters, None, str(error.errors[0]))
-
-
-def _point(spec: SweepSpec, place: int) -> Suggestion | None:
-    question = SamplerQuestion(spec, place, place, [], {})
-    return plain.grid(question) if spec.sampler.name == "grid" else plain.quasi_random(question)
-
-
-def _pinned(actor: User, project: Project, spec: Spec, base: JsonObject) -> JsonObject:
-    """Return the base with the commit that its repository has now, so that all trials run the same code."""
-    pinned = pin_code(actor=actor, project=project, spec=spec)
-    if pinned is None or not isinstance(spec, ScriptSpec):
-        return base
-    return merge(base, {"task.code.revision": pinned.commit.number})
 
 
 def _seconds(launch: Launchable) -> float | None:
@@ -184,7 +172,3 @@ def _seconds(launch: Launchable) -> float | None:
 
 def _slots(launch: Launchable) -> float:
     return launch.spec.world_size() * launch.spec.resources.slots_per_process
-
-
-def _shown(parameters: JsonObject) -> str:
-    return ", ".join(f"{path}={value}" for path, value in parameters.items())

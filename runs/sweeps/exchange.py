@@ -37,9 +37,7 @@ def import_study(*, actor: User, document: Any, study: Study) -> Sweep:
 
     Raises SpecError for what is wrong with the document or the study, and what start_sweep raises.
     """
-    problems = distribution_problems(study)
-    problems += _direction_problems(document, study)
-    if problems:
+    if problems := [*distribution_problems(study), *_direction_problems(document, study)]:
         raise SpecError([Problem(f"study.{one.path}", one.message) for one in problems[:MOST_NAMED]])
     return start_sweep(actor=actor, document=document, earlier=lambda sweep: make_trials(sweep, study))
 

@@ -53,7 +53,8 @@ def _value_of(run_id: str, objective: Objective) -> float:
         last = summary["last"]
         value = float(last.replace("Infinity", "inf")) if isinstance(last, str) else last
     if value is None or not math.isfinite(value):
-        raise NoValue(f"{metric} was {_word(value)}, which is no number to compare.")
+        word = "NaN" if value is None or math.isnan(value) else str(value)
+        raise NoValue(f"{metric} was {word}, which is no number to compare.")
     return value
 
 
@@ -62,10 +63,6 @@ def _logged(names: Iterable[str]) -> str:
     found = sorted(name for name in names if not name.startswith(SYSTEM))
     more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return f"It logged {', '.join(found[:MOST_NAMED])}{more}." if found else "It logged nothing."
-
-
-def _word(value: float | None) -> str:
-    return "NaN" if value is None or math.isnan(value) else str(value)
 
 
 def _area(run_id: str, metric: str) -> float:

@@ -89,9 +89,7 @@ def _judge(
     stored = [Report(step, value) for step, value in trial.reports.order_by("step").values_list("step", "value")]
     by_step = {one.step: one for one in (*fresh, *stored)}  # what was stored was reported first
     bracket = bracket_of(spec.pruner, trial.number)
-    others = [
-        one for number, one in rungs.items() if number != trial.number and bracket_of(spec.pruner, number) == bracket
-    ]
+    others = [one for key, one in rungs.items() if key != trial.number and bracket_of(spec.pruner, key) == bracket]
     passed = rungs_in(trial.system_attributes)
     reports = measured(trial, spec, [by_step[step] for step in sorted(by_step)])
     last_step = trial.run.steps if trial.run is not None else None

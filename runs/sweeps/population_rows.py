@@ -54,9 +54,8 @@ def members_of(sweep: Sweep, rows: Sequence[Trial]) -> list[Member]:
     runs = [row.run_id for row in rows if row.run_id is not None]
     for run_id, step in Checkpoint.objects.sound().filter(run_id__in=runs).values_list("run_id", "step"):
         checkpoints[run_id].add(step)
-    return [
-        _member(sweep, row, reports[row.pk], checkpoints[row.run_id or ""]) for row in rows if row.state != "WAITING"
-    ]
+    begun = [row for row in rows if row.state != "WAITING"]
+    return [_member(sweep, row, reports[row.pk], checkpoints[row.run_id or ""]) for row in begun]
 
 
 def _member(sweep: Sweep, row: Trial, reports: Sequence[tuple[int, float]], checkpoints: set[int]) -> Member:
@@ -87,20 +86,14 @@ def _act(sweep: Sweep, rows: Mapping[int, Trial], verdict: MemberVerdict, score:
         kept = {**row.system_attributes, JUDGED: verdict.step}
         Trial.objects.filter(pk=row.pk, state=TrialState.RUNNING).update(system_attributes=kept)
         return False
+    suggestion, step = Suggestion(dict(successor.parameters)), successor.parent_step
     parent = rows[successor.parent] if successor.parent is not None else None
+    restore = f"{parent.run_id}@{step}" if parent is not None else ""
     with transaction.atomic():
         number = (sweep.trials.aggregate(last=Max("number"))["last"] or 0) + 1
         if not _leave_place(sweep, row, verdict, number, score, now):
             return False
-        made = open_trial(
-            sweep,
-            number,
-            Suggestion(dict(successor.parameters)),
-            now,
-            parent=parent,
-            parent_step=successor.parent_step,
-            restore=f"{parent.run_id}@{successor.parent_step}" if parent is not None else "",
-        )
+        made = open_trial(sweep, number, suggestion, now, parent=parent, parent_step=step, restore=restore)
         if made is None:  # the sweep was stopped meanwhile
             transaction.set_rollback(True)
     return made is not None

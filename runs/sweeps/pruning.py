@@ -74,24 +74,21 @@ def judge(
     ``others`` those of the other trials of its bracket. A trial that has reached its ``last_step`` is complete: no rung
     is there."""
     rungs = dict(passed)
-    if pruner.name == "none" or not reports:
-        return PruningVerdict(rungs)
     sign = objective.sign
-    if last_step is not None and reports[-1].step >= last_step:
+    if pruner.name == "none" or not reports or (last_step is not None and reports[-1].step >= last_step):
         return PruningVerdict(rungs)
     for rung in rungs_of(pruner, number, reports[-1].progress):
         if rung in rungs:
             continue
         at = next(one for one in reports if one.progress >= rung)
+        stopped = f"Stopped at {_place(pruner, at)}"
         if not math.isfinite(at.value):
-            return PruningVerdict(
-                rungs, at.step, f"Stopped at {_place(pruner, at)}: {objective.metric} was {at.value}."
-            )
+            return PruningVerdict(rungs, at.step, f"{stopped}: {objective.metric} was {at.value}.")
         so_far = [one.value for one in reports if one.step <= at.step and math.isfinite(one.value)]
         rungs[rung] = sign * min(sign * value for value in so_far) if pruner.name == "median" else at.value
         sentence = _why_not(pruner, objective, rungs[rung], [one[rung] for one in others if rung in one])
         if sentence:
-            return PruningVerdict(rungs, at.step, f"Stopped at {_place(pruner, at)}: {sentence}")
+            return PruningVerdict(rungs, at.step, f"{stopped}: {sentence}")
     return PruningVerdict(rungs)
 
 

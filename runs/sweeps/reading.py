@@ -107,14 +107,8 @@ class BestSoFar:
 
 def sweeps_of(user: Someone, *, project: str = "", status: Sequence[str] = (), words: str = "") -> QuerySet[Sweep]:
     """Return the sweeps that the person sees and that fit, without order."""
-    found = visible_sweeps(user)
-    if project:
-        found = found.filter(project__name=project)
-    if status:
-        found = found.filter(status__in=list(status))
-    if words:
-        found = found.filter(name__icontains=words)
-    return found
+    wanted = {"project__name": project, "status__in": list(status), "name__icontains": words}
+    return visible_sweeps(user).filter(**{name: value for name, value in wanted.items() if value})
 
 
 def summaries_of(rows: Sequence[Sweep]) -> list[SweepSummary]:
@@ -134,6 +128,9 @@ def summary_of(row: Sweep) -> SweepSummary:
 
 def _summary(row: Sweep, counts: Mapping[str, int], best: Trial | None) -> SweepSummary:
     spec = row.parsed
+    shown = (
+        None if best is None or best.value is None else BestTrial(best.number, best.run_id, best.value, best.parameters)
+    )
     return SweepSummary(
         id=row.pk,
         name=row.name,
@@ -148,18 +145,12 @@ def _summary(row: Sweep, counts: Mapping[str, int], best: Trial | None) -> Sweep
         pruner=spec.pruner.name,
         trials_total=spec.budget.trials,
         counts=counts,
-        best=_best(best),
+        best=shown,
         created_at=row.created_at,
         ended_at=row.ended_at,
         created_by=row.created_by.username if row.created_by is not None else None,
         cursor=row.cursor,
     )
-
-
-def _best(trial: Trial | None) -> BestTrial | None:
-    if trial is None or trial.value is None:
-        return None
-    return BestTrial(trial.number, trial.run_id, trial.value, trial.parameters)
 
 
 COLUMNS = (

@@ -128,9 +128,8 @@ def live_runs() -> list[str]:
 def stop_live(sweep: Sweep, now: datetime) -> None:
     """End the live trials of a sweep that is being stopped; those without a run at once."""
     sentence = f"Sweep {sweep.name} ends: {sweep.reason_sentence}"
-    sweep.trials.filter(state=TrialState.WAITING).update(
-        state=TrialState.FAILED, reason=sweep.reason_sentence, ended_at=now
-    )
+    waiting = sweep.trials.filter(state=TrialState.WAITING)
+    waiting.update(state=TrialState.FAILED, reason=sweep.reason_sentence, ended_at=now)
     for trial in sweep.trials.filter(state=TrialState.RUNNING):
         try:
             end_runs(trial, code=stopping.SWEEP_ENDED, sentence=sentence, now=now)

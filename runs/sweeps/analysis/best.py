@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -34,19 +33,15 @@ def best_over_trials(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
 
 def best_over_compute(trials: Sequence[TrialLike], direction: str) -> BestSoFar:
     """The axis counts the rank-seconds that all trials had taken when one of them ended, failed and pruned ones too."""
-    ended = sorted(_ended(trials), key=lambda pair: (pair[0], pair[1].number))
+    ended = sorted((one.ended_at, one.number, one) for one in trials if one.ended_at is not None)
     known = {one.number for one in complete(trials)}
     found: list[tuple[float, TrialLike]] = []
     spent = 0.0
-    for _, one in ended:
+    for _, _, one in ended:
         spent += one.rank_seconds
         if one.number in known:
             found.append((spent, one))
     return BestSoFar(_improvements(found, direction), spent)
-
-
-def _ended(trials: Iterable[TrialLike]) -> list[tuple[datetime, TrialLike]]:
-    return [(one.ended_at, one) for one in trials if one.ended_at is not None]
 
 
 def _improvements(ordered: Iterable[tuple[float, TrialLike]], direction: str) -> list[Improvement]:
@@ -70,8 +65,7 @@ def pareto_front(trials: Sequence[TrialLike], directions: Sequence[str]) -> list
     costs = np.array([one.values for one in known], dtype=float) * signs
     order = np.lexsort(costs.T[::-1])  # by the first objective, then by the second…
     front: list[int] = []
-    left = costs[order]
-    places = order
+    left, places = costs[order], order
     while len(left):
         # The first trial in this order is dominated by no later one.
         front.append(int(places[0]))

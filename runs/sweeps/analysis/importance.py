@@ -91,9 +91,7 @@ def _why_not(num: int, varied: Sequence[SpaceField], targets: Array, noun: str) 
         return f"Importance needs at least {LEAST} {noun}s with a value; there {'is' if num == 1 else 'are'} {num}."
     if all(one.path == HOW_FAR for one in varied):
         return f"Every {noun} had the same values, so nothing can be said of the fields."
-    if float(np.ptp(targets)) == 0:
-        return f"Every {noun} reached the same value: no field made a difference."
-    return ""
+    return f"Every {noun} reached the same value: no field made a difference." if float(np.ptp(targets)) == 0 else ""
 
 
 def _words(known: Sequence[TrialLike], num_used: int, noun: str) -> str:

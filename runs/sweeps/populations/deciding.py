@@ -6,7 +6,8 @@ from the best. It is asynchronous: a member is judged once enough others have be
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -182,13 +183,8 @@ def fitted_model(seen: Sequence[tuple[float, list[float], float, float]]) -> Sco
     times = np.array([one[0] for one in seen])
     raw = np.array([one[3] for one in seen])
     gains = (raw - raw.mean()) / (raw.std() or 1.0)
-    models = [
-        ScoreModel(places, times, gains, length, forgetting, noise)
-        for length in LENGTHS
-        for forgetting in FORGETTINGS
-        for noise in NOISES
-    ]
-    return max(models, key=ScoreModel.likelihood)
+    kernels = product(LENGTHS, FORGETTINGS, NOISES)
+    return max((ScoreModel(places, times, gains, *kernel) for kernel in kernels), key=ScoreModel.likelihood)
 
 
 def _standard(value: float, values: Sequence[float]) -> float:
@@ -199,14 +195,8 @@ def _standard(value: float, values: Sequence[float]) -> float:
 
 def _with_expected(model: ScoreModel, place: Array, time: float) -> ScoreModel:
     mean, _ = model.predict(place[None, :], time)
-    return ScoreModel(
-        np.vstack([model.places, place]),
-        np.append(model.times, time),
-        np.append(model.gains, mean[0]),
-        model.length,
-        model.forgetting,
-        model.noise,
-    )
+    gains = np.append(model.gains, mean[0])
+    return replace(model, places=np.vstack([model.places, place]), times=np.append(model.times, time), gains=gains)
 
 
 Space = Mapping[str, Dimension]
@@ -254,7 +244,7 @@ def _verdict(population: Population, member: Member, made: Sequence[Successor]) 
     if not member.is_training or step is None:
         return None
     peers = at_boundary(population.members, step)
-    if len(peers) < quorum(population.settings.size):
+    if len(peers) < max(2, math.ceil(population.settings.size / 2)):  # too few have been as far for a comparison
         return None
     best, worst = quantiles(peers, population.settings.quantile)
     if member not in worst:
@@ -285,17 +275,10 @@ def at_boundary(members: Sequence[Member], step: int) -> list[Member]:
     return sorted(peers, key=lambda one: (-one.scores[step], one.number))
 
 
-def quorum(size: int) -> int:
-    """Return how many must have been as far for a comparison."""
-    return max(2, math.ceil(size / 2))
-
-
 def quantiles(ranked: Sequence[Member], quantile: float) -> tuple[Sequence[Member], Sequence[Member]]:
     """Return the best and the worst of members in their order; never one in both."""
     count = min(max(1, math.ceil(len(ranked) * quantile)), len(ranked) // 2)
-    if len(ranked) == 1:
-        return ranked, ()
-    return ranked[:count], ranked[len(ranked) - count :]
+    return (ranked, ()) if len(ranked) == 1 else (ranked[:count], ranked[len(ranked) - count :])
 
 
 def _successor(

@@ -85,23 +85,14 @@ def replay(base: JsonObject, segments: Sequence[Segment], name: str) -> JsonObje
     as ``changes``. Its losses are those of the line, bit for bit. Raises ValueError where segments differ in what
     cannot change in mid-training."""
     first = segments[0].parameters
-    odd = sorted(
-        {
-            path
-            for one in segments
-            for path in one.parameters.keys() | first.keys()
-            if path not in CHANGEABLE_PATHS and one.parameters.get(path) != first.get(path)
-        }
-    )
+    fixed = {path for one in segments for path in one.parameters if path not in CHANGEABLE_PATHS}
+    odd = sorted(path for path in fixed if any(one.parameters.get(path) != first.get(path) for one in segments))
     if odd:
         raise ValueError(f"the trials of the line differ in {listed(odd)}, which cannot change in mid-training")
-    settings = [
-        (
-            one.behind,
-            {path.removeprefix("train."): one.parameters[path] for path in CHANGEABLE_PATHS if path in one.parameters},
-        )
-        for one in segments
-    ]
+    settings = []
+    for one in segments:
+        values = {path: one.parameters[path] for path in CHANGEABLE_PATHS if path in one.parameters}
+        settings.append((one.behind, {path.removeprefix("train."): value for path, value in values.items()}))
     document = overlay(base, dict(first))
     return merge(document, {"name": name, "changes": changes_of_line(settings), "checkpoint.restore": ""})
 
@@ -109,8 +100,5 @@ def replay(base: JsonObject, segments: Sequence[Segment], name: str) -> JsonObje
 def _changed(parent: Branch | None, one: Branch) -> dict[str, tuple[Any, Any]]:
     if parent is None:
         return {}
-    return {
-        path: (parent.parameters.get(path), value)
-        for path, value in one.parameters.items()
-        if parent.parameters.get(path) != value
-    }
+    before = parent.parameters
+    return {path: (before.get(path), value) for path, value in one.parameters.items() if before.get(path) != value}

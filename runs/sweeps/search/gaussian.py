@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from runs.sweeps.search.plain import quasi_random, random
 from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
 from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins
-from trainyard.contract.statuses import TrialState
+from trainyard.contract.statuses import TRIAL_FINAL, TrialState
 from trainyard.spec.sweeps import ordered
 from trainyard.spec.sweeps.units import is_within, unit_of, value_at
 
@@ -64,7 +64,7 @@ def gaussian(question: SamplerQuestion) -> Suggestion:
     known = [one for one in known if is_within(space, one.parameters)]
     if len(known) < question.spec.sampler.startup_trials:
         return quasi_random(question)
-    running = [one for one in question.trials if _is_live(one) and is_within(space, one.parameters)]
+    running = [one for one in question.trials if one.state not in TRIAL_FINAL and is_within(space, one.parameters)]
     values = np.array([sign * one.values[0] for one in known])
     values = (values - values.mean()) / (values.std() or 1.0)
     rng = question.rng()
@@ -125,15 +125,14 @@ def _best_point(process: GaussianProcess, best: float, rng: np.random.Generator,
     """Return the point of the most expected improvement: of many spread over the space, then around the best."""
     candidates = rng.random((NUM_CANDIDATES, num))
     spread = 0.1
-    chosen = candidates[0]
+    chosen: Matrix = candidates[0]
     for _ in range(NUM_ROUNDS + 1):
         scores = _log_improvement(*process.predict(candidates), best)
         chosen = np.asarray(candidates[int(np.argmax(scores))])
         around = np.clip(chosen + rng.normal(0.0, spread, (NUM_LOCAL, num)), 0.0, 1.0)
         candidates = np.vstack([chosen, around])
         spread /= 3.0
-    best_point: Matrix = chosen
-    return best_point
+    return chosen
 
 
 def _log_improvement(mean: Matrix, deviation: Matrix, best: float) -> Matrix:
@@ -162,10 +161,6 @@ def _bounded(known: list[PastTrial], sign: int) -> list[PastTrial]:
 
 def _has_value(trial: PastTrial) -> bool:
     return trial.state in (TrialState.COMPLETE, TrialState.PRUNED) and bool(trial.values)
-
-
-def _is_live(trial: PastTrial) -> bool:
-    return trial.state in (TrialState.WAITING, TrialState.RUNNING)
 
 
 # CMA-ES (Hansen 2016) by the library cmaes. Its state after each generation is kept with the sweep as plain numbers,
@@ -207,7 +202,8 @@ def _advanced(question: SamplerQuestion, paths: Sequence[str]) -> tuple[CMA, int
         mean=np.full(len(paths), 0.5), sigma=SIGMA, bounds=np.tile([0.0, 1.0], (len(paths), 1)),
         seed=question.spec.seed, population_size=size,
     )  # fmt: skip
-    digest = _digest(question, paths)
+    dimensions = [path + question.spec.space[path].model_dump_json() for path in paths]
+    digest = hashlib.sha256("\n".join(dimensions).encode()).hexdigest()[:16]
     kept = _kept(question, digest)
     if kept is not None:
         _restore(optimizer, kept)
@@ -223,11 +219,6 @@ def _advanced(question: SamplerQuestion, paths: Sequence[str]) -> tuple[CMA, int
             optimizer.tell(told[:size])
         generation += 1
     return optimizer, generation, _state_of(optimizer, digest) if generation > first else None
-
-
-def _digest(question: SamplerQuestion, paths: Sequence[str]) -> str:
-    dimensions = [path + question.spec.space[path].model_dump_json() for path in paths]
-    return hashlib.sha256("\n".join(dimensions).encode()).hexdigest()[:16]
 
 
 def _kept(question: SamplerQuestion, digest: str) -> CMAState | None:
