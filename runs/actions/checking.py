@@ -100,10 +100,8 @@ def _nodes(cluster: Cluster) -> list[Node]:
 
 def _code_problems(project: Project, spec: Spec, packed: Packed) -> list[Problem]:
     """Check that the code is a bundle of the project, or comes with the launch, and has what is to be run."""
-    if not isinstance(spec, ScriptSpec):
-        return []
-    if spec.git_code is not None:
-        return []  # what is in it is known once it has been fetched
+    if not isinstance(spec, ScriptSpec) or spec.git_code is not None:
+        return []  # what is in a repository is known once it has been fetched
     sha256 = spec.bundle_sha256
     if sha256 is None:
         return [Problem("task.code", "is a folder on your machine: upload it as a bundle (`trainyard submit` does)")]

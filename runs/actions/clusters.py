@@ -122,13 +122,9 @@ def new_join_token(*, actor: User, cluster: Cluster) -> tuple[JoinToken, str]:
     """Return a token and its secret, which is shown this once and lets one machine in within a day, and
     no longer than the token that makes it."""
     require_manager(actor, cluster)
-    secret = "join_" + secrets.token_urlsafe(32)
+    secret, ends_at = "join_" + secrets.token_urlsafe(32), end_of(TOKEN_LIFE, actor)
     token = JoinToken.objects.create(
-        cluster=cluster,
-        digest=digest_of(secret),
-        created_by=actor,
-        by_token=actor.token,
-        expires_at=end_of(TOKEN_LIFE, actor),
+        cluster=cluster, digest=digest_of(secret), created_by=actor, by_token=actor.token, expires_at=ends_at
     )
     return token, pin(secret)
 
@@ -152,14 +148,12 @@ def _set(actor: User, cluster: Cluster, document: JsonObject) -> None:
     """Take the settings, and lock the secrets among them. What is not named stays; an empty secret goes."""
     allocating = allocating_engine(cluster.engine)
     secrets = allocating.settings_type.secret_names() if allocating else frozenset[str]()
+    given = secrets.intersection(document)
+    plain = _merged(cluster.settings, {name: one for name, one in document.items() if name not in secrets})
     cluster.settings = changed_settings(
-        actor=actor,
-        cluster=cluster,
-        engine=cluster.engine,
-        document=_merged(cluster.settings, {name: one for name, one in document.items() if name not in secrets}),
-        given=secrets.intersection(document),
+        actor=actor, cluster=cluster, engine=cluster.engine, document=plain, given=given
     )
-    for name in sorted(secrets.intersection(document)):
+    for name in sorted(given):
         value = document[name] or ""
         if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
             problem = f"A text of at most {MAX_CHARACTERS:,} characters."
@@ -198,9 +192,8 @@ def changed_settings(
 def _guarded(engine: str, document: JsonObject, next_engine: str = "") -> Guarded:
     """Return what is guarded of these settings; with the defaults of ``next_engine`` where they say nothing."""
     allocating, following = allocating_engine(engine), allocating_engine(next_engine)
-    found = (
-        allocating.settings_type.of(document).guarded() if allocating and document else Guarded()
-    )  # a new cluster has no document
+    # A new cluster has no document.
+    found = allocating.settings_type.of(document).guarded() if allocating and document else Guarded()
     defaults = following.settings_type().guarded().on_server if following else {}
     return found._replace(on_server={**defaults, **found.on_server})
 

@@ -51,16 +51,13 @@ def newest_checkpoint(*, actor: User, run: Run) -> Origin:
 def _differences(spec: SpecDocument, run: Run) -> list[Problem]:
     """Name each part of the model that is not as it was in the run."""
     task, there = spec["task"], run.spec.get("task", {})
+    of_run = f"of run {run.name} ({run.pk}), from whose checkpoint {FIELD} goes on"
     if task.get("recipe") != there.get("recipe"):
-        words = f"{task.get('recipe')} is not the {there.get('recipe') or 'script'} of run {run.name} ({run.pk})"
-        return [Problem("task.recipe", f"{words}, from whose checkpoint {FIELD} goes on")]
+        words = f"{task.get('recipe')} is not the {there.get('recipe') or 'script'} {of_run}"
+        return [Problem("task.recipe", words)]
     ours, theirs = task.get("model") or {}, there.get("model") or {}
     return [
-        Problem(
-            f"task.model.{name}",
-            f"{ours.get(name)} is not the {theirs.get(name)} of run {run.name} ({run.pk}), from whose checkpoint "
-            f"{FIELD} goes on",
-        )
+        Problem(f"task.model.{name}", f"{ours.get(name)} is not the {theirs.get(name)} {of_run}")
         for name in sorted(ours.keys() | theirs.keys())
         if ours.get(name) != theirs.get(name)
     ]

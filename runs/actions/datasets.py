@@ -1,8 +1,6 @@
 """Datasets: named by people, looked at by nodes. The server itself opens nothing of what they name."""
 
-from datetime import datetime
 from pathlib import PurePosixPath
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
@@ -23,17 +21,6 @@ MAX_PROBLEM = 2_000
 State = Dataset.State
 
 
-class Findings(NamedTuple):
-    """The columns of a dataset that a node's answer fills."""
-
-    facts: DatasetFacts
-    size_bytes: int | None
-    digest: str
-    state: Dataset.State
-    problem: str
-    checked_at: datetime
-
-
 def create_dataset(
     *,
     actor: User,
@@ -50,15 +37,9 @@ def create_dataset(
     """
     require(actor, project, Permission.DATASETS_EDIT)
     require_use(project, cluster)
-    dataset = Dataset(
-        project=project,
-        cluster=cluster,
-        name=name,
-        source=source,
-        location=location.strip(),
-        options={field: value for field, value in (options or {}).items() if value not in (None, "")},
-        created_by=actor,
-    )
+    given = {field: value for field, value in (options or {}).items() if value not in (None, "")}
+    dataset = Dataset(project=project, cluster=cluster, name=name, source=source, options=given, created_by=actor)
+    dataset.location = location.strip()
     _check_name(dataset)
     _check_data(dataset)
     try:
@@ -101,17 +82,14 @@ def answer_dataset(*, node: Node, dataset_id: str, question: str, facts: Dataset
     if dataset is None or dataset.question != question:
         return False
     asked = Dataset.objects.filter(pk=dataset_id, state=State.CHECKING, checked_by=node, asked_at=dataset.asked_at)
+    state, words = (State.FAILED, _sentence(problem)) if facts is None else (State.READY, "")
+    known = DatasetFacts() if facts is None else facts
+    found = {"facts": known, "size_bytes": known.get("size_bytes"), "digest": known.get("digest") or ""}
     with transaction.atomic():
-        is_taken = bool(asked.update(**_found(facts, problem, timezone.now())._asdict()))
+        is_taken = bool(asked.update(**found, state=state, problem=words, checked_at=timezone.now()))
         if is_taken:
             transaction.on_commit(broadcast.datasets_changed)
     return is_taken
-
-
-def _found(facts: DatasetFacts | None, problem: str, now: datetime) -> Findings:
-    if facts is None:
-        return Findings(DatasetFacts(), None, "", State.FAILED, _sentence(problem), now)
-    return Findings(facts, facts.get("size_bytes"), facts.get("digest") or "", State.READY, "", now)
 
 
 def _sentence(problem: str) -> str:
@@ -139,7 +117,7 @@ def _check_data(dataset: Dataset) -> None:
     for name in dataset.options.keys() - known:
         of_this = f"it has {', '.join(known)}" if known else "it has none"
         problems[name] = [f"is no option of data whose source is {source}; {of_this}."]
-    data = {**{name: dataset.options[name] for name in dataset.options.keys() & known}}
+    data = {name: dataset.options[name] for name in dataset.options.keys() & known}
     if not problems:
         task = {"recipe": recipe_of(source, data), "data": {**data, "source": source, "location": location}}
         try:

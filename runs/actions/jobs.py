@@ -19,10 +19,9 @@ def save_job(*, actor: User, document: Any) -> Job:
     require(actor, project, Permission.JOBS_EDIT)
     with transaction.atomic():
         Project.objects.select_for_update().get(pk=project.pk)  # two people saving at once get two versions
-        newest = Job.objects.filter(project=project, name=spec["name"]).aggregate(newest=Max("version"))["newest"]
-        return Job.objects.create(
-            project=project, name=spec["name"], version=(newest or 0) + 1, spec=spec, created_by=actor
-        )
+        earlier = Job.objects.filter(project=project, name=spec["name"])
+        version = (earlier.aggregate(newest=Max("version"))["newest"] or 0) + 1
+        return Job.objects.create(project=project, name=spec["name"], version=version, spec=spec, created_by=actor)
 
 
 def delete_job(*, actor: User, job: Job) -> None:

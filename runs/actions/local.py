@@ -142,14 +142,9 @@ def _insert(actor: User, project: Project, local_id: str, name: str, script: str
 
 def _spec(project: Project, local_id: str, name: str, script: str, host: str) -> SpecDocument:
     """Return what is known of such a run, in the form of a spec. It cannot be launched: there is no code."""
-    return SpecDocument(
-        {
-            "name": name,
-            "project": project.name,
-            "task": {"script": PurePath(script).name or "interactive session"},
-            "local": {"id": local_id, "script": script, "host": host},
-        }
-    )
+    task = {"script": PurePath(script).name or "interactive session"}
+    local = {"id": local_id, "script": script, "host": host}
+    return SpecDocument({"name": name, "project": project.name, "task": task, "local": local})
 
 
 def _check_is_ours(actor: User, run: Run, project: str | None) -> None:
@@ -173,7 +168,8 @@ def _decide(run: Run, processes: Mapping[str, SpoolProcess]) -> None:
     known = {row.producer: processes.get(row.producer, SpoolProcess(rank=row.rank)) for row in rows}
     errors = {**_errors_before(run, processes), **_errors_of(known, ended)}
     before = LocalOutcome(Status(run.status), run.reason_code, run.reason_sentence)
-    outcome = judge(before, known, ended, errors, is_live=_is_live(run))
+    is_live = run.heartbeat_at is not None and timezone.now() - run.heartbeat_at < timedelta(seconds=HEARTBEATS_STOP_S)
+    outcome = judge(before, known, ended, errors, is_live=is_live)
     began = [one.began_at for one in known.values() if one.began_at is not None]
     over = [one.ended_at for one in known.values() if one.ended_at is not None]
     with transaction.atomic():
@@ -188,10 +184,6 @@ def _decide(run: Run, processes: Mapping[str, SpoolProcess]) -> None:
         if run.status in FINAL and over and outcome.code != GIVEN_UP:
             run.ended_at = _moment(max(over))
         run.save(update_fields=["started_at", "ended_at"])
-
-
-def _is_live(run: Run) -> bool:
-    return run.heartbeat_at is not None and timezone.now() - run.heartbeat_at < timedelta(seconds=HEARTBEATS_STOP_S)
 
 
 def judge(
@@ -223,11 +215,8 @@ def judge(
         return LocalOutcome(Status.LOST, "no-end", f"Logged outside of Trainyard. {sentence}")
     if any(one.is_interrupted for one in current.values()):
         return LocalOutcome(Status.CANCELLED, "interrupted", "It was interrupted where it ran.")
-    return LocalOutcome(
-        Status.SUCCEEDED,
-        "finished",
-        "Logged outside of Trainyard; every process has ended and all records have arrived.",
-    )
+    sentence = "Logged outside of Trainyard; every process has ended and all records have arrived."
+    return LocalOutcome(Status.SUCCEEDED, "finished", sentence)
 
 
 def _errors_of(known: Mapping[str, SpoolProcess], ended: set[str]) -> dict[str, str]:

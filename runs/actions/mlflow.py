@@ -72,9 +72,7 @@ def begin(*, actor: User, project: Project, name: str, began_at: float | None, e
 def end(*, actor: User, run: Run, status: str, ended_at: float | None) -> Run:
     """Take over what became of it: a status of MLflow's. One that goes on says nothing new."""
     may_report(actor, run)
-    if status not in ENDS:
-        return run
-    return _tell(actor, run, replace(ENDS[status], ended_at=ended_at or time.time()))
+    return run if status not in ENDS else _tell(actor, run, replace(ENDS[status], ended_at=ended_at or time.time()))
 
 
 def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Mapping[str, str] | None = None) -> None:
@@ -101,7 +99,7 @@ def log(*, actor: User, run: Run, points: Sequence[MlflowPoint] = (), params: Ma
 def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
     """Return the points that are not stored yet, each once: batches have no numbers by which a repeat is known. What
     lies beyond the end of its series is new; only where others lie it is looked."""
-    given = {(one.name, one.step, one.time, _same(one.value)): one for one in points}
+    given = {(one.name, one.step, one.time, str(one.value)): one for one in points}  # as texts, NaN is equal to NaN
     ends = Series.objects.filter(run_id=run.pk, name__in={one.name for one in points}, labels_key="{}")
     last = {name: (step, at) for name, step, at in ends.values_list("name", "last_step", "last_time")}
     known: set[tuple[str, int, float, str]] = set()
@@ -114,14 +112,9 @@ def _unknown(run: Run, points: Sequence[MlflowPoint]) -> list[MlflowPoint]:
         for curve in (one for one in found if not one.labels):
             steps, times, values = (curve.columns[name].tolist() for name in ("step", "time", "value"))
             known.update(
-                (curve.name, step, at, _same(value)) for step, at, value in zip(steps, times, values, strict=True)
+                (curve.name, step, at, str(value)) for step, at, value in zip(steps, times, values, strict=True)
             )
     return [one for key, one in given.items() if key not in known]
-
-
-def _same(value: float) -> str:
-    """Return what is equal for equal values, NaN included."""
-    return str(value)
 
 
 def _producer(run: Run) -> str:
@@ -206,9 +199,8 @@ def tag(*, actor: User, run: Run, tags: Mapping[str, str | None]) -> None:
     may_report(actor, run)
     with transaction.atomic():
         Run.objects.select_for_update().get(pk=run.pk)
-        kept = {
-            key: text for key, text in {**facts_of([run.pk], TAGS).get(run.pk, {}), **tags}.items() if text is not None
-        }
+        before = facts_of([run.pk], TAGS).get(run.pk, {})
+        kept = {key: text for key, text in {**before, **tags}.items() if text is not None}
         keep_fact(run, TAGS, kept)
     shown = [f"{key}={text}" for key, text in kept.items() if not key.startswith("mlflow.")]
     own = [one for one in run.tags if one.partition("=")[0] not in {**kept, **tags}]

@@ -46,12 +46,8 @@ def _let_in(
 ) -> Node:
     now = timezone.now()
     with transaction.atomic():
-        token = (
-            join_tokens_that_open()
-            .filter(digest=digest_of(secret))
-            .select_related("cluster", "placement__node")
-            .first()
-        )
+        tokens = join_tokens_that_open().filter(digest=digest_of(secret))
+        token = tokens.select_related("cluster", "placement__node").first()
         if token is None or not JoinToken.objects.filter(pk=token.pk, used_at=None).update(used_at=now):
             raise Forbidden("This join token is unknown, already used, or too old.")
         if token.placement is not None or attempt:
@@ -60,11 +56,8 @@ def _let_in(
             node = Node.objects.filter(name=name).first() or Node(name=name, cluster=token.cluster)
             _check_name_is_free(node, token)
             node.slots = _slots_at_joining(node, slots, machine)
-        node.cluster = token.cluster
-        node.key = new_key()
-        node.address = address
-        node.inventory = to_builtins(machine)
-        node.version = version
+        node.cluster, node.key, node.address = token.cluster, new_key(), address
+        node.inventory, node.version = to_builtins(machine), version
         node.joined_at, node.removed_at = now, None
         node.clean_fields(exclude=["cluster", "key"])
         node.save()

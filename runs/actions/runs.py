@@ -133,28 +133,25 @@ def _while_it_changes(act: Callable[[User, Run], Run], actor: User, run: Run, do
 
 
 def _stop(actor: User, run: Run) -> Run:
-    sentence = f"Stopped by {actor}."
     _refuse_local(run, "Trainyard did not start it, so it cannot stop it. End it where it runs, or give it up.")
     if run.is_final:
         raise Refused("already-ended", f"Run {run.name} has already ended: {run.status}.")
-    attempt = run.live_attempt()
+    now, attempt = timezone.now(), run.live_attempt()
     if run.status == Status.STOPPING and run.wanted == Wanted.PAUSE:
-        stopping.instead_of_pause(run, attempt, actor=actor, now=timezone.now())
+        stopping.instead_of_pause(run, attempt, actor=actor, now=now)
         reconcile_soon(run.pk)
         return run
     if run.status == Status.STOPPING:
-        if attempt is not None and stopping.hurry(run, attempt, actor=actor, now=timezone.now()):
+        if attempt is not None and stopping.hurry(run, attempt, actor=actor, now=now):
             reconcile_soon(run.pk)
         return run
     with transaction.atomic():
         if run.status in PLACED and run.recover_at is None:
             words = f"{actor} asked to stop: {stopping.what_follows(run, attempt)}."
-            stopping.begin(
-                run, attempt, why=stopping.ASKED, code="stopping", sentence=words, now=timezone.now(), actor=actor
-            )
+            stopping.begin(run, attempt, why=stopping.ASKED, code="stopping", sentence=words, now=now, actor=actor)
             reconcile_soon(run.pk)
         else:
-            run.move_to(Status.CANCELLED, code="stopped", sentence=sentence, actor=actor)
+            run.move_to(Status.CANCELLED, code="stopped", sentence=f"Stopped by {actor}.", actor=actor)
             schedule_soon(run.cluster_id)
     return run
 
@@ -233,16 +230,11 @@ def _resize(actor: User, run: Run, *, nodes: int | None) -> Run:
             begin_change(attempt, change, now, actor=actor, before=f"{actor} asked for {asked}. ")
             reconcile_soon(run.pk)
         else:
-            run.record("resize-asked", f"{actor} asked for {asked}.{_until_then(attempt)}", actor=actor)
+            number = attempt.placements.count() if attempt is not None else 0
+            until = f" It trains on {number} until that changes." if number else ""
+            run.record("resize-asked", f"{actor} asked for {asked}.{until}", actor=actor)
             schedule_soon(run.cluster_id)
     return run
-
-
-def _until_then(attempt: Attempt | None) -> str:
-    if attempt is None:
-        return ""
-    number = attempt.placements.count()
-    return f" It trains on {number} until that changes." if number else ""
 
 
 def restart_run(*, actor: User, run: Run) -> Run:
@@ -387,9 +379,8 @@ def give_up_run(*, actor: User, run: Run) -> Run:
         return run
     out_of_contact = Attempt.objects.filter(run=run, ended_at=None).exclude(contact_lost_at=None).first()
     if run.is_final or out_of_contact is None:
-        raise Refused(
-            "in-contact", f"Run {run.name} is {run.status}. Only a run that is out of contact can be given up."
-        )
+        words = f"Run {run.name} is {run.status}. Only a run that is out of contact can be given up."
+        raise Refused("in-contact", words)
     sentence = f"Given up by {actor} while its nodes were out of contact."
     cause = cause_of_stop("given-up", sentence, run.reason_evidence)
     with transaction.atomic():

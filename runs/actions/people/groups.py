@@ -161,9 +161,8 @@ def _checked(permissions: Sequence[str]) -> frozenset[str]:
     unknown = [one for one in permissions if one not in {value.value for value in access.IN_PROJECTS}]
     if unknown:
         known = ", ".join(one.value for one in access.Permission if one in access.IN_PROJECTS)
-        raise ValidationError(
-            {"permissions": f"There is no permission {unknown[0]!r} in projects. There are: {known}."}
-        )
+        words = f"There is no permission {unknown[0]!r} in projects. There are: {known}."
+        raise ValidationError({"permissions": words})
     if not permissions:
         raise ValidationError({"permissions": "Name at least one."})
     return frozenset(permissions)

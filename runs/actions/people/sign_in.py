@@ -78,9 +78,7 @@ def use_sign_in_link(secret: str) -> User | None:
     links = SignInLink.objects.filter(digest=digest_of(secret), used_at=None, expires_at__gt=now, user__is_active=True)
     links = links.filter(user__service_of=None)
     link = links.select_related("user").first()
-    if link is None or not links.update(used_at=now):
-        return None
-    return link.user
+    return None if link is None or not links.update(used_at=now) else link.user
 
 
 def set_password(*, actor: User, password: str, current: str = "") -> None:

@@ -91,9 +91,8 @@ def why_not_erased(user: User) -> str:
     live = list(Run.objects.filter(created_by=user).exclude(status__in=list(FINAL)).values_list("name", flat=True))
     live += Sweep.objects.filter(created_by=user).exclude(status__in=list(SWEEP_FINAL)).values_list("name", flat=True)
     if live:
-        return (
-            f"{listed(live, at_most=MOST_NAMED)} still {'goes' if len(live) == 1 else 'go'} on. Stop what runs first."
-        )
+        names = listed(live, at_most=MOST_NAMED)
+        return f"{names} still {'goes' if len(live) == 1 else 'go'} on. Stop what runs first."
     if alone := _owned_alone(user):
         names = listed(alone, at_most=MOST_NAMED)
         return f"Nobody else is owner of {names}, where others are members. Make somebody else owner first."

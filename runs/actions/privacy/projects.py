@@ -46,9 +46,8 @@ def set_regions(*, actor: User, project: Project, regions: Sequence[str]) -> Pro
         raise ValidationError({"regions": f"Nothing is in the region {unknown[0]!r}. {there}"})
     if wanted and settings.SERVER_REGION not in wanted:
         where = f"is in {settings.SERVER_REGION}" if settings.SERVER_REGION else "does not say where it is"
-        raise ValidationError(
-            {"regions": f"Metrics, logs and files lie on this server, which {where} (SERVER_REGION)."}
-        )
+        words = f"Metrics, logs and files lie on this server, which {where} (SERVER_REGION)."
+        raise ValidationError({"regions": words})
     project.regions = ",".join(wanted)
     project.clean_fields(exclude=["name"])
     project.save(update_fields=["regions"])

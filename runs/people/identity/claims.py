@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from runs.people.identity.providers import Provider
 
@@ -38,9 +39,8 @@ def claims_of(provider: Provider, *documents: Mapping[str, object]) -> Claims:
     found: dict[str, object] = {}
     for document in documents:
         found = {**document, **found}
-    of_email = next(
-        (one for one in documents if one.get("email")), found
-    )  # who names an address says if it is verified
+    # Who names an address says if it is verified.
+    of_email = next((one for one in documents if one.get("email")), found)
     email = _text(of_email.get("email"), 254)
     says_verified = of_email.get("email_verified") in (True, "true")
     return Claims(
@@ -71,10 +71,7 @@ def usernames(claims: Claims) -> Iterator[str]:
     wanted = claims.username or claims.email.partition("@")[0] or f"person-{claims.subject}"
     base = NOT_IN_NAMES.sub("-", wanted).strip("-")[:MAX_NAME] or "person"
     yield base
-    number = 2
-    while True:
-        yield f"{base}-{number}"
-        number += 1
+    yield from (f"{base}-{number}" for number in count(2))
 
 
 def _groups(found: Mapping[str, object], claim: str) -> list[str]:

@@ -22,11 +22,8 @@ def put_into_groups(provider: Provider, user: User, names: Collection[str]) -> N
     are: it says by itself who is in them."""
     known = {one.name: one for one in ProvidedGroup.objects.filter(provider=provider.id).select_related("group")}
     mapped = {one.group for one in provider.roles}
-    wanted = [
-        (known.get(name) or make_group(provider.id, name)).group
-        for name in sorted(names)
-        if name in known or name in mapped
-    ]
+    named = sorted(name for name in names if name in known or name in mapped)
+    wanted = [(known.get(name) or make_group(provider.id, name)).group for name in named]
     for name in sorted(mapped):
         give_roles(provider, name)
     ours = Group.objects.filter(provided__provider=provider.id, provided__is_provisioned=False)

@@ -55,11 +55,8 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
         found = Identity.objects.filter(provider=provider.id, subject=claims.subject).first()
         if found is not None and found.user != user:
             raise NotAdmitted(f"This account of {provider.name} belongs to somebody else here.")
-        if (
-            user.identities.filter(provider=provider.id, keeps_person=True)
-            .exclude(subject__in=("", claims.subject))
-            .exists()
-        ):
+        kept = user.identities.filter(provider=provider.id, keeps_person=True)
+        if kept.exclude(subject__in=("", claims.subject)).exists():
             raise NotAdmitted(f"{provider.name} keeps your account here, and knows you by another one.")
         _refuse_another(provider, user)
         Identity.objects.update_or_create(
@@ -133,9 +130,8 @@ def linkable(provider: Provider, email: str) -> User | None:
 
 def _new_person(provider: Provider, claims: Claims) -> User:
     if not provider.create_people:
-        raise NotAdmitted(
-            f"Nobody here has this account of {provider.name}. Ask for an invitation, then connect the account."
-        )
+        words = f"Nobody here has this account of {provider.name}. Ask for an invitation, then connect the account."
+        raise NotAdmitted(words)
     user = make_person(claims)
     log.info("sign_in.created", provider=provider.id, user=user.pk)
     return user

@@ -109,7 +109,8 @@ def read_answer(provider: Provider, text: str, *, back: str, metadata: str, now:
     except BadAssertion:
         raise
     except Exception as error:  # the library raises its own, lxml's, xmlsec's and ValueError
-        raise BadAssertion(_why(str(error))) from error
+        known = (sentence for part, sentence in SENTENCES if part in str(error))
+        raise BadAssertion(next(known, "it does not follow the rules of SAML")) from error
 
 
 def metadata_id(provider: Provider, metadata: str) -> str:
@@ -156,10 +157,6 @@ def _claims(provider: Provider, name: str, kind: str, attributes: Mapping[str, S
         return claims_of(provider, document)
     except ValueError as error:
         raise BadAssertion("it names nobody") from error
-
-
-def _why(words: str) -> str:
-    return next((sentence for part, sentence in SENTENCES if part in words), "it does not follow the rules of SAML")
 
 
 def _request(back: str, answer: str) -> dict[str, object]:

@@ -149,11 +149,8 @@ def users_of(provider: Provider, keys: Iterable[str]) -> list[User]:
 def _apply(identity: Identity, wanted: UserIn, email: str) -> None:
     user = identity.user
     if identity.is_provisioned and not user.is_superuser:  # whoever connected an account by hand keeps their own names
-        user.first_name, user.last_name = (
-            without_hidden(wanted.name.given_name),
-            without_hidden(wanted.name.family_name),
-        )
-        user.email = email
+        given, family = wanted.name.given_name, wanted.name.family_name
+        user.first_name, user.last_name, user.email = without_hidden(given), without_hidden(family), email
         user.save(update_fields=["first_name", "last_name", "email"])
     if user.is_active and wanted.active is False:
         _deactivate(identity)

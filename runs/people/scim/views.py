@@ -42,28 +42,14 @@ class Resource(NamedTuple):
 
 RESOURCES = {
     "Users": Resource(
-        people.FILTERS,
-        UserIn,
-        people.people_of,
-        people.get_person,
-        people.create_person,
-        people.replace_person,
-        people.patch_person,
-        people.delete_person,
-        people.as_document,
+        people.FILTERS, UserIn, people.people_of, people.get_person, people.create_person, people.replace_person,
+        people.patch_person, people.delete_person, people.as_document,
     ),
     "Groups": Resource(
-        groups.FILTERS,
-        GroupIn,
-        groups.groups_of,
-        groups.get_group,
-        groups.create_group,
-        groups.replace_group,
-        groups.patch_group,
-        groups.delete_group,
-        groups.as_document,
+        groups.FILTERS, GroupIn, groups.groups_of, groups.get_group, groups.create_group, groups.replace_group,
+        groups.patch_group, groups.delete_group, groups.as_document,
     ),
-}
+}  # fmt: skip
 
 
 @csrf_exempt  # no cookie opens it
@@ -122,14 +108,8 @@ def _collection(request: HttpRequest, provider: Provider, resource: Resource, lo
     found = resource.find(provider, parse_filter(request.GET.get("filter", ""), resource.filters))
     start, count = max(1, _number(request, "startIndex", 1)), min(MAX_PAGE, max(0, _number(request, "count", MAX_PAGE)))
     rows: list[Model] = list(found[start - 1 : start - 1 + count])
-    return _respond(
-        ListOut(
-            total_results=found.count(),
-            start_index=start,
-            items_per_page=len(rows),
-            resources=[resource.as_document(row, location) for row in rows],
-        )
-    )
+    documents = [resource.as_document(row, location) for row in rows]
+    return _respond(ListOut(found.count(), start_index=start, items_per_page=len(rows), resources=documents))
 
 
 def _number(request: HttpRequest, name: str, otherwise: int) -> int:
@@ -193,9 +173,7 @@ def about_service(path: str, location: str) -> JsonObject | None:
         }
     if path == "ResourceTypes":
         return _listed([_resource_type(*one, location) for one in KINDS])
-    if path == "Schemas":
-        return _listed([_schema(name, schema, location) for name, _, schema in KINDS])
-    return None
+    return _listed([_schema(name, schema, location) for name, _, schema in KINDS]) if path == "Schemas" else None
 
 
 def _resource_type(name: str, endpoint: str, schema: str, location: str) -> JsonObject:
