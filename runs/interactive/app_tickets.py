@@ -76,16 +76,12 @@ def issue(*, actor: User, app: App, secret: str, is_token: bool) -> str:
         secret=secret,
         is_token=is_token,
         begun_at=time.time(),
-        app_token=token_of(run) if _is_its_notebook(run, app) else "",
+        app_token=token_of(run) if is_notebook(run) and app.rank == 0 and app.port == port_of(run) else "",
     )
     ticket = secrets.token_urlsafe(32)
     redis().set(_key("ticket", ticket), _locked("ticket", ticket, made), ex=TICKET_S)
     log.info("app.ticket", user=actor.username, run=run.pk, rank=app.rank, port=app.port)
     return f"{origin.origin_of(app)}{ENTRY_PATH}?ticket={ticket}"
-
-
-def _is_its_notebook(run: Run, app: App) -> bool:
-    return is_notebook(run) and app.rank == 0 and app.port == port_of(run)
 
 
 def redeem(ticket: str, app: App) -> str:

@@ -63,8 +63,8 @@ def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str
     if sum(map(len, wish.command)) > documents.MAX_COMMAND_CHARACTERS:
         raise Refused("too-long", f"The command has more than {documents.MAX_COMMAND_CHARACTERS:,} characters.")
     attempt, placement = place_of(run, wish.rank)
-    node = placement.node
-    session = secrets.token_hex(16)
+    node, session = placement.node, secrets.token_hex(16)
+    is_open = wish.terminal or wish.port  # it has no limits unless somebody sets some
     order = documents.SessionOrder(
         session=session,
         attempt=attempt.pk,
@@ -78,9 +78,8 @@ def begin(*, actor: User, run_id: str, wish: documents.SessionWish, address: str
         input=wish.input,
         port=wish.port,
         wait_s=wish.wait_s,
-        time_limit_s=wish.time_limit_s or (None if wish.terminal or wish.port else documents.DEFAULT_LIMIT_S),
-        output_limit_bytes=wish.output_limit_bytes
-        or (None if wish.terminal or wish.port else documents.DEFAULT_OUTPUT_BYTES),
+        time_limit_s=wish.time_limit_s or (None if is_open else documents.DEFAULT_LIMIT_S),
+        output_limit_bytes=wish.output_limit_bytes or (None if is_open else documents.DEFAULT_OUTPUT_BYTES),
     )
     record = SessionRecord(
         session=session,
@@ -190,9 +189,8 @@ def place_of(run: Run, rank: int) -> tuple[Attempt, Placement]:
     if placement is None or rank >= placement.first_rank + placement.num_ranks:
         raise Refused("no-rank", f"Rank {rank} of run {run.name} is placed on no node.")
     if placement.phase != Phase.RUNNING:
-        raise Refused(
-            "not-running", f"Rank {rank} is {placement.phase} on {placement.node.name}. Try again once it runs."
-        )
+        words = f"Rank {rank} is {placement.phase} on {placement.node.name}. Try again once it runs."
+        raise Refused("not-running", words)
     if not placement.node.is_in_contact(timezone.now()):
         raise Refused("node-away", f"Node {placement.node.name} is out of contact: nothing can be started there now.")
     return attempt, placement
@@ -202,10 +200,10 @@ def _what(wish: documents.SessionWish) -> str:
     if wish.port is not None:
         return f"forwarding of port {wish.port}"
     line = shlex.join(wish.command)
-    shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
+    shown = "the command " + (line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…")
     if wish.terminal:
-        return f"a terminal with the command {shown}" if line else "a terminal"
-    return f"the command {shown}"
+        return f"a terminal with {shown}" if line else "a terminal"
+    return shown
 
 
 def _record_of(session: str) -> SessionRecord | None:

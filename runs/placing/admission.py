@@ -40,9 +40,8 @@ def _trials(requests: Sequence[Request], terms: Terms) -> Refusals:
 
 
 def _not_allowed(requests: Sequence[Request], terms: Terms) -> Refusals:
-    sentence = f"Its project may not use cluster {terms.cluster} any more."
-    others = [one for one in requests if one.project not in terms.projects and one.person not in terms.people]
-    return {one.run: sentence for one in others}
+    others = [one.run for one in requests if one.project not in terms.projects and one.person not in terms.people]
+    return dict.fromkeys(others, f"Its project may not use cluster {terms.cluster} any more.")
 
 
 def _elsewhere(requests: Sequence[Request], terms: Terms) -> Refusals:

@@ -47,11 +47,10 @@ def change_of(training: Training, rooms: Sequence[Room], *, may_grow: bool) -> C
     if not fitting:
         return None
     target = fitting[-1]
-    if leaving:
-        return Change(target, _names(leaving, known), _joining(free, target - len(staying)))
-    if target == len(training.nodes):
+    if not leaving and target == len(training.nodes):
         return None
-    return Change(target, joining=_joining(free, target - len(staying)))
+    names = sorted(known[node].name if node in known else node for node in leaving)
+    return Change(target, tuple(names), _joining(free, target - len(staying)))
 
 
 def _is_free_for(room: Room, training: Training) -> bool:
@@ -65,7 +64,3 @@ def _joining(free: Sequence[Room], number: int) -> tuple[str, ...]:
     """Return the names of as many as are taken: those with the least room, as for any other run."""
     chosen = sorted(free, key=lambda room: (len(room.free), room.name))[: max(0, number)]
     return tuple(sorted(room.name for room in chosen))
-
-
-def _names(nodes: Sequence[str], known: dict[str, Room]) -> tuple[str, ...]:
-    return tuple(sorted(known[node].name if node in known else node for node in nodes))

@@ -75,7 +75,8 @@ def known_rates(cluster: Cluster, nodes: Sequence[Node] = (), num_ranks: int = 0
     usual = planner.default_rates(*((facts.accelerator, facts.device) if facts else ("cpu", "")))
     wanted, needs_links = {node.pk for node in nodes}, (num_ranks or len(nodes)) > 1
     found: list[tuple[tuple[bool, bool], KnownRates]] = []
-    for run in _benchmarks(cluster):
+    done = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, recipe=BENCHMARK, ended_at__isnull=False)
+    for run in done.order_by("-ended_at")[:NUM_BENCHMARKS]:
         placed = list(Placement.objects.filter(attempt__run=run, attempt__fence=run.fence).select_related("node"))
         if facts is not None and any(one.node.accelerator != facts.accelerator for one in placed):
             continue
@@ -143,17 +144,10 @@ def frozen_estimate(spec: Spec, cluster: Cluster, nodes: Sequence[Node]) -> Esti
         return None
 
 
-def _benchmarks(cluster: Cluster) -> list[Run]:
-    found = Run.objects.filter(cluster=cluster, status=Status.SUCCEEDED, recipe=BENCHMARK, ended_at__isnull=False)
-    return list(found.order_by("-ended_at")[:NUM_BENCHMARKS])
-
-
 def _told(run: Run) -> Rates | None:
     document = facts_of(run.pk, RATES, JsonObject).get(0)
-    if document is None:
-        return None
     try:
-        return Rates.from_document(document)
+        return None if document is None else Rates.from_document(document)
     except ValueError as error:
         logger.warning("the rates of run %s are not read: %s", run.pk, error)
         return None

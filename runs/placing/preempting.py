@@ -36,8 +36,7 @@ class Concession:
 
 def make_room(request: Request, rooms: Sequence[Room], holders: Sequence[SlotHolder]) -> list[Concession]:
     """Return what lets the request be placed at once; nothing where nothing does. ``holders`` come oldest first."""
-    lower = [one for one in holders if one.request.priority > request.priority]
-    lower.reverse()
+    lower = [one for one in reversed(holders) if one.request.priority > request.priority]
     ordered = sorted(lower, key=lambda one: -one.request.priority)
     offers = [Concession(one.request.run, one.request.num_nodes) for one in ordered if one.can_shrink]
     offers += [Concession(one.request.run, 0) for one in ordered]

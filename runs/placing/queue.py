@@ -20,9 +20,8 @@ NEW = "new"  # in place of a run's id: of one that nobody has submitted yet
 
 def waiting_runs(cluster: Cluster) -> QuerySet[Run]:
     """The cluster's queue: the highest priority first, and among equals the first that came. See ``arranged``."""
-    return Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN).order_by(
-        "priority", "created_at", "pk"
-    )
+    queued = Run.objects.filter(cluster=cluster, status=Status.QUEUED, wanted=Wanted.RUN)
+    return queued.order_by("priority", "created_at", "pk")
 
 
 def requests_of(waiting: QuerySet[Run]) -> list[Request]:
@@ -33,25 +32,13 @@ def requests_of(waiting: QuerySet[Run]) -> list[Request]:
     )  # fmt: skip
     requests = {}
     unknown = []
-    for (
-        run_id,
-        num_nodes,
-        slots_per_node,
-        shares,
-        accelerator,
-        counts,
-        limit,
-        priority,
-        boxed,
-        project,
-        person,
-    ) in columns:
+    for run_id, num_nodes, per_node, shares, accelerator, counts, limit, priority, boxed, project, person in columns:
         if num_nodes is None:  # submitted before runs had these columns
             unknown.append(run_id)
         requests[run_id] = Request(
             run_id,
             num_nodes or 0,
-            slots_per_node or 0,
+            per_node or 0,
             accelerator,
             node_counts=counts_up_to(counts, limit),
             priority=priority,

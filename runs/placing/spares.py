@@ -22,9 +22,8 @@ def standby_of(nodes: Iterable[Node], now: datetime) -> dict[str, list[StandbyRu
     wanted = Cluster.objects.filter(Exists(live), pk__in={node.cluster_id for node in nodes}, spares__gt=0)
     found: dict[str, list[StandbyRun]] = {}
     for cluster in wanted:
-        spares = spare_nodes(cluster, now)
-        runs = _runs(cluster) if spares else []
-        found |= {node.pk: runs for node in spares if runs}
+        if (spares := spare_nodes(cluster, now)) and (runs := _runs(cluster)):
+            found |= {node.pk: runs for node in spares}
     return found
 
 

@@ -15,7 +15,7 @@ from runs.records.metrics.progress import facts_of
 from runs.recovery.log_matches import left_out_by_rules, refusing_rule
 from runs.recovery.policy import Restart, Stop, decide
 from runs.recovery.words import is_behind, restart_sentence
-from runs.values.columns import AttemptFailure, LeftOutNode, Recovery
+from runs.values.columns import AttemptFailure, Recovery
 from runs.values.status import Status, Wanted
 from trainyard.contract.base import JsonObject
 from trainyard.contract.causes import Cause, CauseClass
@@ -122,6 +122,7 @@ def failures_of(run: Run, after_fence: int) -> list[AttemptFailure]:
 
 def _recovery(run: Run, rules: RestartRules, restart: Restart, failure: AttemptFailure) -> Recovery:
     former, is_open = run.restarts, is_behind(run)  # then it has the steps of both before it, and the time
+    new = {one.node for one in restart.left_out}
     return Recovery(
         failed_fence=failure.fence,
         after_fence=former.after_fence,
@@ -134,13 +135,9 @@ def _recovery(run: Run, rules: RestartRules, restart: Restart, failure: AttemptF
         due_at=failure.at + restart.pause_s,
         step=max(failure.step or 0, former.step or 0) or None if is_open else failure.step,
         from_step=failure.kept_step,
-        left_out=_together(restart.left_out, former.left_out_at(failure.at)),
+        # One that was left out before stays so for its time, also where a person asked for it.
+        left_out=[*restart.left_out, *(one for one in former.left_out_at(failure.at) if one.node not in new)],
     )
-
-
-def _together(new: Sequence[LeftOutNode], former: Sequence[LeftOutNode]) -> list[LeftOutNode]:
-    """Return both: a node that was left out before stays so for its time, also where a person asked for it."""
-    return [*new, *(one for one in former if one.node not in {known.node for known in new})]
 
 
 def _with_memory(recovery: Recovery, failure: AttemptFailure) -> Recovery:
@@ -151,17 +148,13 @@ def _with_memory(recovery: Recovery, failure: AttemptFailure) -> Recovery:
     return msgspec.structs.replace(recovery, from_step=newest, source="memory")
 
 
-def _step_in_memory(attempt: Attempt) -> int | None:
-    reported = facts_of(attempt.run_id, IN_MEMORY, InMemoryFacts, attempt=attempt.fence).values()
-    return max((one.step for one in reported if one.step), default=None)
-
-
 def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, now: datetime) -> AttemptFailure:
-    name = cause.node or _first_silent(cause.evidence)
+    name = cause.node or str((cause.evidence.get("silent") or [""])[0])  # the first of those that are out of contact
     node = next((one.node_id for one in placements if one.node.name == name), "")
     told = Telemetry.objects.filter(pk=attempt.run_id, attempt=attempt.fence).values_list("step", "step_at").first()
     step, step_at = told or (None, None)
     kept = checkpoints.candidates(attempt.run_id, before=attempt.fence + 1, number=1)
+    in_memory = facts_of(attempt.run_id, IN_MEMORY, InMemoryFacts, attempt=attempt.fence).values()
     return AttemptFailure(
         fence=attempt.fence,
         cause=cause.cause_class,
@@ -172,7 +165,7 @@ def _failure(attempt: Attempt, placements: Sequence[Placement], cause: Cause, no
         node_name=name,
         step=step,
         kept_step=kept[0].step if kept else None,
-        memory_step=_step_in_memory(attempt),
+        memory_step=max((one.step for one in in_memory if one.step), default=None),
         left_out=left_out_by_rules(placements, now.timestamp()),
     )
 
@@ -187,11 +180,6 @@ def _broke_at(
         return min(max(began, step_at or began), now)
     ended = [rank.ended_at for one in placements for rank in one.reported.ranks if rank.ended_at is not None]
     return min(max(began, min(ended, default=now)), now)
-
-
-def _first_silent(evidence: JsonObject) -> str:
-    """Return the first of several nodes that are out of contact."""
-    return str((evidence.get("silent") or [""])[0])
 
 
 def signature_of(cause: CauseClass, evidence: JsonObject) -> str:

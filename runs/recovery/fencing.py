@@ -78,6 +78,5 @@ def listened_s(now: datetime) -> float:
 
 def _known_since(now: datetime) -> float | None:
     last, since = cast("list[bytes | None]", redis().mget([TICK_KEY, SINCE_KEY]))
-    if last is None or since is None or now.timestamp() - float(last) > AWAY_S:
-        return None
-    return float(since)
+    is_away = last is None or now.timestamp() - float(last) > AWAY_S
+    return None if since is None or is_away else float(since)

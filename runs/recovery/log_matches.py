@@ -23,8 +23,7 @@ FOLLOWS: dict[LogAction, str] = {
 def record_matches(attempts: Iterable[Attempt]) -> None:
     """Write an event for each rule of a person that lines of these attempts have met since the last time."""
     for attempt in attempts:
-        found = matches_of(list(attempt.placements.all()))
-        if found:
+        if found := matches_of(list(attempt.placements.all())):
             _record(attempt, found)
 
 
@@ -60,10 +59,8 @@ def _recorded(attempt: Attempt) -> list[str]:
 
 def sentence_of(match: RuleMatch, node: str) -> str:
     line = " ".join(match.line.split())
-    return (
-        f"Rank {match.rank} on {node} printed what the rule {match.label} looks for ({line})."
-        f"{FOLLOWS[match.action].format(node=node)}"
-    )
+    follows = FOLLOWS[match.action].format(node=node)
+    return f"Rank {match.rank} on {node} printed what the rule {match.label} looks for ({line}).{follows}"
 
 
 def refusing_rule(placements: Sequence[Placement]) -> str:
@@ -76,8 +73,6 @@ def left_out_by_rules(placements: Sequence[Placement], now: float) -> list[LeftO
     found: dict[str, LeftOutNode] = {}
     for placement, match in matches_of(placements):
         if match.action == "exclude-node" and placement.node_id not in found:
-            why = f"rule {match.label} of the log"
-            found[placement.node_id] = LeftOutNode(
-                node=placement.node_id, name=placement.node.name, why=why, until=now + LEFT_OUT_S
-            )
+            node, why = placement.node, f"rule {match.label} of the log"
+            found[node.pk] = LeftOutNode(node=node.pk, name=node.name, why=why, until=now + LEFT_OUT_S)
     return list(found.values())

@@ -55,8 +55,9 @@ def decide(rules: RestartRules, failures: Sequence[AttemptFailure], now: float) 
     action = rules.action_on(last.cause)
     if rules.max == 0 or action == "stop":
         return Stop()
-    if last.signature and any(_is_same(one, last) for one in before):
-        return Stop(f"It failed in the same way {_place(last.step)} before, so it is not restarted.")
+    if last.signature and any((one.signature, one.step) == (last.signature, last.step) for one in before):
+        where = "before its first step" if last.step is None else f"in step {last.step:,}"
+        return Stop(f"It failed in the same way {where} before, so it is not restarted.")
     counted = [one for one in before if _counts(one, last, rules, now)]
     is_once = last.cause in RESTARTED_ONCE and last.cause not in rules.on
     if is_once and any(one.cause == last.cause for one in counted):
@@ -71,14 +72,6 @@ def decide(rules: RestartRules, failures: Sequence[AttemptFailure], now: float) 
     )
 
 
-def _is_same(one: AttemptFailure, last: AttemptFailure) -> bool:
-    return (one.signature, one.step) == (last.signature, last.step)
-
-
-def _place(step: int | None) -> str:
-    return "before its first step" if step is None else f"in step {step:,}"
-
-
 def _counts(one: AttemptFailure, last: AttemptFailure, rules: RestartRules, now: float) -> bool:
     """Return whether the restart after this failure still counts: it is recent, and no newer state was kept."""
     newest, former = last.newest_step, one.newest_step
@@ -88,9 +81,7 @@ def _counts(one: AttemptFailure, last: AttemptFailure, rules: RestartRules, now:
 
 def _pause_s(num_before: int, backoff_s: float) -> float:
     """The first restart follows at once; then the pause doubles."""
-    if num_before == 0:
-        return 0.0
-    return min(LONGEST_PAUSE_S, backoff_s * 2.0 ** min(num_before - 1, 30))
+    return min(LONGEST_PAUSE_S, backoff_s * 2.0 ** min(num_before - 1, 30)) if num_before else 0.0
 
 
 def _left_out(rules: RestartRules, failures: Sequence[AttemptFailure], now: float) -> list[LeftOutNode]:
@@ -98,14 +89,13 @@ def _left_out(rules: RestartRules, failures: Sequence[AttemptFailure], now: floa
     faults = Counter(one.node for one in recent if one.cause in OF_NODES)
     found: dict[str, LeftOutNode] = {}
     for one in recent:
-        until = one.at + LEFT_OUT_S
+        node, name, until = one.node, one.node_name, one.at + LEFT_OUT_S
         if rules.action_on(one.cause) == "exclude-node":
-            found[one.node] = LeftOutNode(
-                node=one.node, name=one.node_name, why=f"{one.cause} there", until=until, cause=str(one.cause)
-            )
-        elif faults[one.node] >= FAULTS_TO_AVOID and not (one.node in found and found[one.node].is_excluded):
-            why = f"{faults[one.node]} failures there"
-            found[one.node] = LeftOutNode(node=one.node, name=one.node_name, why=why, until=until, is_excluded=False)
+            why = f"{one.cause} there"
+            found[node] = LeftOutNode(node=node, name=name, why=why, until=until, cause=str(one.cause))
+        elif faults[node] >= FAULTS_TO_AVOID and not (node in found and found[node].is_excluded):
+            why = f"{faults[node]} failures there"
+            found[node] = LeftOutNode(node=node, name=name, why=why, until=until, is_excluded=False)
     by_rules = [one for failure in failures if now - failure.at < LEFT_OUT_S for one in failure.left_out]
     found |= {one.node: one for one in by_rules if one.node not in found or not found[one.node].is_excluded}
     return list(found.values())

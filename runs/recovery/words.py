@@ -20,9 +20,7 @@ BACK = "recovered"
 def record_returns(attempts: Iterable[Attempt]) -> None:
     """Write an event for each of these attempts that has taken a step which none before it had taken."""
     open_ones = {one.run_id: one for one in attempts if one.go is not None and is_behind(one.run)}
-    if not open_ones:
-        return
-    for telemetry in Telemetry.objects.filter(pk__in=open_ones):
+    for telemetry in Telemetry.objects.filter(pk__in=open_ones):  # asks nothing of the database where there is none
         attempt = open_ones[telemetry.run_id]
         if telemetry.attempt == attempt.fence and telemetry.step is not None:
             _record(attempt, telemetry)
@@ -66,9 +64,8 @@ def restart_sentence(recovery: Recovery, *, has_room: bool = True) -> str:
 
 
 def _which(recovery: Recovery) -> str:
-    if recovery.cause in NOT_COUNTED:
-        return "A restart that does not count"
-    return f"Restart {recovery.number} of {recovery.max}"
+    is_free = recovery.cause in NOT_COUNTED
+    return "A restart that does not count" if is_free else f"Restart {recovery.number} of {recovery.max}"
 
 
 def _from_where(recovery: Recovery) -> str:
