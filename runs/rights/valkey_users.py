@@ -119,8 +119,7 @@ def _end_surplus(nodes: Iterable[Node]) -> None:
         connections.setdefault(client.get("user", ""), []).append(int(client["id"]))
     for node in nodes:
         limit = min(MIN_CONNECTIONS + 8 * node.slots, MAX_CONNECTIONS)
-        surplus = sorted(connections.get(user_of(node.pk), ()))[limit:]
-        if not surplus:
+        if not (surplus := sorted(connections.get(user_of(node.pk), ()))[limit:]):
             continue
         pipeline = _client().pipeline(transaction=False)
         for number in surplus:

@@ -82,10 +82,8 @@ def require_use(project: Project, cluster: Cluster, user: Someone | None = None)
         return
     if isinstance(user, User) and Cluster.objects.filter(_by_groups(user, Permission.CLUSTERS_USE), pk=cluster.pk):
         return
-    raise Forbidden(
-        f"Project {project.name} may not use cluster {cluster.name}. Staff let a project use it, where the cluster "
-        "is edited."
-    )
+    how = "Staff let a project use it, where the cluster is edited."
+    raise Forbidden(f"Project {project.name} may not use cluster {cluster.name}. {how}")
 
 
 def users_who_may_run_on(cluster: Cluster) -> QuerySet[User]:
@@ -96,17 +94,14 @@ def users_who_may_run_on(cluster: Cluster) -> QuerySet[User]:
 
 def can_manage_clusters(user: Someone) -> bool:
     """Return whether they manage all clusters, and make new ones: staff, as Django calls them, and operators of all."""
-    if not _may(user, Permission.CLUSTERS_MANAGE):
-        return False
-    return _is_staff(user) or _roles(user, Permission.CLUSTERS_MANAGE).filter(cluster=None).exists()
+    roles = _roles(user, Permission.CLUSTERS_MANAGE)
+    return _may(user, Permission.CLUSTERS_MANAGE) and (_is_staff(user) or roles.filter(cluster=None).exists())
 
 
 def can_manage_cluster(user: Someone, cluster: Cluster) -> bool:
     """Return whether they manage this cluster and its nodes."""
-    if not _may(user, Permission.CLUSTERS_MANAGE):
-        return False
-    roles = _roles(user, Permission.CLUSTERS_MANAGE)
-    return _is_staff(user) or roles.filter(Q(cluster=cluster) | Q(cluster=None)).exists()
+    roles = _roles(user, Permission.CLUSTERS_MANAGE).filter(Q(cluster=cluster) | Q(cluster=None))
+    return _may(user, Permission.CLUSTERS_MANAGE) and (_is_staff(user) or roles.exists())
 
 
 def require_manager(user: Someone, cluster: Cluster | None = None) -> None:

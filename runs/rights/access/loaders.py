@@ -108,9 +108,8 @@ def get_run_to_enter(user: Someone, run_id: str) -> Run:
         raise Forbidden(f"Run {run.name} was logged outside of Trainyard: nothing can be started beside its ranks.")
     require_use(run.project, run.cluster, user)
     if not run.cluster.interactive:
-        raise Forbidden(
-            f"Cluster {run.cluster.name} allows no interactive sessions. Staff allow them where the cluster is edited."
-        )
+        why = f"Cluster {run.cluster.name} allows no interactive sessions."
+        raise Forbidden(f"{why} Staff allow them where the cluster is edited.")
     return run
 
 

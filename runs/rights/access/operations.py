@@ -7,6 +7,7 @@ tests of every route are made by walking the declarations. A handler without one
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from django.http import HttpRequest
@@ -54,34 +55,14 @@ HIDDEN_ADMINISTRATOR = ADMINISTRATOR._replace(hides=True)
 GROUP = Rule(RuleKind.GROUP, Permission.PEOPLE_MANAGE)
 
 
-def thing(permission: Permission, *, hides: bool = False) -> Rule:
-    """A thing of a project with which one may do this."""
-    return Rule(RuleKind.THING, permission, hides)
-
-
-def machine(permission: Permission) -> Rule:
-    """A cluster or a node."""
-    return Rule(RuleKind.MACHINE, permission)
-
-
-def lists(permission: Permission) -> Rule:
-    return Rule(RuleKind.LIST, permission)
-
-
-def site(permission: Permission) -> Rule:
-    return Rule(RuleKind.SITE, permission)
-
-
-def own(permission: Permission) -> Rule:
-    return Rule(RuleKind.ACCOUNT, permission)
-
-
-def auditors(permission: Permission) -> Rule:
-    return Rule(RuleKind.AUDIT, permission)
-
-
-def auditors_of_all(permission: Permission) -> Rule:
-    return Rule(RuleKind.AUDITORS_OF_ALL, permission)
+# Each takes a permission.
+thing = partial(Rule, RuleKind.THING)  # and ``hides``
+machine = partial(Rule, RuleKind.MACHINE)
+lists = partial(Rule, RuleKind.LIST)
+site = partial(Rule, RuleKind.SITE)
+own = partial(Rule, RuleKind.ACCOUNT)
+auditors = partial(Rule, RuleKind.AUDIT)
+auditors_of_all = partial(Rule, RuleKind.AUDITORS_OF_ALL)
 
 
 def operation(rule: Rule) -> Callable[[Handler], Handler]:

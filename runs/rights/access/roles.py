@@ -62,9 +62,7 @@ def digest_of_rights(user: User) -> str:
 
 def by_token(user: User, held: frozenset[Permission], project_id: str | None = None) -> frozenset[Permission]:
     """Return what is left of these permissions for the token that the person acts by."""
-    if user.token is None:
-        return held
-    return held & token_permissions(user.token, project_id)
+    return held if user.token is None else held & token_permissions(user.token, project_id)
 
 
 def token_permissions(token: Token, project_id: str | None = None) -> frozenset[Permission]:
@@ -164,9 +162,7 @@ def projects_with(user: Someone, wanted: Wanted) -> QuerySet[Project]:
     projects = visible_projects(user)
     if not isinstance(user, User) or not user.is_active or not has_scope(user, wanted):
         return projects.none()
-    if user.is_superuser:
-        return projects
-    ids = _ids_with(user, wanted)
+    ids = None if user.is_superuser else _ids_with(user, wanted)
     return projects if ids is None else projects.filter(pk__in=ids)
 
 
@@ -176,9 +172,7 @@ def can_somewhere(user: Someone, wanted: Wanted) -> bool:
         return False
     if user.token is not None and user.token.project_ids is not None:
         return projects_with(user, wanted).exists()
-    if user.is_superuser:
-        return True
-    ids = _ids_with(user, wanted)
+    ids = None if user.is_superuser else _ids_with(user, wanted)
     return ids is None or bool(ids)
 
 
@@ -211,14 +205,11 @@ def may_grant(user: Someone, project: Project, role: str, custom: Sequence[str] 
 
 def require_grant(user: Someone, project: Project, role: str, custom: Sequence[str] | None = None) -> None:
     require(user, project, Permission.MEMBERS_MANAGE)
-    if not may_grant(user, project, role, custom):
-        raise Forbidden(_why_not_grant(project, role, custom))
-
-
-def _why_not_grant(project: Project, role: str, custom: Sequence[str] | None) -> str:
+    if may_grant(user, project, role, custom):
+        return
     if custom:
-        return f"You may give nobody more in project {project.name} than you may do there yourself."
-    return f"You need to be {Role(role).label.lower()} of project {project.name} to do this."
+        raise Forbidden(f"You may give nobody more in project {project.name} than you may do there yourself.")
+    raise Forbidden(f"You need to be {Role(role).label.lower()} of project {project.name} to do this.")
 
 
 def strongest_roles(held: Iterable[tuple[str | None, str]]) -> Callable[[str], Role]:

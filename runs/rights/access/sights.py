@@ -34,9 +34,8 @@ def sights(users: Collection[User]) -> dict[int, Sight]:
             everywhere.add(user_id)
         else:
             projects[user_id].add(project_id)
-    nothing: set[str] = set()
     return {
-        user.pk: Sight(None if user.is_active and user.pk in everywhere else frozenset(projects.get(user.pk, nothing)))
+        user.pk: Sight(None if user.is_active and user.pk in everywhere else frozenset(projects.get(user.pk, ())))
         for user in users
     }
 

@@ -86,9 +86,7 @@ def _unused_invitations() -> QuerySet[Invitation]:
 
 
 def _still_allowed(invitations: Iterable[Invitation]) -> list[str]:
-    return [
-        one.pk for one in invitations if one.created_by is not None and may_grant(one.created_by, one.project, one.role)
-    ]
+    return [one.pk for one in invitations if one.created_by and may_grant(one.created_by, one.project, one.role)]
 
 
 def get_invitation(secret: str) -> Invitation:

@@ -27,7 +27,7 @@ from django.utils.crypto import salted_hmac
 
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.rights.audit import anchor
-from runs.rights.audit.acts import Act, Values
+from runs.rights.audit.acts import Act
 from runs.rights.audit.collectors import SyslogPlace
 from runs.rights.audit.facts import as_attributes, as_time, as_written, canonical
 
@@ -58,14 +58,13 @@ def _escaped(value: str) -> str:
 
 def send(row: AuditEntry) -> None:
     """Hand the row to the sender, if there is a place. Never waits, never raises."""
-    sender = _sender(settings.AUDIT_SYSLOG)
-    if sender is not None:
-        sender.put(as_syslog(row))
+    if settings.AUDIT_SYSLOG is not None:
+        _sender(settings.AUDIT_SYSLOG).put(as_syslog(row))
 
 
 @cache
-def _sender(place: SyslogPlace | None) -> "AuditSender | None":
-    return None if place is None else AuditSender(place)
+def _sender(place: SyslogPlace) -> "AuditSender":
+    return AuditSender(place)
 
 
 class AuditSender:
@@ -131,6 +130,11 @@ log = structlog.get_logger(__name__)
 READ_AT_ONCE = 1_000
 ACCEPTING = "After a restore, or with a new SECRET_KEY: `trainyard manage audit accept`."
 TRIES = 3  # of a check that retention overtook
+# Columns that go into a row's hash as they are, beside its time and the hash of the row before.
+HASHED = (
+    "sequence", "actor", "actor_number", "token", "address", "action", "object", "project", "before", "after", "result",
+    "repeats",
+)  # fmt: skip
 
 
 class Fault(NamedTuple):
@@ -150,6 +154,7 @@ class ChainVerdict(NamedTuple):
 
 def append(act: Act) -> AuditEntry:
     """Add the act as the next row."""
+    after = {**act.after, "more": {"rows": act.num_left_out}} if act.num_left_out else act.after
     with transaction.atomic():
         head = locked_head()
         row = AuditEntry(
@@ -163,7 +168,7 @@ def append(act: Act) -> AuditEntry:
             object=act.object[:200],
             project=act.project[:80],
             before=canonical(act.before) if act.before else "",
-            after=canonical(_with_number(act)) if act.after or act.num_left_out else "",
+            after=canonical(after) if after else "",
             result=act.result[:200],
             repeats=act.repeats,
             previous_hash=head.hash,
@@ -176,10 +181,6 @@ def append(act: Act) -> AuditEntry:
     transaction.on_commit(lambda: anchor.advance(row))
     transaction.on_commit(lambda: send(row))
     return row
-
-
-def _with_number(act: Act) -> dict[str, Values]:
-    return {**act.after, "more": {"rows": act.num_left_out}} if act.num_left_out else act.after
 
 
 def locked_head() -> AuditHead:
@@ -195,22 +196,8 @@ def locked_head() -> AuditHead:
 
 
 def hash_of(row: AuditEntry) -> str:
-    content = {
-        "sequence": row.sequence,
-        "at": row.at.astimezone(UTC).isoformat(timespec="microseconds"),
-        "actor": row.actor,
-        "actor_number": row.actor_number,
-        "token": row.token,
-        "address": row.address,
-        "action": row.action,
-        "object": row.object,
-        "project": row.project,
-        "before": row.before,
-        "after": row.after,
-        "result": row.result,
-        "repeats": row.repeats,
-        "previous": row.previous_hash,
-    }
+    content = {name: getattr(row, name) for name in HASHED}
+    content |= {"at": row.at.astimezone(UTC).isoformat(timespec="microseconds"), "previous": row.previous_hash}
     return hashlib.sha256(canonical(content).encode()).hexdigest()
 
 
@@ -291,10 +278,8 @@ def _verify_rows(*, trusts_head: bool = False) -> ChainVerdict:
 
 def rows_from(first: int, last: int) -> Iterator[AuditEntry]:
     """Yield the rows by their numbers, some at a time: no transaction stays open."""
-    before = first - 1
-    while rows := list(
-        AuditEntry.objects.filter(sequence__gt=before, sequence__lte=last).order_by("sequence")[:READ_AT_ONCE]
-    ):
+    before, found = first - 1, AuditEntry.objects.filter(sequence__lte=last).order_by("sequence")
+    while rows := list(found.filter(sequence__gt=before)[:READ_AT_ONCE]):
         yield from rows
         before = rows[-1].sequence
 
@@ -304,9 +289,8 @@ def _walk(rows: Iterable[AuditEntry], first: int, hash_before: str) -> tuple[int
     for row in rows:
         expected = first + number
         if row.sequence != expected:
-            missing = (
-                f"Row {expected} is" if row.sequence == expected + 1 else f"Rows {expected} to {row.sequence - 1} are"
-            )
+            last = row.sequence - 1
+            missing = f"Row {expected} is" if last == expected else f"Rows {expected} to {last} are"
             return number, known, Fault(expected, f"{missing} missing.")
         if hash_of(row) != row.hash:
             return number, known, Fault(row.sequence, f"Row {row.sequence} was changed: its hash does not fit it.")
@@ -322,9 +306,8 @@ def _fault_of_head(head: AuditHead, last: int, last_hash: str, trusts_head: bool
     if head.hash != last_hash:
         return Fault(head.sequence, f"Row {head.sequence} is not the one that the head of the chain names.")
     if not trusts_head and not is_sealed(head):
-        return Fault(
-            0, f"The seal of the head does not fit: it was written without the server's SECRET_KEY. {ACCEPTING}"
-        )
+        words = "The seal of the head does not fit: it was written without the server's SECRET_KEY."
+        return Fault(0, f"{words} {ACCEPTING}")
     ends = AuditHead.objects.filter(pk=1).values("sequence")  # of now, in one statement: rows are added meanwhile
     if beyond := AuditEntry.objects.filter(sequence__gt=Subquery(ends)).order_by("sequence").first():
         return Fault(beyond.sequence, f"Row {beyond.sequence} stands behind the end of the chain.")

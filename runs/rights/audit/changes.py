@@ -42,20 +42,18 @@ def row_name(row: Model) -> str:
 
 def values_of(row: Model) -> Values:
     """Return the row's fields as they are kept: secrets hidden, long values by their digest."""
-    found = {}
-    for column in row._meta.concrete_fields:
-        if column.name in UNINTERESTING or column.attname in row.get_deferred_fields():
-            continue
-        found[column.attname] = _kept(column.name, getattr(row, column.attname))
-    return found
+    return {
+        column.attname: _kept(column.name, getattr(row, column.attname))
+        for column in row._meta.concrete_fields
+        if column.name not in UNINTERESTING and column.attname not in row.get_deferred_fields()
+    }
 
 
 def difference(before: Values, after: Values) -> tuple[Values, Values]:
     """Return of both the fields that differ."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return {name: before[name] for name in names if name in before}, {
-        name: after[name] for name in names if name in after
-    }
+    was, now = ({name: row[name] for name in names if name in row} for row in (before, after))
+    return was, now
 
 
 def _kept(name: str, value: Any) -> Any:
@@ -76,9 +74,8 @@ def _kept(name: str, value: Any) -> Any:
 def _is_watched(sender: Any) -> bool:
     if current_act() is None or not isinstance(sender, type) or not issubclass(sender, Model):
         return False
-    if sender in (Group, Permission):
-        return True
-    return sender._meta.app_label == OURS and sender._meta.model_name not in MACHINERY
+    is_ours = sender._meta.app_label == OURS and sender._meta.model_name not in MACHINERY
+    return is_ours or sender in (Group, Permission)
 
 
 def _before_save(sender: Any, instance: Model, raw: bool = False, **_: Any) -> None:
@@ -110,9 +107,7 @@ def _after_many(
     sender: Any, instance: Any, action: str, model: Any, pk_set: set[Any] | None, reverse: bool, **_: Any
 ) -> None:
     act = current_act()
-    if act is None or not action.startswith("post_") or not isinstance(instance, Model):
-        return
-    if not _is_watched(type(instance)):
+    if act is None or not action.startswith("post_") or not _is_watched(type(instance)):
         return
     change = action.removeprefix("post_")
     named = sorted(str(key) for key in pk_set or ())[:50]

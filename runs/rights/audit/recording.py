@@ -10,6 +10,7 @@ import structlog
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import DatabaseError
 from django.db.models import Model
+from django.dispatch import Signal
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -87,13 +88,8 @@ def object_name(kwargs: Mapping[str, str | int]) -> str:
 
 def subjects_of(kwargs: Mapping[str, str | int]) -> list[Subject]:
     """Return the rows that the address names, as they are now; nothing for what is not there."""
-    found = []
-    for name, value in kwargs.items():
-        model = MODELS.get(name)
-        row = None if model is None else _row(model, str(value))
-        if row is not None:
-            found.append(Subject(row))
-    return found
+    rows = [_row(MODELS[name], str(value)) for name, value in kwargs.items() if name in MODELS]
+    return [Subject(row) for row in rows if row is not None]
 
 
 def _row(model: Any, key: str) -> Any:
@@ -106,12 +102,9 @@ def _row(model: Any, key: str) -> Any:
 
 
 def project_of(subjects: list[Subject]) -> str:
-    for subject in subjects:
-        row = subject.row
-        project = row if isinstance(row, Project) else getattr(row, "project", None)
-        if isinstance(project, Project):
-            return project.name
-    return ""
+    rows = (subject.row for subject in subjects)
+    projects = (row if isinstance(row, Project) else getattr(row, "project", None) for row in rows)
+    return next((project.name for project in projects if isinstance(project, Project)), "")
 
 
 def identify(act: Act, request: HttpRequest) -> None:
@@ -225,22 +218,16 @@ def describe(**facts: Any) -> None:
 
 def watch_sign_ins() -> None:
     """Connect the signals, once, as the app is ready."""
-    user_logged_in.connect(_signed_in, dispatch_uid="audit")
-    user_logged_out.connect(_signed_out, dispatch_uid="audit")
+    user_logged_in.connect(_signed, dispatch_uid="audit")
+    user_logged_out.connect(_signed, dispatch_uid="audit")
     user_login_failed.connect(_failed, dispatch_uid="audit")
 
 
-def _signed_in(sender: Any, user: Any, **_: Any) -> None:
+def _signed(sender: Any, user: Any, signal: Signal, **_: Any) -> None:
     act = current_act()
     if act is not None and isinstance(user, User):
-        act.is_wanted, act.action, act.object = True, "sign-in", f"user {user.username}"
-        act.actor, act.actor_number = user.username, user.pk
-
-
-def _signed_out(sender: Any, user: Any, **_: Any) -> None:
-    act = current_act()
-    if act is not None and isinstance(user, User):
-        act.is_wanted, act.action, act.object = True, "sign-out", f"user {user.username}"
+        act.action = "sign-in" if signal is user_logged_in else "sign-out"
+        act.is_wanted, act.object = True, f"user {user.username}"
         act.actor, act.actor_number = user.username, user.pk
 
 

@@ -17,9 +17,8 @@ AT_ONCE = 5_000
 
 def remove_old(now: datetime) -> int:
     """Remove rows older than AUDIT_KEEP_DAYS, some at a time, and return how many. 0 days: none."""
-    if not settings.AUDIT_KEEP_DAYS:
-        return 0
-    return remove_before(now - timedelta(days=settings.AUDIT_KEEP_DAYS))
+    days = settings.AUDIT_KEEP_DAYS
+    return remove_before(now - timedelta(days=days)) if days else 0
 
 
 def remove_before(before: datetime) -> int:

@@ -78,7 +78,7 @@ def give(node: Node, attempt_id: str) -> tuple[Attempt, GivenSecrets]:
         Secret.objects.filter(pk=secret.pk).update(used_at=timezone.now())
     if run.spec.get("task", {}).get("notebook"):
         given.append(GivenSecret(TOKEN_VARIABLE, token_of(run), False))
-    read = {f"secret {_shown(one)}": number for one, (_, number) in versions.items()}
+    read = {f"secret {'mine:' if one.is_personal else ''}{one.name}": number for one, (_, number) in versions.items()}
     read |= {"storage key": max(keyring.keys)} if keyring.keys else {}
     _record(node, attempt, run, read)
     return attempt, GivenSecrets(given)
@@ -115,10 +115,6 @@ def _is_in(person: User, project: Project) -> bool:
     by_group = GroupRole.objects.filter(Q(project=project) | Q(project=None), group__user=person)
     is_member = person.is_superuser or Membership.objects.filter(project=project, user=person).exists()
     return person.is_active and (is_member or by_group.exists())
-
-
-def _shown(reference: SecretReference) -> str:
-    return f"{'mine:' if reference.is_personal else ''}{reference.name}"
 
 
 def _sentence(reference: SecretReference, project: Project, person: User | None) -> str:

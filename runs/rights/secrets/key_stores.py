@@ -54,9 +54,8 @@ class LocalKeys:
     def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
         key = self._read().get(key_id)
         if key is None:
-            raise KeyProblem(
-                f"The key {key_id!r}, under which {place} was stored, is not among the keys of this server."
-            )
+            words = f"The key {key_id!r}, under which {place} was stored, is not among the keys of this server."
+            raise KeyProblem(words)
         try:
             data = base64.b64decode(wrapped, validate=True)
             return AESGCM(key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound(key_id, place))

@@ -40,8 +40,7 @@ def _store(kms: str, keys: str, path: str) -> KeyStore:
 
 def _vault_token() -> str:
     """Read each time: an agent beside the server renews the file."""
-    path = os.environ.get("VAULT_TOKEN_FILE")
-    if path:
+    if path := os.environ.get("VAULT_TOKEN_FILE"):
         try:
             return Path(path).read_text().strip()
         except OSError as error:
@@ -153,10 +152,8 @@ class AwsKeys:
         self._endpoint = (endpoint or f"https://kms.{region}.amazonaws.com").rstrip("/")
 
     def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
-        answer = self._call(
-            "Encrypt",
-            {"KeyId": self._key, "Plaintext": base64.b64encode(data_key).decode(), "EncryptionContext": _bound(place)},
-        )
+        body = {"KeyId": self._key, "Plaintext": _text(data_key), "EncryptionContext": _bound(place)}
+        answer = self._call("Encrypt", body)
         return f"aws:{answer.get('KeyId', self._key)}", answer["CiphertextBlob"]
 
     def unwrap(self, key_id: str, wrapped: str, place: str) -> bytes:
@@ -214,17 +211,14 @@ def sign(
         known["x-amz-security-token"] = credentials.session
     lowered = {name.lower(): " ".join(value.split()) for name, value in known.items()}
     names = ";".join(sorted(lowered))
-    lines = [f"{name}:{lowered[name]}\n" for name in sorted(lowered)]
-    request = "\n".join(
-        [method, parts.path or "/", parts.query, "".join(lines), names, hashlib.sha256(content).hexdigest()]
-    )
+    lines = "".join(f"{name}:{lowered[name]}\n" for name in sorted(lowered))
+    digest = hashlib.sha256(content).hexdigest()
+    request = "\n".join([method, parts.path or "/", parts.query, lines, names, digest])
     scope = f"{at[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", at, scope, hashlib.sha256(request.encode()).hexdigest()])
     signature = hmac.new(signing_key(credentials.secret, at[:8], region, service), text.encode(), "sha256").hexdigest()
-    known["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
-    )
-    return known
+    words = f"AWS4-HMAC-SHA256 Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    return {**known, "authorization": words}
 
 
 def signing_key(secret: str, day: str, region: str, service: str) -> bytes:

@@ -16,11 +16,12 @@ from runs.rights.secrets.key_stores import KeyProblem, KeyStore
 from runs.rights.secrets.keys import key_store
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 
+NONCE_BYTES = 12
 FACTOR_FIELDS = ("secret", "seed")  # of allauth's rows: an authenticator app's, that of recovery codes
 
 
-class SealedText(WireStruct):
-    """Stored form of a text: the fields of an envelope."""
+class Envelope(WireStruct):
+    """A value under a data key of its own, and that key under a key-encryption key. Both are bound to their place."""
 
     key_id: str
     wrapped_key: str
@@ -64,7 +65,7 @@ def provider_place(provider_id: str, subject: str) -> str:
 
 def seal_text(place: str, value: str) -> str:
     """Encrypt the value for its place. Raises KeyProblem."""
-    return _text_of(close_envelope(key_store(), place, value))
+    return encode(close_envelope(key_store(), place, value))
 
 
 def open_text(place: str, text: str) -> str:
@@ -82,7 +83,7 @@ def wrap_texts_again(store: KeyStore) -> Rewrapped:
         if (envelope := _envelope_of(stored.text)) is None:
             num_left += 1
         elif envelope.key_id != newest:
-            num_wrapped += stored.replace(_text_of(wrap_again(store, stored.place, envelope)))
+            num_wrapped += stored.replace(encode(wrap_again(store, stored.place, envelope)))
     return Rewrapped(num_wrapped, num_left)
 
 
@@ -100,9 +101,8 @@ def _stored_texts() -> Iterator[StoredText]:
         yield StoredText(place, session.locked, _replacing(ProviderSession, session))
     for cluster in Cluster.objects.exclude(secrets={}):
         for name, text in cluster.secrets.items():
-            yield StoredText(
-                cluster_place(cluster.pk, name), text, _replacing_in(Cluster, cluster.pk, "secrets", name, text)
-            )
+            replace = _replacing_in(Cluster, cluster.pk, "secrets", name, text)
+            yield StoredText(cluster_place(cluster.pk, name), text, replace)
     for factor in Authenticator.objects.all():
         for field in FACTOR_FIELDS:
             if text := factor.data.get(field):
@@ -130,27 +130,11 @@ def _replacing_in(model: Any, pk: object, column: str, name: str, old: str) -> C
     return replace
 
 
-def _text_of(envelope: "Envelope") -> str:
-    return encode(SealedText(*envelope))
-
-
-def _envelope_of(text: str) -> "Envelope | None":
+def _envelope_of(text: str) -> Envelope | None:
     try:
-        found = decode(text, SealedText)
+        return decode(text, Envelope)
     except BadDocument:
         return None
-    return Envelope(found.key_id, found.wrapped_key, found.ciphertext)
-
-
-# A value under a data key of its own, and that key under a key-encryption key. Both are bound to their place.
-
-NONCE_BYTES = 12
-
-
-class Envelope(NamedTuple):
-    key_id: str
-    wrapped_key: str
-    ciphertext: str
 
 
 def close_envelope(store: KeyStore, place: str, value: str) -> Envelope:

@@ -6,6 +6,7 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from msgspec.structs import asdict
 
 from runs.models import Project, Secret, SecretVersion, User
 from runs.rights.secrets import sealed
@@ -60,7 +61,7 @@ def keep(*, owner: Project | User, name: str, value: str, by: User) -> Secret:
         envelope = sealed.close_envelope(store, place_of(secret, number), value)
         try:
             with transaction.atomic():
-                SecretVersion.objects.create(secret=secret, number=number, created_by=by, **envelope._asdict())
+                SecretVersion.objects.create(secret=secret, number=number, created_by=by, **asdict(envelope))
                 Secret.objects.filter(pk=secret.pk).update(version=number, changed_at=now)
                 SecretVersion.objects.filter(secret=secret, number__lte=number - KEPT_VERSIONS).delete()
         except IntegrityError:
@@ -93,10 +94,8 @@ def rotate_key() -> Rotation:
 
 def _wrap_all(store: KeyStore) -> int:
     number, last = 0, 0
-    while True:
-        rows = list(SecretVersion.objects.select_related("secret").filter(pk__gt=last).order_by("pk")[:AT_ONCE])
-        if not rows:
-            return number
+    versions = SecretVersion.objects.select_related("secret").order_by("pk")
+    while rows := list(versions.filter(pk__gt=last)[:AT_ONCE]):
         last, newest = rows[-1].pk, store.newest()
         for row in rows:
             if row.key_id == newest:
@@ -104,6 +103,6 @@ def _wrap_all(store: KeyStore) -> int:
             before = sealed.Envelope(row.key_id, row.wrapped_key, row.ciphertext)
             after = sealed.wrap_again(store, place_of(row.secret, row.number), before)
             # A version never changes but for its wrapping: whoever was first has wrapped it with a key that opens.
-            number += SecretVersion.objects.filter(pk=row.pk, wrapped_key=row.wrapped_key).update(
-                key_id=after.key_id, wrapped_key=after.wrapped_key
-            )
+            same = SecretVersion.objects.filter(pk=row.pk, wrapped_key=row.wrapped_key)
+            number += same.update(key_id=after.key_id, wrapped_key=after.wrapped_key)
+    return number
