@@ -94,9 +94,8 @@ def _refusals(dataset: Dataset, recipe: str, cluster: Cluster) -> Iterator[Probl
         what = f"{dataset.source} ({kind})" if (kind := dataset.facts.get("kind")) else dataset.source
         yield Problem(NAME, f"{dataset.name!r} is {what}, which {recipe} does not read; {' or '.join(able)} does")
     if dataset.cluster_id != cluster.pk:
-        yield Problem(
-            NAME, f"{dataset.name!r} is for nodes of cluster {dataset.cluster.name}; this runs on {cluster.name}"
-        )
+        where = f"is for nodes of cluster {dataset.cluster.name}; this runs on {cluster.name}"
+        yield Problem(NAME, f"{dataset.name!r} {where}")
     if dataset.state == Dataset.State.FAILED:
         yield Problem(NAME, f"{dataset.name!r} cannot be used: {dataset.problem} Then have it checked again")
 
@@ -114,9 +113,8 @@ def _contradictions(dataset: Dataset, document: SpecDocument) -> Iterator[Proble
         info = fields_of(document["task"]["recipe"])[HERE + field]
         if data[field] not in (info.default, known[field]):
             shown = known[field] or "not known yet"
-            yield Problem(
-                info.path, f"{data[field]!r} is not what dataset {dataset.name!r} says, which is {shown}; leave it out"
-            )
+            words = f"is not what dataset {dataset.name!r} says, which is {shown}; leave it out"
+            yield Problem(info.path, f"{data[field]!r} {words}")
 
 
 def _filled(dataset: Dataset, document: SpecDocument) -> dict[str, str | int]:

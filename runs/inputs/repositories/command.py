@@ -128,15 +128,11 @@ def _wait(process: subprocess.Popen[bytes], limits: CommandLimits) -> None:
     until, pause = time.monotonic() + limits.time_s, 0.002
     while process.poll() is None:
         if time.monotonic() > until:
-            raise RepositoryProblem(
-                "git", f"fetching took more than {limits.time_s:.0f} s: try again, or upload the code as a folder"
-            )
+            words = f"fetching took more than {limits.time_s:.0f} s: try again, or upload the code as a folder"
+            raise RepositoryProblem("git", words)
         if limits.folder is not None and limits.num_bytes and _size(limits.folder) > limits.num_bytes:
-            raise RepositoryProblem(
-                "git",
-                f"the repository is larger than the {limits.num_bytes // 2**20:,} MB that the server fetches "
-                "(GIT_LIMIT_BYTES): upload the code as a folder",
-            )
+            most = f"{limits.num_bytes // 2**20:,} MB that the server fetches (GIT_LIMIT_BYTES)"
+            raise RepositoryProblem("git", f"the repository is larger than the {most}: upload the code as a folder")
         time.sleep(pause)
         pause = min(POLL_S, pause * 2)
 

@@ -47,7 +47,8 @@ def key_for(project: Project, place: RepositoryAddress) -> GitKey | None:
     """Return the project's key for the repository: that of the longest place that it lies under."""
     kind = {"ssh": GitKey.Kind.SSH, "https": GitKey.Kind.TOKEN, "http": GitKey.Kind.TOKEN}.get(place.scheme)
     wanted = f"{_server_of(place)}/{place.path.strip('/')}".removesuffix(".git")
-    fitting = [one for one in GitKey.objects.filter(project=project, kind=kind) if _covers(one.place, wanted)]
+    own = GitKey.objects.filter(project=project, kind=kind)
+    fitting = [one for one in own if wanted == one.place or wanted.startswith(f"{one.place}/")]
     return max(fitting, key=lambda one: len(one.place), default=None)
 
 
@@ -61,14 +62,9 @@ def _server_of(place: RepositoryAddress) -> str:
     return f"{place.host}:{place.port}" if is_named else place.host
 
 
-def _covers(place: str, wanted: str) -> bool:
-    return wanted == place or wanted.startswith(f"{place}/")
-
-
 def authorization(key: GitKey) -> str:
     """Return the value of the header that opens the repository by HTTP. Raises RepositoryProblem."""
-    pair = base64.b64encode(f"{key.user or 'git'}:{_open_secret(key)}".encode()).decode()
-    return f"Basic {pair}"
+    return "Basic " + base64.b64encode(f"{key.user or 'git'}:{_open_secret(key)}".encode()).decode()
 
 
 @contextmanager
@@ -84,11 +80,9 @@ def passage(url: str, address: str, key: GitKey | None) -> Iterator[Passage]:
             variables["GIT_CONFIG_GLOBAL"] = str(trusted)
         elif place.scheme == "ssh":
             if key is None:
-                raise RepositoryProblem(
-                    "git", f"{place.host} is reached by ssh, for which the project has no Git key: add a deploy key"
-                )
-            variables["GIT_SSH_COMMAND"] = _ssh_command(folder, place, address, key)
-            variables["GIT_SSH_VARIANT"] = "ssh"
+                words = f"{place.host} is reached by ssh, for which the project has no Git key: add a deploy key"
+                raise RepositoryProblem("git", words)
+            variables |= {"GIT_SSH_COMMAND": _ssh_command(folder, place, address, key), "GIT_SSH_VARIANT": "ssh"}
         else:
             port = place.port or (443 if place.scheme == "https" else 80)
             shown = f"[{address}]" if ":" in address else address
@@ -125,10 +119,8 @@ def _ssh_command(folder: Path, place: RepositoryAddress, address: str, key: GitK
         "PermitLocalCommand": "no",
         "ConnectTimeout": str(CONNECT_S),
     }
-    words = ["ssh", "-F", os.devnull]
-    for name, value in options.items():
-        words += ["-o", f"{name}={value}"]
-    return shlex.join(words)
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    return shlex.join(["ssh", "-F", os.devnull, *words])
 
 
 def _record_use(key: GitKey, known: Path) -> None:

@@ -91,16 +91,14 @@ def _from_folder(url: str, repository: Path, pointer: Pointer) -> bytes:
         path = folder / name
         if path.is_file() and path.resolve().is_relative_to(repository.resolve()):
             return path.read_bytes() if path.stat().st_size == pointer.size else b""
-    raise RepositoryProblem(
-        "lfs", f"{url} does not hold the file of Git LFS {pointer.digest[:12]}: run git lfs fetch there"
-    )
+    words = f"{url} does not hold the file of Git LFS {pointer.digest[:12]}: run git lfs fetch there"
+    raise RepositoryProblem("lfs", words)
 
 
 def _checked(content: bytes, pointer: Pointer, url: str) -> bytes:
     if len(content) != pointer.size or hashlib.sha256(content).hexdigest() != pointer.digest:
-        raise RepositoryProblem(
-            "lfs", f"{url} gave other bytes for the file of Git LFS {pointer.digest[:12]}: push it anew"
-        )
+        words = f"{url} gave other bytes for the file of Git LFS {pointer.digest[:12]}: push it anew"
+        raise RepositoryProblem("lfs", words)
     return content
 
 
@@ -131,18 +129,12 @@ class _Fetching:
 
     def _download(self, pointer: Pointer, found: Object | None) -> bytes:
         if found is None or found.actions is None or found.actions.download is None:
-            why = (
-                visible(found.error.message)[:200]
-                if found is not None and found.error is not None
-                else "it is not there"
-            )
-            raise RepositoryProblem(
-                "lfs", f"{self._url} does not give the file of Git LFS {pointer.digest[:12]}: {why}"
-            )
+            error = found.error if found is not None else None
+            why = visible(error.message)[:200] if error is not None else "it is not there"
+            words = f"{self._url} does not give the file of Git LFS {pointer.digest[:12]}: {why}"
+            raise RepositoryProblem("lfs", words)
         download = found.actions.download
-        headers = dict(download.header or {})
-        if not headers and self._is_own(download.href):
-            headers = self._own_headers()
+        headers = download.header or (self._own_headers() if self._is_own(download.href) else {})
         return _checked(self._request("GET", download.href, headers, pointer.size), pointer, self._url)
 
     def _own_headers(self) -> dict[str, str]:
@@ -160,14 +152,12 @@ class _Fetching:
         number = allowed_address(address, place)
         shown = f"[{number}]" if ipaddress.ip_address(number).version == 6 else number
         to = httpx.URL(address).copy_with(host=shown.strip("[]"))
-        given = {**headers, "Host": host}
+        given, extensions = {**headers, "Host": host}, {"sni_hostname": place.host}
         timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
         try:
             with (
                 direct_client(timeout=timeout) as client,
-                client.stream(
-                    method, to, headers=given, json=body, extensions={"sni_hostname": place.host}
-                ) as response,
+                client.stream(method, to, headers=given, json=body, extensions=extensions) as response,
             ):
                 if response.status_code in (401, 403, 404) and method == "POST":
                     what = "does not give files of Git LFS to us: add a Git key with the right to read"
@@ -176,10 +166,8 @@ class _Fetching:
                     raise RepositoryProblem("lfs", f"{place.host} answers {response.status_code} for a file of Git LFS")
                 return self._read(response, most, place.host)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            words = str(error) or type(error).__name__
-            raise RepositoryProblem(
-                "lfs", f"{place.host} does not give a file of Git LFS ({words}): try again"
-            ) from None
+            why = f"does not give a file of Git LFS ({str(error) or type(error).__name__})"
+            raise RepositoryProblem("lfs", f"{place.host} {why}: try again") from None
 
     def _read(self, response: httpx.Response, most: int, host: str) -> bytes:
         content = bytearray()
@@ -188,10 +176,8 @@ class _Fetching:
             if len(content) > most:
                 raise RepositoryProblem("lfs", f"{host} sends more than the {most} bytes that were announced")
             if time.monotonic() > self._until:
-                words = (
-                    f"files of Git LFS took more than {TIME_LIMIT_S:.0f} s: try again, or upload the code as a folder"
-                )
-                raise RepositoryProblem("lfs", words)
+                words = f"files of Git LFS took more than {TIME_LIMIT_S:.0f} s"
+                raise RepositoryProblem("lfs", f"{words}: try again, or upload the code as a folder")
         return bytes(content)
 
     def _allowed(self, address: str) -> RepositoryAddress:
@@ -201,7 +187,6 @@ class _Fetching:
         except ValueError:
             place = RepositoryAddress("", "", None, "", "")
         if place.scheme not in ("https", "http") or not place.host:
-            raise RepositoryProblem(
-                "lfs", f"{self._place.host} sends to {visible(address)[:200]} for a file of Git LFS"
-            )
+            words = f"{self._place.host} sends to {visible(address)[:200]} for a file of Git LFS"
+            raise RepositoryProblem("lfs", words)
         return place

@@ -63,10 +63,8 @@ class Mirror:
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._locked():
             self._prepare()
-            if COMMIT.fullmatch(revision) and self._has(revision):
-                found = Revision(revision, "")  # the project was given this commit before
-            else:
-                found = self._fetch(revision)
+            is_here = COMMIT.fullmatch(revision) and self._has(revision)  # the project was given this commit before
+            found = Revision(revision, "") if is_here else self._fetch(revision)
         evict(keep=self.folder)
         return self._describe(found)
 
@@ -86,14 +84,9 @@ class Mirror:
     def _find(self, revision: str, way: Passage) -> Revision:
         """Ask the other side what the revision is."""
         names = [revision, f"refs/heads/{revision}", f"refs/tags/{revision}", f"refs/tags/{revision}^{{}}"]
-        answer = run_git(
-            ["ls-remote", "--symref", "--", self._remote, "HEAD", *names],
-            variables=way.variables,
-            settings=way.settings,
-        ).decode(errors="replace")
         refs: dict[str, str] = {}
         head = ""
-        for line in answer.splitlines():
+        for line in self._listed(["--symref", "--", self._remote, "HEAD", *names], way):
             what, _, name = line.partition("\t")
             if what.startswith("ref: ") and name == "HEAD":
                 head = what.removeprefix("ref: ")
@@ -108,12 +101,12 @@ class Mirror:
             return Revision(revision, "")
         if _SHORT.fullmatch(revision):
             raise RepositoryProblem("revision", f"{revision} is a part of a commit's number: write all 40 digits of it")
-        raise no_revision(self.url, revision, self._branches(way))
+        branches = self._listed(["--heads", "--", self._remote], way)
+        raise no_revision(self.url, revision, [line.partition("\trefs/heads/")[2] for line in branches])
 
-    def _branches(self, way: Passage) -> list[str]:
-        words = ["ls-remote", "--heads", "--", self._remote]
-        lines = run_git(words, variables=way.variables, settings=way.settings).decode(errors="replace").splitlines()
-        return [line.partition("\trefs/heads/")[2] for line in lines]
+    def _listed(self, words: list[str], way: Passage) -> list[str]:
+        answer = run_git(["ls-remote", *words], variables=way.variables, settings=way.settings)
+        return answer.decode(errors="replace").splitlines()
 
     def _fetch_commit(self, found: Revision, way: Passage) -> None:
         try:
@@ -144,14 +137,12 @@ class Mirror:
 
     def _describe(self, found: Revision) -> Commit:
         branch = found.ref.removeprefix("refs/heads/") if found.ref.startswith("refs/heads/") else ""
+        words = ["log", "-1", "--no-show-signature", f"--format={_FORMAT}", found.commit]
         try:
-            text = run_git(
-                ["log", "-1", "--no-show-signature", f"--format={_FORMAT}", found.commit], repository=self.folder
-            )
+            text = run_git(words, repository=self.folder)
         except GitFailed:
-            raise RepositoryProblem(
-                "revision", f"{found.commit} is no commit: name a branch, a tag or a commit"
-            ) from None
+            why = f"{found.commit} is no commit: name a branch, a tag or a commit"
+            raise RepositoryProblem("revision", why) from None
         number, subject, author, at = text.decode(errors="replace").strip("\n").split("\0")
         clean = without_hidden(subject)[:300], without_hidden(author)[:200]
         return Commit(number, branch, *clean, datetime.fromisoformat(at) if at else None)
@@ -221,10 +212,9 @@ def allowed_address(url: str, place: RepositoryAddress) -> str:
     try:
         found = socket.getaddrinfo(place.host, place.port or PORTS[place.scheme], type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        words = getattr(error, "strerror", None) or "it is no name"
-        raise RepositoryProblem(
-            "git", f"there is no host {place.host} as seen from the server ({words}): correct the URL, or try again"
-        ) from None
+        words = f"as seen from the server ({getattr(error, 'strerror', None) or 'it is no name'})"
+        why = f"there is no host {place.host} {words}: correct the URL, or try again"
+        raise RepositoryProblem("git", why) from None
     addresses = list(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in found))
     for address in addresses:
         if problem := address_problem(ipaddress.ip_address(address), "code is", "the server"):
@@ -237,11 +227,8 @@ def allowed_address(url: str, place: RepositoryAddress) -> str:
 def _refuse_path(url: str, path: str) -> None:
     roots = [Path(root).resolve() for root in settings.GIT_FILE_ROOTS]
     if not roots:
-        raise RepositoryProblem(
-            "git", f"{url} is a folder of the server, which fetches from there only where its GIT_FILE_ROOTS names it"
-        )
+        why = "is a folder of the server, which fetches from there only where its GIT_FILE_ROOTS names it"
+        raise RepositoryProblem("git", f"{url} {why}")
     if not any(Path(path).resolve().is_relative_to(root) for root in roots):
-        shown = ", ".join(map(str, roots))
-        raise RepositoryProblem(
-            "git", f"{url} is outside of the folders that GIT_FILE_ROOTS of the server names ({shown})"
-        )
+        why = f"is outside of the folders that GIT_FILE_ROOTS of the server names ({', '.join(map(str, roots))})"
+        raise RepositoryProblem("git", f"{url} {why}")

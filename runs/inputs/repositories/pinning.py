@@ -194,19 +194,16 @@ class TreeReader:
             place = posixpath.join(above, one.path)
             self._num_submodules += 1
             if depth >= MAX_DEPTH or self._num_submodules > MAX_SUBMODULES:
-                raise RepositoryProblem(
-                    "submodules", f"there are more than {MAX_SUBMODULES} submodules, or too deep ones"
-                )
+                words = f"there are more than {MAX_SUBMODULES} submodules, or too deep ones"
+                raise RepositoryProblem("submodules", words)
             if place not in urls:
                 raise RepositoryProblem("submodules", f"{visible(place)} is a submodule that .gitmodules does not name")
             try:
                 below = Mirror(self._project, GitCode(git=urls[place]).git)
                 below.commit(one.number)
             except ValidationError:
-                words = (
-                    f"the submodule {visible(place)} has the URL {visible(urls[place])}, from which nothing is fetched"
-                )
-                raise RepositoryProblem("submodules", words) from None
+                words = f"the submodule {visible(place)} has the URL {visible(urls[place])}"
+                raise RepositoryProblem("submodules", f"{words}, from which nothing is fetched") from None
             except RepositoryProblem as problem:
                 raise RepositoryProblem("submodules", f"the submodule {visible(place)}: {problem}") from None
             self._read(below, one.number, f"{one.number}^{{tree}}", "", f"{prefix}{one.path}/", depth + 1)
@@ -224,21 +221,18 @@ def _folder_of(mirror: Mirror, tree: str, commit: str, code: GitCode) -> str:
     except GitFailed:
         kind = b""
     if kind.strip() != b"tree":
-        raise RepositoryProblem(
-            "path",
-            f"{code.git} has no folder {visible(code.path)} at commit {commit[:12]}: correct path, or leave it out",
-        )
+        words = f"has no folder {visible(code.path)} at commit {commit[:12]}: correct path, or leave it out"
+        raise RepositoryProblem("path", f"{code.git} {words}")
     return number.decode().strip()
 
 
 def _entries(repository: Path, tree: str) -> list[TreeEntry]:
     listing = run_git(["ls-tree", "-r", "-z", "-l", "--full-tree", tree], repository=repository)
     found = []
-    for line in listing.split(b"\0"):
-        if line:
-            facts, _, path = line.partition(b"\t")
-            mode, _, number, size = facts.decode().split()
-            found.append(TreeEntry(mode, number, int(size) if size.isdecimal() else 0, path.decode(errors="replace")))
+    for line in filter(None, listing.split(b"\0")):
+        facts, _, path = line.partition(b"\t")
+        mode, _, number, size = facts.decode().split()
+        found.append(TreeEntry(mode, number, int(size) if size.isdecimal() else 0, path.decode(errors="replace")))
     return found
 
 
@@ -261,18 +255,12 @@ def _patched(repository: Path, commit: str, patch: str) -> str:
         variables = {"GIT_INDEX_FILE": f"{folder}/index"}
         run_git(["read-tree", commit], repository=repository, variables=variables)
         try:
-            run_git(
-                ["apply", "--cached", "--whitespace=nowarn", "-"],
-                repository=repository,
-                variables=variables,
-                data=patch.encode(),
-            )
+            words = ["apply", "--cached", "--whitespace=nowarn", "-"]
+            run_git(words, repository=repository, variables=variables, data=patch.encode())
         except GitFailed as error:
             lines = [line.removeprefix("error: ") for line in error.stderr.splitlines() if line.startswith("error: ")]
-            words = visible(lines[0] if lines else "it is no patch")[:200]
-            raise RepositoryProblem(
-                "patch", f"does not apply to commit {commit[:12]} ({words}): make it anew with git diff --binary HEAD"
-            ) from None
+            why = f"does not apply to commit {commit[:12]} ({visible(lines[0] if lines else 'it is no patch')[:200]})"
+            raise RepositoryProblem("patch", f"{why}: make it anew with git diff --binary HEAD") from None
         return run_git(["write-tree"], repository=repository, variables=variables).decode().strip()
 
 

@@ -74,23 +74,19 @@ def problem_of(error: GitFailed, url: str, place: RepositoryAddress, *, has_key:
     if _ABSENT.search(text):
         return RepositoryProblem("git", f"there is no repository at {url}, or the project's Git key may not see it")
     if _CERTIFICATE.search(text):
-        return RepositoryProblem(
-            "git", f"{where} has a certificate that the server does not trust: {_last_words(text)}"
-        )
+        words = f"{where} has a certificate that the server does not trust: {_last_words(text)}"
+        return RepositoryProblem("git", words)
     return RepositoryProblem("git", f"{url} cannot be fetched: {_last_words(text)}")
 
 
 def no_revision(url: str, revision: str, branches: list[str]) -> RepositoryProblem:
     there = f" Its branches are {listed(branches, at_most=8)}" if branches else " It has no branches"
-    return RepositoryProblem(
-        "revision",
-        f"{url} has no branch, tag or commit {visible(revision)}: push it first, or name one that is there.{there}",
-    )
+    words = f"{url} has no branch, tag or commit {visible(revision)}: push it first, or name one that is there."
+    return RepositoryProblem("revision", f"{words}{there}")
 
 
 def _last_words(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    kept = next(
-        (line for line in reversed(lines) if line.startswith(("fatal:", "error:", "ssh:"))), (lines or [""])[-1]
-    )
+    own = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))]
+    kept = (own or lines or [""])[-1]
     return visible(re.sub(r"^(fatal|error): ", "", kept) or "Git gave no reason")[:MAX_WORDS].rstrip(".")
