@@ -152,7 +152,7 @@ class AwsKeys:
         self._endpoint = (endpoint or f"https://kms.{region}.amazonaws.com").rstrip("/")
 
     def wrap(self, data_key: bytes, place: str) -> tuple[str, str]:
-        body = {"KeyId": self._key, "Plaintext": _text(data_key), "EncryptionContext": _bound(place)}
+        body: dict[str, object] = {"KeyId": self._key, "Plaintext": _text(data_key), "EncryptionContext": _bound(place)}
         answer = self._call("Encrypt", body)
         return f"aws:{answer.get('KeyId', self._key)}", answer["CiphertextBlob"]
 
