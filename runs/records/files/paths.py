@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -26,10 +26,15 @@ def bundle_path(sha256: str) -> Path:
     return bundles_folder() / sha256[:2] / sha256
 
 
-@contextmanager
-def bundles_locked() -> Iterator[None]:
+def bundles_locked() -> AbstractContextManager[None]:
     """Let nobody else store or remove packed code meanwhile: rows and files of it change together."""
-    bundles_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (bundles_folder() / "lock").open("w") as file:
+    return folder_locked(bundles_folder())
+
+
+@contextmanager
+def folder_locked(folder: Path) -> Iterator[None]:
+    """Make the folder where there is none, and let no other process have its lock meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

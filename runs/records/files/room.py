@@ -4,17 +4,16 @@ A file that comes in parts is promised its room when it begins. All promises lie
 the server counts all of them; a lock lets one check at a time.
 """
 
-import fcntl
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from django.conf import settings
 
 from runs.records.files import outputs
-from runs.records.files.paths import run_folder
+from runs.records.files.paths import folder_locked, run_folder
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
 from trainyard.contract.limits import UNSENT_KEPT_S
 
@@ -35,14 +34,9 @@ class Announced(WireStruct):
     is_encrypted: bool = False  # it is, as it is written
 
 
-@contextmanager
-def locked() -> Iterator[None]:
+def locked() -> AbstractContextManager[None]:
     """Let nobody else check or promise meanwhile."""
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return folder_locked(_folder())
 
 
 def check_room(run_id: str, num_bytes: int, *, num_here: int = 0, but: str = "") -> None:
