@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from django.db.models import F
 
 from runs.records.checkpoints.read import ANEW, DELETED, INVALID, OFF, RESTORED, SAVED, CheckpointReport
-from runs.records.metrics.bulk import IDS_PER_QUERY, delete_rows
+from runs.records.metrics.bulk import delete_rows, in_parts
 from runs.records.metrics.models import Checkpoint, CheckpointUse, Producer
 
 MAX_REPORTS = 1_000  # of one batch: the last; no training comes near it
@@ -45,9 +45,8 @@ class _Batch:
         self._rows: dict[tuple[int, int], Checkpoint] = {}
         self._changed: dict[tuple[int, int], Checkpoint] = {}
         self._uses: list[CheckpointUse] = []
-        wanted = sorted(steps)
-        for start in range(0, len(wanted), IDS_PER_QUERY):
-            rows = Checkpoint.objects.filter(run_id=run_id, step__in=wanted[start : start + IDS_PER_QUERY])
+        for some in in_parts(sorted(steps)):
+            rows = Checkpoint.objects.filter(run_id=run_id, step__in=some)
             self._rows.update(((row.step, row.fence), row) for row in rows)
 
     def take(self, producer: Producer, report: CheckpointReport, now: float, *, is_late: bool) -> bool:
@@ -61,7 +60,9 @@ class _Batch:
         elif is_own and fence > self._attempt:
             return False
         if report.state in (RESTORED, INVALID, ANEW, OFF):
-            self._add_use(report, fence, at)
+            about = {"step": report.step, "fence": fence, "source_run": report.run or self._run_id}
+            said = {"state": report.state, "at": at, "why": report.why, "memory": report.memory}
+            self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **said, **about))
         if is_own and report.step is not None and not report.memory:
             self._change((report.step, fence), producer, report, at, is_late=is_late)
         return True
@@ -74,13 +75,11 @@ class _Batch:
         Checkpoint.objects.bulk_update(old, CHANGING, batch_size=100)
         if new:
             _forget_oldest(self._run_id)
-        return _save_uses(self._run_id, self._uses)
-
-    def _add_use(self, report: CheckpointReport, fence: int, at: float) -> None:
-        about = {"step": report.step, "fence": fence, "source_run": report.run or self._run_id}
-        about["memory"] = report.memory
-        reported = {"state": report.state, "at": at, "why": report.why}
-        self._uses.append(CheckpointUse(run_id=self._run_id, attempt=self._attempt, **reported, **about))
+        if not self._uses:
+            return 0
+        room = max(0, MAX_USES_PER_RUN - CheckpointUse.objects.filter(run_id=self._run_id).count())
+        CheckpointUse.objects.bulk_create(self._uses[:room])
+        return len(self._uses[room:])
 
     def _change(
         self, key: tuple[int, int], producer: Producer, report: CheckpointReport, at: float, *, is_late: bool
@@ -107,11 +106,3 @@ def _forget_oldest(run_id: str) -> None:
     if number > SLACK:
         oldest = rows.order_by(F("deleted_at").asc(nulls_last=True), "pk")
         delete_rows(Checkpoint, list(oldest.values_list("pk", flat=True)[:number]))
-
-
-def _save_uses(run_id: str, uses: list[CheckpointUse]) -> int:
-    if not uses:
-        return 0
-    room = max(0, MAX_USES_PER_RUN - CheckpointUse.objects.filter(run_id=run_id).count())
-    CheckpointUse.objects.bulk_create(uses[:room])
-    return len(uses) - len(uses[:room])

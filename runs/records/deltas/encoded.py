@@ -1,8 +1,8 @@
 """A delta as it travels: encoded once by the process that has it, passed on unchanged by all others."""
 
 import json
-from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 from django.db.models import Max, Min, Sum
 
@@ -20,8 +20,7 @@ REFETCH = '{"type":"refetch"'
 Steps = list[int] | None  # first and last, [] where there are no points, None where they may be anywhere
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedDelta:
+class EncodedDelta(NamedTuple):
     """Everything committed after ``start`` up to and including ``cursor``, as the messages that a socket sends."""
 
     start: int

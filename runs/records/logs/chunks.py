@@ -143,10 +143,7 @@ def offset_of(match: Any) -> int:
 def placed(times: Floats, first: float) -> Floats:
     """Return the times by which lines are ordered: where a clock went back, the latest so far counts. ``first`` is
     that of the first line, which knows the lines before it."""
-    if not times.size:
-        return times
-    ordered = np.maximum.accumulate(times)
-    return np.maximum(ordered, first)
+    return np.maximum(np.maximum.accumulate(times), first) if times.size else times
 
 
 def cuts(sizes: Sequence[int]) -> list[int]:

@@ -6,7 +6,7 @@ written again about log2(2,048 / lines of a batch) times.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from django.conf import settings
@@ -16,7 +16,7 @@ from django.db.models import Count, Exists, OuterRef
 from runs.records.logs.chunks import BYTES_PER_CHUNK, LINES_PER_CHUNK, Columns, decode_columns, decode_texts, placed
 from runs.records.logs.writing import FIELDS, rows_of
 from runs.records.metrics import bulk
-from runs.records.metrics.bulk import IDS_PER_QUERY, RunGone, delete_rows
+from runs.records.metrics.bulk import RunGone, delete_rows, in_parts
 from runs.records.metrics.models import LogChunk
 
 SMALL = {"num_lines__lt": LINES_PER_CHUNK // 2, "size__lt": BYTES_PER_CHUNK // 2}  # as the index log_small has it
@@ -25,8 +25,7 @@ BYTES_PER_STEP = 2 * 1024 * 1024
 ROWS_PER_STEP = 2_000
 
 
-@dataclass(frozen=True)
-class _Chunk:
+class _Chunk(NamedTuple):
     """A small chunk without its lines."""
 
     pk: int
@@ -40,17 +39,16 @@ class _Chunk:
 def fold_lines(run_id: str, bound: int, *, is_quiet: bool) -> bool:
     """Put some of the run's small chunks up to cursor ``bound`` together. ``is_quiet``: nothing more is coming soon.
     Returns whether it did anything. Raises RunGone."""
-    groups, num_bytes, num_rows = [], 0, 0
+    groups, old, num_bytes = [], list[int](), 0
     for group in _groups(run_id, bound, is_quiet=is_quiet):
         groups.append(group)
+        old += [chunk.pk for chunk in group]
         num_bytes += sum(chunk.size for chunk in group)
-        num_rows += len(group)
-        if num_bytes >= BYTES_PER_STEP or num_rows >= ROWS_PER_STEP:
+        if num_bytes >= BYTES_PER_STEP or len(old) >= ROWS_PER_STEP:
             break
     if not groups:
         return False
     rows = [row for group in groups for row in _together(run_id, group)]
-    old = [chunk.pk for group in groups for chunk in group]
     with transaction.atomic(using=settings.METRICS_DATABASE):
         if delete_rows(LogChunk, old) != len(old):
             raise RunGone(run_id)
@@ -110,9 +108,8 @@ def _worth_it(group: list[_Chunk]) -> list[_Chunk]:
 def _together(run_id: str, group: Sequence[_Chunk]) -> list[bulk.Row]:
     parts: list[Columns] = []
     texts: list[bytes] = []
-    ids = [chunk.pk for chunk in group]
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        rows = LogChunk.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY]).order_by("first_line")
+    for ids in in_parts([chunk.pk for chunk in group]):
+        rows = LogChunk.objects.filter(pk__in=ids).order_by("first_line")
         for data, text in rows.values_list("columns", "text"):
             parts.append(decode_columns(bytes(data)))
             texts += decode_texts(bytes(text)).data.split(b"\n")

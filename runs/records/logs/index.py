@@ -6,7 +6,6 @@ first lines, so it is (placed time, row, line in the row) as well.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from runs.records.logs.chunks import Columns, Places, decode_columns, placed
 from runs.records.logs.levels import DEBUG, ERROR, INFO, NAMES, NONE, WARNING
 from runs.records.logs.lines import STREAMS, Filters
-from runs.records.metrics.bulk import IDS_PER_QUERY, query
+from runs.records.metrics.bulk import in_parts, query
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.models import LogChunk, LogStream
 
@@ -35,8 +34,7 @@ class Refs(NamedTuple):
     lines: Places
 
 
-@dataclass(frozen=True)
-class ChunkTable:
+class ChunkTable(NamedTuple):
     """The chunks of some streams, as arrays of one length."""
 
     streams: list[LogStream]  # in their order
@@ -53,20 +51,15 @@ class ChunkTable:
         ids = {stream.pk for stream in wanted}
         keep = np.array([stream.pk in ids for stream in self.streams], bool)
         renumbered = np.cumsum(keep) - 1
-        rows = keep[self.stream]
-        arrays = (self.ids, self.first_line, self.num_lines, self.first_time, self.last_time, self.counts)
-        pk, first_line, num_lines, first_time, last_time, counts = (array[rows] for array in arrays)
-        streams = [stream for stream in self.streams if stream.pk in ids]
-        return ChunkTable(
-            streams, pk, renumbered[self.stream[rows]], first_line, num_lines, first_time, last_time, counts
-        )
+        streams, *arrays = self
+        pk, stream, *others = (array[keep[self.stream]] for array in arrays)
+        return ChunkTable([one for one in streams if one.pk in ids], pk, renumbered[stream], *others)
 
 
 def chunk_table_of(run_id: str) -> ChunkTable:
     """Return all chunks of the run. What reads it on stays in the same snapshot."""
-    streams = sorted(
-        LogStream.objects.filter(run_id=run_id), key=lambda row: (row.attempt, row.rank, STREAMS.index(row.name))
-    )
+    rows = LogStream.objects.filter(run_id=run_id)
+    streams = sorted(rows, key=lambda row: (row.attempt, row.rank, STREAMS.index(row.name)))
     place = {row.pk: number for number, row in enumerate(streams)}
     found = [row for row in query(ROWS, [run_id]) if row[1] in place]
     numbers = np.array([(row[0], place[row[1]], *row[2:4], *row[6:]) for row in found], np.int64).reshape(-1, 8)
@@ -110,8 +103,8 @@ class Index:
 
     def columns(self, rows: Places) -> Iterator[tuple[int, Columns]]:
         """Yield (row, columns) of these rows."""
-        for start in range(0, rows.size, IDS_PER_QUERY):
-            some = {int(self.table.ids[row]): int(row) for row in rows[start : start + IDS_PER_QUERY]}
+        for part in in_parts(rows.tolist()):
+            some = {int(self.table.ids[row]): row for row in part}
             for pk, data in LogChunk.objects.filter(pk__in=list(some)).values_list("pk", "columns"):
                 yield some[pk], decode_columns(bytes(data))
 

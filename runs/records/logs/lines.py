@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -42,13 +41,12 @@ class LineId(NamedTuple):
         return f"a{self.attempt}.r{self.rank}.{LETTERS[STREAMS.index(self.stream)]}.{self.line}"
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(NamedTuple):
     """Filters of lines; an empty or missing one leaves all."""
 
-    ranks: Collection[int] = field(default=frozenset())
+    ranks: Collection[int] = frozenset()
     stream: str = ""
-    levels: Collection[int] = field(default=frozenset())  # codes, see runs.records.logs.levels
+    levels: Collection[int] = frozenset()  # codes, see runs.records.logs.levels
     attempt: int | None = None
 
     def fits(self, stream: LogStream) -> bool:

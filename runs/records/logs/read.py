@@ -10,10 +10,9 @@ import base64
 import heapq
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -35,28 +34,27 @@ class BadCursor(ValueError):
     """A cursor that read_logs() did not make."""
 
 
-@dataclass(frozen=True)
-class LogPlace:
-    """Place behind line ``key``, among lines committed after ``low`` and up to ``high`` (None: up to now)."""
+class Span(NamedTuple):
+    """Lines behind line ``after`` that were committed after ``low`` and up to ``high`` (None: all, or up to now)."""
 
     low: int = 0
     high: int | None = None
-    key: Key | None = None
+    after: Key | None = None
 
-    def text(self) -> str:
-        return base64.urlsafe_b64encode(json.dumps([self.low, self.high, self.key]).encode()).decode().rstrip("=")
+    def cursor(self) -> str:
+        return base64.urlsafe_b64encode(json.dumps(self).encode()).decode().rstrip("=")
 
 
-def place_of(cursor: str) -> LogPlace:
-    """Return the place that a cursor names. Raises BadCursor."""
+def span_of(cursor: str) -> Span:
+    """Return the lines that a cursor stands before. Raises BadCursor."""
     try:
         low, high, key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        place = LogPlace(int(low), None if high is None else int(high))
+        span = Span(int(low), None if high is None else int(high))
         if key is None:
-            return place
+            return span
         at, *numbers = key
         attempt, rank, stream, line = (int(number) for number in numbers)
-        return LogPlace(place.low, place.high, Key(float(at), attempt, rank, stream, line))
+        return span._replace(after=Key(float(at), attempt, rank, stream, line))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list") from error
 
@@ -68,30 +66,24 @@ class LogPage(TypedDict):
 
 
 def read_logs(
-    run_id: str,
-    rank: int | None = None,
-    after: str | None = None,
-    q: str | None = None,
-    limit: int = 500,
-    tail: bool = False,
+    run_id: str, rank: int | None = None, after: str = "", q: str = "", limit: int = 500, tail: bool = False
 ) -> LogPage:
     """Return a page of lines: ``items``, ``next`` (None at the end of what there is) and ``cursor`` (never None:
     pass it as ``after`` to read on later). ``q`` keeps lines that contain it in any case; ``tail`` gives the last
     ``limit`` lines instead of the next ones. Raises BadCursor."""
-    place = place_of(after) if after else LogPlace()
+    span = span_of(after) if after else Span()
     filters = EVERYTHING if rank is None else Filters(ranks={rank})
     find = literal(q, is_case=False).lines if q else None
     with snapshot():
         now = cursor_of(run_id)
-        high = now if place.high is None else place.high
-        at_end = LogPlace(low=high).text()
-        span = Span(place.low, high, place.key)
+        high = now if span.high is None else span.high
+        span, at_end = span._replace(high=high), Span(low=high).cursor()
         if tail:
-            last = list(islice(backward(run_id, filters, Span(place.low, high), find), limit))[::-1]
+            last = list(islice(backward(run_id, filters, span._replace(after=None), find), limit))[::-1]
             return {"items": [item for _, item in last], "next": None, "cursor": at_end}
         found = list(islice(forward(run_id, filters, span, find), limit + 1))
     if len(found) > limit:
-        cursor = LogPlace(place.low, high, found[limit - 1][0]).text()
+        cursor = span._replace(after=found[limit - 1][0]).cursor()
         return {"items": [item for _, item in found[:limit]], "next": cursor, "cursor": cursor}
     # The end of this snapshot; more may have been committed since it was taken.
     return {"items": [item for _, item in found], "next": at_end if high < now else None, "cursor": at_end}
@@ -127,17 +119,7 @@ class _Moved(Exception):
     """A chunk is not there any more."""
 
 
-@dataclass(frozen=True)
-class Span:
-    """Lines behind ``after`` that were committed after ``low`` and up to ``high`` (None: all)."""
-
-    low: int = 0
-    high: int | None = None
-    after: Key | None = None
-
-
-@dataclass(frozen=True)
-class _Chunk:
+class _Chunk(NamedTuple):
     pk: int
     stream: LogStream
     first_line: int
@@ -166,7 +148,7 @@ def forward(run_id: str, filters: Filters, span: Span, find: Find | None = None)
     while True:
         try:
             for key, line in _forward(_chunks(run_id, filters, span), filters, span, find):
-                span = Span(span.low, span.high, key)
+                span = span._replace(after=key)
                 yield key, line
             return
         except _Moved:
@@ -223,12 +205,8 @@ def _lines(
     for number in reversed(list(wanted)) if is_backward else wanted:
         level = int(columns.levels[number])
         if not filters.levels or level in filters.levels:
-            line = chunk.first_line + number
-            time = float(columns.times[number])
-            yield (
-                key_of(chunk.stream, float(order[number]), line),
-                document(chunk.stream, line, time, level, texts.text(number)),
-            )
+            key = key_of(chunk.stream, float(order[number]), chunk.first_line + number)
+            yield key, document(chunk.stream, key.line, float(columns.times[number]), level, texts.text(number))
 
 
 def _chunks(run_id: str, filters: Filters, span: Span) -> list[_Chunk]:
@@ -240,8 +218,4 @@ def _chunks(run_id: str, filters: Filters, span: Span) -> list[_Chunk]:
         rows = rows.filter(cursor__gt=span.low)
     if span.after is not None:
         rows = rows.filter(last_time__gte=span.after.time)
-    return [
-        _Chunk(pk, streams[stream_id], *numbers)
-        for pk, stream_id, *numbers in rows.values_list(*NAMES)
-        if stream_id in streams
-    ]
+    return [_Chunk(pk, streams[of], *numbers) for pk, of, *numbers in rows.values_list(*NAMES) if of in streams]

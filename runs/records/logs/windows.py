@@ -4,15 +4,15 @@ Everything here is of one moment, and exact: the place of a line is the number o
 the filters.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from operator import itemgetter
 from typing import TypedDict, TypeVar
 
 import numpy as np
 
-from runs.records.logs.chunks import Codes, Columns, Places, Texts, decode_columns, decode_texts
-from runs.records.logs.index import ChunkTable, Index, Refs, chunk_table_of, index_of, times_of
+from runs.records.logs.chunks import Codes, Places, decode_columns, decode_texts
+from runs.records.logs.index import Index, Refs, chunk_table_of, index_of, times_of
 from runs.records.logs.levels import ERROR, NAMES, WARNING
 from runs.records.logs.lines import STREAMS, Filters, LineDocument, LineId, document
 from runs.records.metrics.models import LogChunk, LogStream
@@ -66,16 +66,14 @@ def overview(run_id: str, filters: Filters) -> Overview:
             return Index(table.of_streams([row for row in table.streams if some.fits(row)]), some.levels)
 
         index = part(filters)
-        levels = part(replace(filters, levels=frozenset())).table.counts.sum(axis=0)
-        ranks = part(replace(filters, ranks=frozenset()))
-        streams = part(replace(filters, stream=""))
-        attempts = part(replace(filters, attempt=None))
+        levels = part(filters._replace(levels=())).table.counts.sum(axis=0)
+        streams = _counted(part(filters._replace(stream="")), lambda row: row.name)
         return {
             "total": index.total,
-            "levels": {name: int(levels[code]) for code, name in enumerate(NAMES)},
-            "ranks": _counted(ranks, lambda row: row.rank),
-            "streams": dict.fromkeys(STREAMS, 0) | _counted(streams, lambda row: row.name),
-            "attempts": _counted(attempts, lambda row: row.attempt),
+            "levels": dict(zip(NAMES, levels.tolist(), strict=True)),
+            "ranks": _counted(part(filters._replace(ranks=())), lambda row: row.rank),
+            "streams": dict.fromkeys(STREAMS, 0) | streams,
+            "attempts": _counted(part(filters._replace(attempt=None)), lambda row: row.attempt),
             "first_error": _first_error(index),
             "first_time": float(index.table.first_time[index.counts > 0].min()) if index.total else None,
             "last_time": float(index.table.last_time[index.counts > 0].max()) if index.total else None,
@@ -85,10 +83,9 @@ def overview(run_id: str, filters: Filters) -> Overview:
 
 
 def _counted(index: Index, of: Callable[[LogStream], T]) -> dict[T, int]:
-    found: dict[T, int] = {}
+    found: Counter[T] = Counter()
     for row, count in zip(index.table.stream.tolist(), index.counts.tolist(), strict=True):
-        value = of(index.table.streams[row])
-        found[value] = found.get(value, 0) + count
+        found[of(index.table.streams[row])] += count
     return dict(sorted(found.items(), key=itemgetter(0)))
 
 
@@ -163,15 +160,12 @@ def items(index: Index, refs: Refs) -> list[LineDocument]:
     for row in np.unique(refs.rows).tolist():
         data, text = LogChunk.objects.values_list("columns", "text").get(pk=int(table.ids[row]))
         columns, texts = decode_columns(bytes(data)), decode_texts(bytes(text))
+        stream, first_line = table.streams[int(table.stream[row])], int(table.first_line[row])
         for place in np.flatnonzero(refs.rows == row).tolist():
-            found[place] = cut(item_of(table, row, int(refs.lines[place]), columns, texts))
+            line = int(refs.lines[place])
+            time, level = float(columns.times[line]), int(columns.levels[line])
+            found[place] = cut(document(stream, first_line + line, time, level, texts.text(line)))
     return [found[place] for place in range(len(found))]
-
-
-def item_of(table: ChunkTable, row: int, line: int, columns: Columns, texts: Texts) -> LineDocument:
-    stream = table.streams[int(table.stream[row])]
-    number = int(table.first_line[row]) + line
-    return document(stream, number, float(columns.times[line]), int(columns.levels[line]), texts.text(line))
 
 
 def cut(item: LineDocument) -> LineDocument:

@@ -1,8 +1,8 @@
 """Writing log lines as chunks of numbered lines. Called inside the transaction of a batch, or of a compaction."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from django.db.models import Sum
@@ -21,8 +21,7 @@ FIELDS = (
 Key = tuple[int, str]  # rank, and stdout, stderr or build
 
 
-@dataclass(frozen=True)
-class StreamLines:
+class StreamLines(NamedTuple):
     """Consecutive lines (Unix seconds, text) of one rank and stream."""
 
     rank: int

@@ -4,7 +4,6 @@ Nothing is decoded but what is kept as numbers: of an image or a sound the head 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -12,17 +11,9 @@ import numpy as np
 from runs.records.metrics.bulk import storable
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.json_numbers import word_of
+from trainyard.contract import records
 from trainyard.contract.base import JsonObject
-from trainyard.contract.records import (
-    MAX_BIN_COUNT,
-    BadRecord,
-    Caption,
-    HistogramMeta,
-    Rows,
-    TableMeta,
-    TextStyle,
-    decode_part,
-)
+from trainyard.contract.records import MAX_BIN_COUNT, BadRecord, Rows, decode_part
 from trainyard.formats import sounds
 from trainyard.formats.media import MAX_CAPTION
 from trainyard.formats.pictures import FORMATS, MAX_PIXELS, MAX_SIDE, format_of, size_of
@@ -58,8 +49,7 @@ class Histogram(NamedTuple):
     counts: Floats
 
 
-@dataclass(frozen=True)
-class KindRow:
+class KindRow(NamedTuple):
     """``formats`` are those of a file, which is kept and handed out as it came, as ``kind/format``. Anything else is
     stored compressed, and ``content`` makes what JSON has of it, from its meta and its data."""
 
@@ -77,7 +67,7 @@ def histogram_of(data: bytes) -> Histogram:
     return Histogram(values[:half], values[half:])
 
 
-def _image(meta: Caption, data: bytes) -> Checked:
+def _image(meta: records.Caption, data: bytes) -> Checked:
     found = format_of(data)
     if not found:
         raise BadRecord(f"data: an image is {', '.join(FORMATS)}; these bytes are none of them")
@@ -90,7 +80,7 @@ def _image(meta: Caption, data: bytes) -> Checked:
     return {"caption": _caption(meta), "width": size[0], "height": size[1], "format": found}, data
 
 
-def _audio(meta: Caption, data: bytes) -> Checked:
+def _audio(meta: records.Caption, data: bytes) -> Checked:
     try:
         found = sounds.head_of(data)
     except ValueError as error:
@@ -98,11 +88,11 @@ def _audio(meta: Caption, data: bytes) -> Checked:
     return {"caption": _caption(meta), **found._asdict(), "format": sounds.WAV}, data
 
 
-def _caption(meta: Caption) -> str:
+def _caption(meta: records.Caption) -> str:
     return storable(meta.caption)[:MAX_CAPTION]
 
 
-def _text(meta: TextStyle, data: bytes) -> Checked:
+def _text(meta: records.TextStyle, data: bytes) -> Checked:
     try:
         text = storable(data.decode())
     except UnicodeDecodeError as error:
@@ -110,7 +100,7 @@ def _text(meta: TextStyle, data: bytes) -> Checked:
     return {"chars": len(text), "format": meta.format}, text.encode()
 
 
-def _table(meta: TableMeta, data: bytes) -> Checked:
+def _table(meta: records.TableMeta, data: bytes) -> Checked:
     found = decode_part(data, Rows, "data")
     width = len(meta.columns)
     uneven = next((len(row) for row in found if len(row) != width), None)
@@ -129,7 +119,7 @@ def _cell(cell: Any) -> Any:
     return word_of(cell) or cell if isinstance(cell, float) else cell
 
 
-def _histogram(meta: HistogramMeta, data: bytes) -> Checked:
+def _histogram(meta: records.HistogramMeta, data: bytes) -> Checked:
     if len(data) != 8 * (2 * meta.bins + 1):
         raise BadRecord(f"a histogram of {meta.bins} bins has {2 * meta.bins + 1} numbers, not {len(data) / 8:g}")
     edges, counts = histogram_of(data)

@@ -5,19 +5,18 @@ As with points the newest attempt wins: it hides older items of the same name an
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import zstandard
 from django.db.models import Count, Max, Min
 
 from runs.records.media.kinds import KINDS, Content, Histogram, histogram_of
-from runs.records.metrics.bulk import IDS_PER_QUERY
+from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.codec import Floats
 from runs.records.metrics.json_numbers import numbers
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
-from trainyard.contract.base import JsonObject
 
 MAX_COMMON_BINS = 128
 MAX_STEPS = 2_000  # of one name and labels, in an answer
@@ -63,7 +62,7 @@ class HistogramsOverTime(TypedDict):
 class MediaPlace(NamedTuple):
     """Place of an item."""
 
-    pk: int
+    id: int
     step: int
     attempt: int
     rank: int
@@ -77,8 +76,7 @@ def media_list(run_id: str) -> list[MediaName]:
     figures = {"count": Count("pk"), "first_step": Min("step"), "last_step": Max("step")}
     ordered = list(rows.annotate(some=Min("pk"), **figures).order_by(*names, "attempt"))
     labels: dict[int, dict[str, str]] = {}
-    for start in range(0, len(ordered), IDS_PER_QUERY):
-        some = [row["some"] for row in ordered[start : start + IDS_PER_QUERY]]
+    for some in in_parts([row["some"] for row in ordered]):
         labels.update(Media.objects.filter(pk__in=some).values_list("pk", "labels"))
     found: dict[tuple[str, ...], MediaName] = {}
     firsts: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -106,27 +104,12 @@ def steps_of(run_id: str, name: str, labels: dict[str, str], *, is_all: bool = F
     of more than MAX_STEPS an even choice is returned. ``is_all``: with those that a newer attempt hides."""
     places = [place for place in _places(run_id, name, labels) if is_all or not place.superseded]
     places, is_thinned = _thinned(places, MAX_STEPS)
-    rows: dict[int, tuple[float, str, JsonObject, int]] = {}
-    for start in range(0, len(places), IDS_PER_QUERY):
-        ids = [place.pk for place in places[start : start + IDS_PER_QUERY]]
-        for row in Media.objects.filter(pk__in=ids).only("time", "kind", "meta", "size"):
-            rows[row.pk] = (row.time, row.kind, row.meta, row.size)
-    found = [_item(place, *rows[place.pk]) for place in places if place.pk in rows]
+    rows: dict[int, dict[str, Any]] = {}
+    for ids in in_parts([place.id for place in places]):
+        for row in Media.objects.filter(pk__in=ids).values("id", "time", "kind", "meta", "size"):
+            rows[row["id"]] = dict(row)
+    found = [cast(MediaItem, place._asdict() | rows[place.id]) for place in places if place.id in rows]
     return found, is_thinned
-
-
-def _item(place: MediaPlace, time: float, kind: str, meta: JsonObject, size: int) -> MediaItem:
-    return {
-        "id": place.pk,
-        "step": place.step,
-        "attempt": place.attempt,
-        "rank": place.rank,
-        "superseded": place.superseded,
-        "time": time,
-        "kind": kind,
-        "meta": meta,
-        "size": size,
-    }
 
 
 def find(run_id: str, media_id: int) -> Media | None:
@@ -147,11 +130,10 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
     places = [one for one in _places(run_id, name, labels, "histogram") if not one.superseded]
     num_ranks = max(Counter(step for step, _ in {(one.step, one.rank) for one in places}).values(), default=1)
     chosen, is_thinned = _thinned(places, max(1, min(at_most, MAX_HISTOGRAMS // num_ranks)))
-    newest = {(place.step, place.rank): place.pk for place in chosen}  # of two at one step the one that came later
+    newest = {(place.step, place.rank): place.id for place in chosen}  # of two at one step the one that came later
     found: dict[int, tuple[float, Histogram]] = {}
-    ids = sorted(newest.values())
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        rows = Media.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY]).values_list("pk", "time", "data")
+    for ids in in_parts(sorted(newest.values())):
+        rows = Media.objects.filter(pk__in=ids).values_list("pk", "time", "data")
         found.update((pk, (time, histogram_of(_unpacked(data)))) for pk, time, data in rows.iterator())
     kept = [(step, *found[pk]) for (step, _), pk in sorted(newest.items()) if pk in found]
     edges, columns = rebinned([histogram for _, _, histogram in kept])

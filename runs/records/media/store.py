@@ -5,7 +5,7 @@ Files are kept as they came, everything else compressed.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 from django.db.models import Count, Sum
@@ -18,8 +18,7 @@ LEVEL = 3  # of zstandard
 Document = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One thing that a rank logged; ``meta`` and ``data`` as its kind checked them."""
 
     name: str

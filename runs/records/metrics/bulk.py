@@ -5,9 +5,9 @@ On SQLite statements are prepared once and run for each row; PostgreSQL takes ne
 in one pipeline. Called inside a transaction; errors are Django's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import connections, models
@@ -15,6 +15,7 @@ from django.db import connections, models
 IDS_PER_QUERY = 500
 Model = type[models.Model]
 Row = Sequence[Any]  # values as the driver takes them: JSON as text, times by time_value()
+T = TypeVar("T")
 
 
 def insert(model: Model, names: tuple[str, ...], rows: Sequence[Row]) -> None:
@@ -88,10 +89,13 @@ class RunGone(Exception):
 def delete_rows(model: type[models.Model], ids: Sequence[Any]) -> int:
     """Delete the rows, but nothing that points to them, and return how many there were."""
     manager = model._default_manager.using(settings.METRICS_DATABASE)
-    deleted = 0
+    return sum(manager.filter(pk__in=some)._raw_delete(settings.METRICS_DATABASE) for some in in_parts(ids))
+
+
+def in_parts(ids: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield them as many at a time as one query asks for."""
     for start in range(0, len(ids), IDS_PER_QUERY):
-        deleted += manager.filter(pk__in=ids[start : start + IDS_PER_QUERY])._raw_delete(settings.METRICS_DATABASE)
-    return deleted
+        yield ids[start : start + IDS_PER_QUERY]
 
 
 def execute(sql: str, values: Sequence[Any] = ()) -> int:

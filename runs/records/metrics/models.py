@@ -91,24 +91,16 @@ class Segment(models.Model):
             # Everything by which readers choose, so that they touch no row that they do not read.
             models.Index(
                 fields=(
-                    "series",
-                    "attempt",
-                    "first_step",
-                    "last_step",
-                    "first_time",
-                    "last_time",
-                    "count",
-                    "is_sealed",
+                    "series", "attempt", "first_step", "last_step", "first_time", "last_time", "count", "is_sealed",
                     "base",
                 ),
                 name="segment_series_step",
             ),
             models.Index(
-                fields=("series", "attempt", "cursor", "count"),
-                condition=models.Q(is_sealed=False),
+                fields=("series", "attempt", "cursor", "count"), condition=models.Q(is_sealed=False),
                 name="segment_unsealed",
             ),
-        )
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.count} points from step {self.first_step}"

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from django.conf import settings
 from django.db import connections
@@ -60,8 +59,7 @@ def is_complete(run_id: str, producers: dict[str, int]) -> bool:
 # Facts that ranks reported about their run: documents by name, the newest of each attempt and rank.
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedFact:
+class ReportedFact(NamedTuple):
     name: str
     data: JsonObject
     at: float
@@ -130,9 +128,8 @@ def node_history(node_id: str, *, since: float, until: float, points: int = 120)
     kept: dict[int, int] = {}
     for pk, at in rows.values_list("pk", "at")[:MAX_SAMPLES]:
         kept.setdefault(min(points - 1, int((at - since) / width)), pk)
-    found = NodeSample.objects.filter(pk__in=kept.values()).order_by("at")
     samples = []
-    for row in found:
+    for row in NodeSample.objects.filter(pk__in=kept.values()).order_by("at"):
         with suppress(BadDocument):  # of an older version
             samples.append(convert({**row.health, "at": row.at}, HealthSample))
     return samples

@@ -36,32 +36,10 @@ from runs.records.points.segments import decoded
 from trainyard.contract.answers.runs import SeriesSummary
 
 __all__ = [
-    "Curve",
-    "Grid",
-    "RowFigures",
-    "RunFigures",
-    "SeriesData",
-    "SeriesItem",
-    "SeriesItemOfRun",
-    "TooManyPoints",
-    "curves",
-    "decode_block",
-    "decoded",
-    "figures",
-    "grid",
-    "last_steps",
-    "means",
-    "raw",
-    "row_figures",
-    "series_data",
-    "series_list",
-    "series_lists",
-    "series_names",
-    "sparklines",
-    "steady_medians",
-    "summaries",
-]
-
+    "Curve", "Grid", "RowFigures", "RunFigures", "SeriesData", "SeriesItem", "SeriesItemOfRun", "TooManyPoints",
+    "curves", "decode_block", "decoded", "figures", "grid", "last_steps", "means", "raw", "row_figures", "series_data",
+    "series_list", "series_lists", "series_names", "sparklines", "steady_medians", "summaries",
+]  # fmt: skip
 
 RUNS_AT_ONCE = 1_000
 MEANS_AT_ONCE = 100

@@ -1,13 +1,13 @@
 """Writing stretches of points as segments, each axis once."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from runs.records.metrics import bulk
-from runs.records.metrics.bulk import IDS_PER_QUERY
+from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.codec import Columns, Floats, Steps, decode_axis, decode_values, encode_axis, encode_values
 from runs.records.metrics.models import Axis, Segment
 
@@ -19,8 +19,7 @@ FIELDS = (
 UNSEALED = 62  # as long as any base that comes in its place, so that SQLite changes one page and moves nothing
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """Points of one series, and the newest batch that they came with."""
 
     series_id: int
@@ -28,8 +27,7 @@ class Stretch:
     columns: Columns
 
 
-@dataclass(frozen=True)
-class Encoded:
+class Encoded(NamedTuple):
     """Segments that are ready to be saved, and the axes that they share."""
 
     axes: list[Axis]
@@ -42,8 +40,7 @@ class Encoded:
         bulk.insert(Segment, FIELDS, [[getattr(segment, name) for name in FIELDS] for segment in self.segments])
 
 
-@dataclass(frozen=True)
-class _Cut:
+class _Cut(NamedTuple):
     """An axis that was put in order and cut."""
 
     of: tuple[Steps, Floats]  # what it was made from: kept, since it is known by its identity
@@ -82,21 +79,12 @@ def encode_segments(run_id: str, ready: Iterable[tuple[int, Stretch, int | None]
         if key not in axes:
             axes[key] = Axis(run_id=run_id, count=steps.size, data=encode_axis(steps, times))
             kept.append(stretch.columns)
-        segment = Segment(
-            series_id=stretch.series_id,
-            axis=axes[key],
-            attempt=attempt,
-            cursor=stretch.cursor,
-            count=steps.size,
-            first_step=int(steps[0]),
-            last_step=int(steps[-1]),
-            first_time=float(times.min()),
-            last_time=float(times.max()),
-            is_sealed=base is not None,
-            base=UNSEALED if base is None else base,
+        made.append(Segment(
+            series_id=stretch.series_id, axis=axes[key], attempt=attempt, cursor=stretch.cursor, count=steps.size,
+            first_step=int(steps[0]), last_step=int(steps[-1]), first_time=float(times.min()),
+            last_time=float(times.max()), is_sealed=base is not None, base=UNSEALED if base is None else base,
             data=encode_values(values),
-        )
-        made.append(segment)
+        ))  # fmt: skip
     return Encoded(list(axes.values()), made)
 
 
@@ -144,9 +132,8 @@ def decoded(segments: Iterable[Segment]) -> Iterator[tuple[Segment, Columns]]:
 
 
 def axes_of(ids: set[int]) -> dict[int, tuple[Steps, Floats]]:
-    ordered = sorted(ids)
     found: dict[int, tuple[Steps, Floats]] = {}
-    for start in range(0, len(ordered), IDS_PER_QUERY):
-        rows = Axis.objects.filter(pk__in=ordered[start : start + IDS_PER_QUERY]).values_list("pk", "data")
+    for some in in_parts(sorted(ids)):
+        rows = Axis.objects.filter(pk__in=some).values_list("pk", "data")
         found.update((pk, decode_axis(bytes(data))) for pk, data in rows.iterator())
     return found

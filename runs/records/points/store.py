@@ -71,17 +71,12 @@ def _write(run_id: str, attempt: int, cursor: int, kept: list[tuple[list[int], P
 
 def write_points(run_id: str, *, attempt: int, cursor: int, pieces: Iterable[SeriesPiece]) -> None:
     """Store points of single series."""
-    matrices = [
-        PointMatrix(
-            part.producer,
-            part.sequence,
-            SeriesGroup((part.name,), part.labels),
-            *part.columns[:2],
-            part.columns.values[None],
-        )
-        for part in pieces
-        if part.columns.size
-    ]
+    matrices = []
+    for part in pieces:
+        steps, times, values = part.columns
+        if steps.size:
+            head = SeriesGroup((part.name,), part.labels)
+            matrices.append(PointMatrix(part.producer, part.sequence, head, steps, times, values[None]))
     write_matrices(SeriesTable(run_id), attempt=attempt, cursor=cursor, matrices=matrices)
 
 

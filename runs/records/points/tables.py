@@ -5,7 +5,6 @@ Ten metrics of a call travel, are folded, encoded and stored together; nothing h
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -41,8 +40,7 @@ class Rows(NamedTuple):
     values: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesPiece:
+class SeriesPiece(NamedTuple):
     """The points of one series in one frame, or in several of one producer, merged (sequence: the first)."""
 
     producer: str
@@ -56,8 +54,7 @@ class SeriesPiece:
         return self.name, labels_key(self.labels)
 
 
-@dataclass(frozen=True, slots=True)
-class PointMatrix:
+class PointMatrix(NamedTuple):
     """n points of each of m series of one producer; ``values`` is m x n, a series a row."""
 
     producer: str

@@ -5,8 +5,8 @@ Steps that are trained again after a restart count as recomputed in the attempt 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import NamedTuple, cast
 
 from runs.values.status import FINAL, Status
 from trainyard.contract.facts import TimeDocument
@@ -25,8 +25,7 @@ class AttemptOutcome(StrEnum):
     CALLED_OFF = "called-off"  # it ended before go: nothing of it ran
 
 
-@dataclass(frozen=True)
-class TimeUse:
+class TimeUse(NamedTuple):
     """Seconds. ``restart_s`` is from a failure that control knows of, or from the end of an attempt that is resized, to
     the first step of the next attempt."""
 
@@ -53,25 +52,14 @@ class TimeUse:
 
     def as_document(self) -> TimeDocument:
         """Return it in its REST shape."""
-        return {
-            "queued_s": self.queued_s,
-            "starting_s": self.starting_s,
-            "productive_s": self.productive_s,
-            "recomputed_s": self.recomputed_s,
-            "checkpoint_s": self.checkpoint_s,
-            "detection_s": self.detection_s,
-            "restart_s": self.restart_s,
-            "paused_s": self.paused_s,
-            "total_s": self.total_s,
-            "goodput": None if self.goodput is None else round(self.goodput, 6),
-        }
+        goodput = None if self.goodput is None else round(self.goodput, 6)
+        return cast(TimeDocument, {**self.by_name(), "total_s": self.total_s, "goodput": goodput})
 
 
-NAMES = tuple(one.name for one in fields(TimeUse))
+NAMES = TimeUse._fields
 
 
-@dataclass(frozen=True)
-class StatusSpan:
+class StatusSpan(NamedTuple):
     """The run had this status from ``start`` to ``end``, in Unix seconds."""
 
     status: Status
@@ -79,8 +67,7 @@ class StatusSpan:
     end: float
 
 
-@dataclass(frozen=True)
-class AttemptSpan:
+class AttemptSpan(NamedTuple):
     """An attempt. Moments are Unix seconds, None where the thing did not happen or nobody knows when."""
 
     start: float
@@ -98,8 +85,7 @@ class AttemptSpan:
     is_silent: bool = False  # it is live and out of contact
 
 
-@dataclass
-class TimePiece:
+class TimePiece(NamedTuple):
     """A stretch of an attempt that went to one part."""
 
     name: str
@@ -107,19 +93,12 @@ class TimePiece:
     end: float
 
 
-@dataclass
-class Sums:
-    """Seconds by part."""
-
-    by_name: dict[str, float] = field(default_factory=lambda: dict.fromkeys(NAMES, 0.0))
-
-    def add(self, name: str, start: float, end: float) -> None:
-        self.by_name[name] += max(0.0, end - start)
+Sums = dict[str, float]  # seconds by part
 
 
 def time_use(spans: Sequence[StatusSpan], attempts: Sequence[AttemptSpan]) -> TimeUse:
     """Return where the time of these statuses went; both are in the order of time."""
-    sums = Sums()
+    sums = dict.fromkeys(NAMES, 0.0)
     kinds = list(_with_recovery(spans, attempts))
     for span in spans:
         if span.status in FINAL:
@@ -130,12 +109,12 @@ def time_use(spans: Sequence[StatusSpan], attempts: Sequence[AttemptSpan]) -> Ti
                 break
             if attempt.end > span.start:
                 start, end = max(span.start, attempt.start), min(span.end, attempt.end)
-                sums.add(_between(span.status, is_recovering, tail), at, start)
+                sums[_between(span.status, is_recovering, tail)] += max(0.0, start - at)
                 _add_attempt(sums, attempt, is_restart, start, end)
                 at = max(at, end)
-            is_recovering, tail = follows_failure, _tail(attempt)
-        sums.add(_between(span.status, is_recovering, tail), at, span.end)
-    return TimeUse(**sums.by_name)
+            is_recovering, tail = follows_failure, _pieces(attempt, is_restart=False)[-1].name
+        sums[_between(span.status, is_recovering, tail)] += max(0.0, span.end - at)
+    return TimeUse(**sums)
 
 
 def _with_recovery(
@@ -146,14 +125,11 @@ def _with_recovery(
     is_after_failure = False
     for number, attempt in enumerate(attempts):
         is_restart = is_after_failure
-        attempt = replace(attempt, is_last=number == len(attempts) - 1)
+        attempt = attempt._replace(is_last=number == len(attempts) - 1)
         if attempt.outcome != AttemptOutcome.CALLED_OFF:
             is_after_failure = attempt.outcome in (AttemptOutcome.FAILED, AttemptOutcome.RESIZED)
-        yield (
-            attempt,
-            is_restart,
-            is_after_failure and not any(one.status in FINAL and one.start >= attempt.start for one in spans),
-        )
+        was_over = any(one.status in FINAL and one.start >= attempt.start for one in spans)
+        yield attempt, is_restart, is_after_failure and not was_over
 
 
 def _between(status: Status, is_recovering: bool, tail: str) -> str:
@@ -165,30 +141,26 @@ def _between(status: Status, is_recovering: bool, tail: str) -> str:
     return "queued_s" if status == Status.QUEUED else tail
 
 
-def _tail(attempt: AttemptSpan) -> str:
-    return _pieces(attempt, is_restart=False)[-1].name
-
-
 def _add_attempt(sums: Sums, attempt: AttemptSpan, is_restart: bool, start: float, end: float) -> None:
     """Add what lies between ``start`` and ``end`` of the attempt; of stalls the share of its productive time there."""
     productive_s = in_all_s = 0.0
     for piece in _pieces(attempt, is_restart):
         first, last = max(start, piece.start), min(end, piece.end)
-        sums.add(piece.name, first, last)
+        sums[piece.name] += max(0.0, last - first)
         if piece.name == "productive_s":
             productive_s += max(0.0, last - first)
             in_all_s += piece.end - piece.start
     if in_all_s > 0:
         stalled_s = min(attempt.stall_s, in_all_s) * productive_s / in_all_s
-        sums.by_name["productive_s"] -= stalled_s
-        sums.by_name["checkpoint_s"] += stalled_s
+        sums["productive_s"] -= stalled_s
+        sums["checkpoint_s"] += stalled_s
 
 
 def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[TimePiece]:
     """Cut the attempt into its parts, without gaps, from its start to its end."""
     marks: list[tuple[str, float]] = []  # a part, and when it was over
     start_name = "restart_s" if is_restart else "starting_s"
-    tail = "productive_s"
+    tail, end, over_at = "productive_s", attempt.end, attempt.over_at
     if attempt.first_step_at is not None:
         last = attempt.last_step_at if attempt.last_step_at is not None else attempt.first_step_at
         repeated = attempt.repeated_until if attempt.repeated_until is not None else attempt.first_step_at
@@ -198,28 +170,24 @@ def _pieces(attempt: AttemptSpan, is_restart: bool) -> list[TimePiece]:
     elif attempt.running_at is not None and not attempt.counts_steps:
         marks = [(start_name, attempt.running_at)]
         if attempt.outcome == AttemptOutcome.FAILED:
-            marks.append(("productive_s", attempt.broke_at if attempt.broke_at is not None else attempt.end))
+            marks.append(("productive_s", attempt.broke_at if attempt.broke_at is not None else end))
     else:
         tail = start_name
         if attempt.outcome == AttemptOutcome.FAILED:
-            marks = [(start_name, attempt.broke_at if attempt.broke_at is not None else attempt.end)]
+            marks = [(start_name, attempt.broke_at if attempt.broke_at is not None else end)]
     if attempt.outcome == AttemptOutcome.FAILED:
         if attempt.first_step_at is not None and attempt.broke_at is not None:
             # The step that broke off is trained again, where somebody does.
             marks.append(("productive_s" if attempt.is_last else "recomputed_s", attempt.broke_at))
         tail = "detection_s"
-    elif (
-        attempt.outcome == AttemptOutcome.FINISHED
-        and attempt.over_at is not None
-        and attempt.end - attempt.over_at > REPORTED_WITHIN_S
-    ):
-        marks.append(("productive_s", attempt.over_at))
+    elif attempt.outcome == AttemptOutcome.FINISHED and over_at is not None and end - over_at > REPORTED_WITHIN_S:
+        marks.append(("productive_s", over_at))
         tail = "detection_s"
     elif attempt.is_silent and attempt.first_step_at is not None:
         tail = "detection_s"
     pieces, at = [], attempt.start
-    for name, until in [*marks, (tail, attempt.end)]:
-        end = min(max(at, until), attempt.end)
-        pieces.append(TimePiece(name, at, end))
-        at = end
+    for name, until in [*marks, (tail, end)]:
+        until = min(max(at, until), end)
+        pieces.append(TimePiece(name, at, until))
+        at = until
     return pieces

@@ -209,12 +209,9 @@ class _Attempts:
             return None, None
         if known is not None and known.attempt == attempt.fence:
             return known.step, known.step_at
-        if self._is_settled(attempt):
+        if attempt.ended_at is not None and (self._now - attempt.ended_at).total_seconds() > SETTLED_S:
             return _last_point(self._run.pk, self._series, attempt.fence)
         return _last_point.__wrapped__(self._run.pk, self._series, attempt.fence)
-
-    def _is_settled(self, attempt: Attempt) -> bool:
-        return attempt.ended_at is not None and (self._now - attempt.ended_at).total_seconds() > SETTLED_S
 
     def _repeated_until(
         self, attempt: Attempt, reached: int | None, last_step: int | None, last_at: float | None

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.records.metrics.bulk import IDS_PER_QUERY, marks, query
-from runs.records.metrics.codec import Columns, Floats, Steps, decode_axis, decode_values, joined
+from runs.records.metrics.bulk import in_parts, marks, query
+from runs.records.metrics.codec import Columns, Floats, Steps, decode_values, joined
 from runs.records.points.blocks import decode_block
 from runs.records.points.compaction.levels import Place
 from runs.records.points.compaction.pyramid import Buckets, decode
-from runs.records.points.segments import order_of
+from runs.records.points.segments import axes_of, order_of
 
 MIN_STEP, MAX_STEP = -(2**63), 2**63 - 1
 MAX_TIME = 1.7e308
@@ -21,8 +21,7 @@ WANTS_PER_QUERY = 400
 Part = tuple[int, int, Columns]  # cursor, place among those of the cursor, points
 
 
-@dataclass(frozen=True)
-class Want:
+class Want(NamedTuple):
     """A range of steps of one series and attempt (both ends included), and of the times that count."""
 
     place: Place
@@ -58,10 +57,8 @@ def extents(wants: Sequence[Want]) -> dict[int, Extent]:
 
 def available_levels(series: Iterable[int]) -> dict[Place, list[int]]:
     """Return the levels that each place has, ascending."""
-    ids = sorted(set(series))
     found: dict[Place, list[int]] = {}
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        some = ids[start : start + IDS_PER_QUERY]
+    for some in in_parts(sorted(set(series))):
         sql = f"""
             SELECT DISTINCT series_id, attempt, level FROM metrics_level
             WHERE series_id IN ({marks(len(some))}) ORDER BY level
@@ -80,10 +77,8 @@ def level_buckets(wants: Sequence[Want]) -> dict[int, list[Buckets]]:
     """
     found: dict[int, list[Buckets]] = {}
     for n, data in _ask(sql, wants):
-        buckets = decode(bytes(data))
-        low, high = np.searchsorted(
-            buckets.key, (wants[n].low >> wants[n].level, (wants[n].high >> wants[n].level) + 1)
-        )
+        buckets, want = decode(bytes(data)), wants[n]
+        low, high = np.searchsorted(buckets.key, (want.low >> want.level, (want.high >> want.level) + 1))
         found.setdefault(n, []).append(buckets.part(int(low), int(high)))
     return found
 
@@ -100,7 +95,7 @@ def segments(wants: Sequence[Want], which: str, axes: dict[int, tuple[Steps, Flo
             AND s.last_step >= want.low AND s.first_time <= want.stop AND s.last_time >= want.start AND {which}
     """
     rows = _ask(sql, wants)
-    _read_axes({axis_id for _, _, axis_id, _, _ in rows}, axes)
+    axes.update(axes_of({axis_id for _, _, axis_id, _, _ in rows} - axes.keys()))
     found: dict[int, dict[int, Part]] = {}
     for n, pk, axis_id, cursor, data in rows:
         found.setdefault(n, {})[pk] = cursor, pk, Columns(*axes[axis_id], decode_values(bytes(data)))
@@ -111,8 +106,7 @@ def blocks(run_ids: Sequence[str], series: Iterable[int]) -> dict[Place, list[Pa
     """Return what the runs' blocks have of the series."""
     wanted = set(series)
     found: dict[Place, list[Part]] = {}
-    for start in range(0, len(run_ids), IDS_PER_QUERY):
-        some = run_ids[start : start + IDS_PER_QUERY]
+    for some in in_parts(run_ids):
         sql = f"""
             SELECT attempt, cursor, data FROM metrics_block WHERE run_id IN ({marks(len(some))}) ORDER BY cursor, id
         """
@@ -144,14 +138,6 @@ def between(parts: Iterable[Part], low: int, high: int) -> list[Part]:
     return found
 
 
-def _read_axes(ids: set[int], axes: dict[int, tuple[Steps, Floats]]) -> None:
-    missing = sorted(ids - axes.keys())
-    for start in range(0, len(missing), IDS_PER_QUERY):
-        some = missing[start : start + IDS_PER_QUERY]
-        rows = query(f"SELECT id, data FROM metrics_axis WHERE id IN ({marks(len(some))})", some)
-        axes.update((pk, decode_axis(bytes(data))) for pk, data in rows)
-
-
 def _ask(sql: str, wants: Sequence[Want]) -> list[tuple[Any, ...]]:
     """Return what the statement selects for ``want``. The cross join makes SQLite look from each want into the index;
     PostgreSQL needs the casts for the types of the numbers."""
@@ -160,11 +146,8 @@ def _ask(sql: str, wants: Sequence[Want]) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for first in range(0, len(wants), WANTS_PER_QUERY):
         some = wants[first : first + WANTS_PER_QUERY]
-        table = (
-            f"WITH want(n, series, attempt, low, high, start, stop, level) AS (VALUES {', '.join([row] * len(some))})"
-        )
-        values: list[Any] = []
-        for n, want in enumerate(some, first):
-            values += [n, *want.place, want.low, want.high, want.start, want.end, want.level]
+        rows = ", ".join([row] * len(some))
+        table = f"WITH want(n, series, attempt, low, high, start, stop, level) AS (VALUES {rows})"
+        values = [value for n, (place, *others) in enumerate(some, first) for value in (n, *place, *others)]
         found += query(f"{table} {sql}", values)
     return found

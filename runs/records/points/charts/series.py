@@ -6,9 +6,8 @@ attempts said is hidden, in summaries of the window as in its points.
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +59,7 @@ def last_of(row: Series) -> float | str | None:
     return row.last_text or row.last
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """Curve of one series in one attempt, in the order of its axis.
 
     ``columns`` are equally long: step (int64), time (Unix seconds), value where ``kind`` is raw; step, time, min, max,
@@ -78,8 +76,7 @@ class Curve:
     is_superseded: bool = False  # a part that a newer attempt hides, at the steps that it has again
 
 
-@dataclass(frozen=True)
-class RowFigures:
+class RowFigures(NamedTuple):
     """Figures of a run's series in a row of a table; ``last`` is None where it has no such series."""
 
     line: list[float]

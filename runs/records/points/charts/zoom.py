@@ -146,12 +146,8 @@ def _keep(span: Span, rows: list[Buckets], window_s: float) -> None:
     buckets = combine(rows)
     level = span.level
     first, last = 0, buckets.size
-    if (
-        last
-        and span.low > span.first
-        and buckets.key[0] == span.low >> level
-        and (span.low >> level) << level < span.low
-    ):
+    begins_within = span.low > span.first and (span.low >> level) << level < span.low
+    if last and begins_within and buckets.key[0] == span.low >> level:
         first = 1
     if last > first and span.high < span.last and buckets.key[-1] == span.high >> level:
         last -= ((span.high >> level) + 1) << level != span.high + 1

@@ -127,11 +127,8 @@ class Compactor:
             return
         bound = telemetry.cursor if is_quiet else max(cursor for at, cursor in pending.marks if now - at >= LAG_S)
         try:
-            if (
-                fold_blocks(run_id, bound)
-                or seal(run_id, bound, is_quiet=is_quiet)
-                or fold_lines(run_id, bound, is_quiet=is_quiet)
-            ):
+            did_something = fold_blocks(run_id, bound) or seal(run_id, bound, is_quiet=is_quiet)
+            if did_something or fold_lines(run_id, bound, is_quiet=is_quiet):
                 return
         except RunGone as error:
             log.info("compact.run_gone", run=run_id, error=str(error))
@@ -153,9 +150,8 @@ def compact_run(run_id: str, bound: int, *, is_quiet: bool) -> None:
 
 def _waiting() -> list[tuple[str, int, int]]:
     """Return (run, batches, points) of the runs that have blocks, or segments or chunks that could be put together."""
-    found: dict[str, tuple[int, int]] = {}
-    for run_id, count in Block.objects.values_list("run_id").annotate(count=Count("pk")):
-        found[run_id] = count, 0
+    blocks = Block.objects.values_list("run_id").annotate(count=Count("pk"))
+    found = {run_id: (count, 0) for run_id, count in blocks}
     places = Segment.objects.filter(is_sealed=False).values("series__run_id", "series", "attempt")
     for place in places.annotate(number=Count("pk"), longest=Max("count")):
         if place["number"] > 1 or place["longest"] >= SEAL_AS_IT_LIES:

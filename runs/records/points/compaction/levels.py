@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from runs.records.metrics.bulk import delete_rows
+from runs.records.metrics.bulk import delete_rows, in_parts
 from runs.records.metrics.models import Level
 from runs.records.points.compaction.pyramid import LADDER, Buckets, combine, decode, encode, regrouped, top_of
 
 BUCKETS_PER_ROW = 4096
 STRIDE = LADDER.step
+COLUMNS = ("series_id", "attempt", "level", "pk", "count", "first_step", "last_step")
 
 Place = tuple[int, int]  # series id, attempt
 
@@ -38,8 +40,7 @@ class Change:
         Level.objects.bulk_create(self.rows)
 
 
-@dataclass(frozen=True)
-class _Plan:
+class _Plan(NamedTuple):
     place: Place
     level: int
     new: Buckets
@@ -74,12 +75,9 @@ def grown(new: Mapping[Place, Sequence[tuple[int, Buckets]]]) -> Change:
 
 def _rows_of(places: Mapping[Place, object]) -> dict[Place, Rows]:
     known: dict[Place, Rows] = {}
-    ids = sorted({series_id for series_id, _ in places})
-    for start in range(0, len(ids), 500):
-        rows = Level.objects.filter(series__in=ids[start : start + 500]).order_by("pk")
-        for series_id, attempt, level, *row in rows.values_list(
-            "series_id", "attempt", "level", "pk", "count", "first_step", "last_step"
-        ):
+    for ids in in_parts(sorted({series_id for series_id, _ in places})):
+        rows = Level.objects.filter(series__in=ids).order_by("pk")
+        for series_id, attempt, level, *row in rows.values_list(*COLUMNS):
             known.setdefault((series_id, attempt), {}).setdefault(level, []).append(Stored(*row))
     return known
 
@@ -109,27 +107,19 @@ def _by_level(rows: Rows, parts: Sequence[tuple[int, Buckets]]) -> dict[int, Buc
 
 def _data_of(ids: list[int]) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
-    for start in range(0, len(ids), 500):
-        rows = Level.objects.filter(pk__in=ids[start : start + 500]).values_list("pk", "data")
-        found.update((pk, bytes(data)) for pk, data in rows)
-    return found
+    for some in in_parts(ids):
+        found.update(Level.objects.filter(pk__in=some).values_list("pk", "data"))
+    return {pk: bytes(data) for pk, data in found.items()}
 
 
 def _rows(plan: _Plan, buckets: Buckets) -> list[Level]:
     count = -(-buckets.size // BUCKETS_PER_ROW)
     size = -(-buckets.size // count)
+    (series_id, attempt), level = plan.place, plan.level
     made = []
     for start in range(0, buckets.size, size):
         part = buckets.part(start, start + size)
-        made.append(
-            Level(
-                series_id=plan.place[0],
-                attempt=plan.place[1],
-                level=plan.level,
-                count=part.size,
-                first_step=int(part.key[0]) << plan.level,
-                last_step=int(part.last_step.max()),
-                data=encode(part),
-            )
-        )
+        steps = {"first_step": int(part.key[0]) << level, "last_step": int(part.last_step.max())}
+        row = Level(series_id=series_id, attempt=attempt, level=level, count=part.size, data=encode(part), **steps)
+        made.append(row)
     return made

@@ -19,6 +19,7 @@ TOP_BUCKETS = 1024  # of a level with so few buckets nothing coarser is needed
 
 Keys = NDArray[np.int64]
 Order = Literal["step", "time"]
+NARROW = ("min", "max", "total", "rest", "last")  # columns that float32 often holds
 
 
 class Buckets(NamedTuple):
@@ -150,29 +151,16 @@ def top_of(first: int, last: int, least: int) -> int:
 
 
 def encode(buckets: Buckets) -> bytes:
-    return pack_all(
-        buckets.key,
-        buckets.num_points,
-        buckets.num_nan,
-        narrowed(buckets.min),
-        narrowed(buckets.max),
-        narrowed(buckets.total),
-        narrowed(buckets.rest),
-        narrowed(buckets.last),
-        buckets.last_step,
-        buckets.last_time,
-        buckets.last_cursor,
-        buckets.min_time,
-        buckets.max_time.view(np.int64) - buckets.last_time.view(np.int64),  # 0 where no clock went back
-    )
+    columns = buckets._asdict()
+    columns |= {name: narrowed(columns[name]) for name in NARROW}
+    columns["max_time"] = buckets.max_time.view(np.int64) - buckets.last_time.view(np.int64)  # 0: no clock went back
+    return pack_all(*columns.values())
 
 
 def decode(data: bytes) -> Buckets:
     """Return the buckets that encode() was given. Raises BadSegment."""
-    columns = unpack_all(data, len(Buckets._fields))
-    floats = {"min", "max", "total", "rest", "last"}
-    found = dict(zip(Buckets._fields, columns, strict=True))
-    found |= {name: found[name].astype(np.float64, copy=False) for name in floats}
+    found = dict(zip(Buckets._fields, unpack_all(data, len(Buckets._fields)), strict=True))
+    found |= {name: found[name].astype(np.float64, copy=False) for name in NARROW}
     found["max_time"] = (found["max_time"] + found["last_time"].view(np.int64)).view(np.float64)
     return Buckets(**found)
 

@@ -9,14 +9,15 @@ earlier lie in segments of a smaller (cursor, id). So only neighbours in arrival
 as it lies only if its steps are its own among all that are not sealed, and no cut goes between two such points.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 
-from runs.records.metrics.bulk import IDS_PER_QUERY, RunGone, delete_rows, execute, marks
+from runs.records.metrics.bulk import RunGone, delete_rows, execute, in_parts, marks
 from runs.records.metrics.codec import Columns, Floats, Steps, joined
 from runs.records.metrics.models import Axis, Block, Segment, Telemetry
 from runs.records.points.blocks import decode_blocks
@@ -82,23 +83,23 @@ def fold_blocks(run_id: str, bound: int) -> bool:
             break
         total += count
     taken = [pk for pk, cursor, _ in listed if cursor <= upto]
-    rows = [
-        row for start in range(0, len(taken), IDS_PER_QUERY) for row in _blocks(taken[start : start + IDS_PER_QUERY])
-    ]
-    attempts = {attempt for attempt, _, _ in rows}
+    rows = [row for ids in in_parts(taken) for row in _blocks(ids)]
     pieces: dict[Place, list[tuple[int, Columns]]] = {}
-    for attempt in attempts:
+    for attempt in {attempt for attempt, _, _ in rows}:
         own = [(cursor, data) for other, cursor, data in rows if other == attempt]
         for some in _between_segments(run_id, own):
             for place, (series_id, columns) in decode_blocks([data for _, data in some]):
                 pieces.setdefault((series_id, attempt), []).append((some[place][0], columns))
     change = Replaced(run_id, blocks=taken, compacted_cursor=upto)
-    _put_together(change, pieces, _units({series_id for series_id, _ in pieces}, upto))
+    units: dict[Place, list[Unit]] = {}
+    for some_series in in_parts(sorted({series_id for series_id, _ in pieces})):
+        units |= _units(upto, series__in=some_series)
+    _put_together(change, pieces, units)
     change.save()
     return len(taken) < len(listed)
 
 
-def _blocks(ids: list[int]) -> list[tuple[int, int, bytes]]:
+def _blocks(ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
     rows = Block.objects.filter(pk__in=ids).order_by("cursor", "pk").values_list("attempt", "cursor", "data")
     return [(attempt, cursor, bytes(data)) for attempt, cursor, data in rows]
 
@@ -116,9 +117,9 @@ def seal(run_id: str, bound: int, *, is_quiet: bool) -> bool:
     """Seal some of the run's segments up to cursor ``bound``, where enough have come together. ``is_quiet``: nothing
     more is coming soon, what is left of each series becomes one. Returns whether it did anything. Raises RunGone."""
     change = Replaced(run_id)
-    total, axes = 0, _Axes()
+    total, axes = 0, Axes()
     rest: list[list[Unit]] = []
-    for units in sorted(_units_of_run(run_id, bound).values(), key=lambda units: units[0].axis_id):
+    for units in sorted(_units(bound, series__run_id=run_id).values(), key=lambda units: units[0].axis_id):
         free = _with_steps_of_their_own(units)
         alone = [unit for unit in units if unit.count >= SEAL_AS_IT_LIES and unit.pk in free]
         others = [unit for unit in units if unit.count < SEAL_AS_IT_LIES or unit.pk not in free]
@@ -140,16 +141,12 @@ def seal(run_id: str, bound: int, *, is_quiet: bool) -> bool:
     return True
 
 
-@dataclass
-class _Axes:
-    """Axes of the columns, with equal ones stored once, by their content."""
+Axes = dict[tuple[bytes, bytes], tuple[Steps, Floats]]  # of columns, equal ones once, by their content
 
-    known: dict[tuple[bytes, bytes], tuple[Steps, Floats]] = field(default_factory=dict)
 
-    def shared(self, columns: Columns) -> Columns:
-        key = columns.steps.tobytes(), columns.times.tobytes()
-        steps, times = self.known.setdefault(key, (columns.steps, columns.times))
-        return Columns(steps, times, columns.values)
+def _shared(axes: Axes, columns: Columns) -> Columns:
+    key = columns.steps.tobytes(), columns.times.tobytes()
+    return Columns(*axes.setdefault(key, (columns.steps, columns.times)), columns.values)
 
 
 def _put_together(
@@ -159,14 +156,14 @@ def _put_together(
     digits of a binary number, so that each point is written again a few times only, however slow its series is."""
     groups = [(place, group) for place, own in pieces.items() for group in _groups(units.get(place, []), own)]
     points = _points_of([part for _, group in groups for part in group if isinstance(part, Unit)])
-    axes = _Axes()
+    axes = Axes()
     for (series_id, attempt), group in groups:
         parts = [points[part.pk] if isinstance(part, Unit) else part[1] for part in group]
         cursor = max(part.cursor if isinstance(part, Unit) else part[0] for part in group)
         change.units += [part for part in group if isinstance(part, Unit)]
         columns = _in_order(joined(parts))
-        for part in slices(columns.steps, columns.times, POINTS_PER_SEGMENT):
-            stretch = Stretch(series_id, cursor, axes.shared(_part(columns, part)))
+        for where in slices(columns.steps, columns.times, POINTS_PER_SEGMENT):
+            stretch = Stretch(series_id, cursor, _shared(axes, columns.part(where.start, where.stop)))
             change.ready.append((attempt, stretch, None))
 
 
@@ -199,14 +196,14 @@ def _seal_as_they_lie(change: Replaced, units: list[Unit]) -> int:
     return sum(unit.count for unit in units)
 
 
-def _cut(change: Replaced, units: list[Unit], parts: list[Columns], axes: _Axes) -> None:
+def _cut(change: Replaced, units: list[Unit], parts: list[Columns], axes: Axes) -> None:
     """Put the segments in order and seal what is full; what is left waits for more."""
     columns = _in_order(joined(parts))
     cursor = max(unit.cursor for unit in units)
     series_id, attempt = units[0].place
     change.units += units
     for where in slices(columns.steps, columns.times, POINTS_PER_SEGMENT):
-        part = axes.shared(_part(columns, where))
+        part = _shared(axes, columns.part(where.start, where.stop))
         is_full = part.size >= POINTS_PER_SEGMENT or where.stop < columns.size
         base = _add_buckets(change, (series_id, attempt), part, cursor) if is_full else None
         change.ready.append((attempt, Stretch(series_id, cursor, part), base))
@@ -221,10 +218,6 @@ def _add_buckets(change: Replaced, place: Place, columns: Columns, cursor: int) 
 def _in_order(columns: Columns) -> Columns:
     order = order_of(columns.steps, columns.times)
     return columns if order is None else columns.at(order)
-
-
-def _part(columns: Columns, where: slice) -> Columns:
-    return columns.part(where.start, where.stop)
 
 
 def _with_steps_of_their_own(units: Sequence[Unit]) -> set[int]:
@@ -242,22 +235,10 @@ def _with_steps_of_their_own(units: Sequence[Unit]) -> set[int]:
 COLUMNS = ("pk", "axis_id", "series_id", "attempt", "cursor", "count", "first_step", "last_step")
 
 
-def _units(series: set[int], bound: int) -> dict[Place, list[Unit]]:
-    ids = sorted(series)
+def _units(bound: int, **which: Any) -> dict[Place, list[Unit]]:
+    rows = Segment.objects.filter(is_sealed=False, cursor__lte=bound, **which).order_by("cursor", "pk")
     found: dict[Place, list[Unit]] = {}
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        rows = Segment.objects.filter(series__in=ids[start : start + IDS_PER_QUERY], is_sealed=False, cursor__lte=bound)
-        _collect(found, rows.order_by("cursor", "pk").values_list(*COLUMNS))
-    return found
-
-
-def _units_of_run(run_id: str, bound: int) -> dict[Place, list[Unit]]:
-    rows = Segment.objects.filter(series__run_id=run_id, is_sealed=False, cursor__lte=bound)
-    return _collect({}, rows.order_by("cursor", "pk").values_list(*COLUMNS))
-
-
-def _collect(found: dict[Place, list[Unit]], rows: Iterable[tuple[int, ...]]) -> dict[Place, list[Unit]]:
-    for pk, axis_id, series_id, attempt, *rest in rows:
+    for pk, axis_id, series_id, attempt, *rest in rows.values_list(*COLUMNS):
         place = series_id, attempt
         found.setdefault(place, []).append(Unit(pk, axis_id, place, *rest))
     return found
@@ -265,23 +246,19 @@ def _collect(found: dict[Place, list[Unit]], rows: Iterable[tuple[int, ...]]) ->
 
 def _points_of(units: Sequence[Unit]) -> dict[int, Columns]:
     """Return the points of the segments. Raises RunGone."""
-    ids = [unit.pk for unit in units]
     found: dict[int, Columns] = {}
-    for start in range(0, len(ids), IDS_PER_QUERY):
-        rows = Segment.objects.filter(pk__in=ids[start : start + IDS_PER_QUERY])
-        found.update((row.pk, columns) for row, columns in decoded(rows))
-    if len(found) < len(ids):
-        raise RunGone(f"{len(ids) - len(found)} segments are gone")
+    for ids in in_parts([unit.pk for unit in units]):
+        found.update((row.pk, columns) for row, columns in decoded(Segment.objects.filter(pk__in=ids)))
+    if len(found) < len(units):
+        raise RunGone(f"{len(units) - len(found)} segments are gone")
     return found
 
 
 def _delete_segments(units: Sequence[Unit]) -> int:
     """Delete the segments, and the axes that no other segment has."""
     deleted = delete_rows(Segment, [unit.pk for unit in units])
-    axes = sorted({unit.axis_id for unit in units})
-    for start in range(0, len(axes), IDS_PER_QUERY):
-        alone = Axis.objects.filter(pk__in=axes[start : start + IDS_PER_QUERY], segments=None)
-        delete_rows(Axis, list(alone.values_list("pk", flat=True)))
+    for axes in in_parts(sorted({unit.axis_id for unit in units})):
+        delete_rows(Axis, list(Axis.objects.filter(pk__in=axes, segments=None).values_list("pk", flat=True)))
     return deleted
 
 
