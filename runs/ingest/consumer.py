@@ -106,7 +106,8 @@ class Consumer:
     def _take(self, entries: list[StreamEntry]) -> None:
         """Commit what the entries hold, in one transaction: one sync of the disk, however many runs there are."""
         committed = self._store(entries)
-        self._acknowledge([entry_id for entry_id, _ in entries])
+        # Only after the commit: after a death before this line they come again, and are dropped as seen.
+        self._reader.acknowledge([entry_id for entry_id, _ in entries])
         if self._reader.is_exhausted(entries):
             self._begin_stream_anew(entries[-1])
         for run_id in {change.run_id for change in committed if change.has_end}:
@@ -135,11 +136,6 @@ class Consumer:
         with transaction.atomic(using=settings.METRICS_DATABASE):
             self._rounds.bury(entries[0], poison)
         return []
-
-    def _acknowledge(self, entry_ids: list[bytes]) -> None:
-        """Acknowledge the entries, only after the commit. After a death before this line they come again, and are
-        dropped as seen."""
-        self._reader.acknowledge(entry_ids)
 
     def _begin_stream_anew(self, entry: StreamEntry) -> None:
         """Begin a new stream with a new epoch, so that what was sent meanwhile comes again."""
@@ -172,13 +168,8 @@ class Housekeeping:
         self._compactor = Compactor(lambda run_id: Run.objects.filter(pk=run_id, shard=shard).exists())
         self._shard = shard
         self._letters = written
-        self._is_at_it = False
+        self.is_at_it = False  # whether there may be more to do after the last slice
         self._pruned_at = time.monotonic()
-
-    @property
-    def is_at_it(self) -> bool:
-        """Return whether there may be more to do after the last slice."""
-        return self._is_at_it
 
     def record(self, committed: Committed) -> None:
         if committed.cursor != committed.start:
@@ -187,7 +178,7 @@ class Housekeeping:
 
     def idle(self) -> None:
         """Compact and tidy up: there was nothing to read."""
-        self._is_at_it = self._compactor.slice(SLICE_S) or sweep(SLICE_S)
+        self.is_at_it = self._compactor.slice(SLICE_S) or sweep(SLICE_S)
         if time.monotonic() - self._pruned_at >= EVERY_S:
             self._pruned_at = time.monotonic()
             prune(time.time())

@@ -1,6 +1,7 @@
 """Dead letters: what could not be stored, kept for a person to look at, and never so much that it hurts."""
 
 from datetime import timedelta
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, ProgrammingError
 from django.utils import timezone
@@ -39,19 +40,13 @@ class Letters:
         """Keep the data with the reason; False where there are too many, or, of what may come again, it did."""
         if self._room <= 0:
             return False
-        about = {
-            "run_id": run_id,
-            "node_id": node_id,
-            "producer": producer,
-            "sequence": sequence or None,
-            "reason": clean(reason.replace("\x00", ""))[:1000],
-            "size": len(data),
-        }
-        kept = bytes(data[:KEPT_BYTES])
-        if may_come_again and DeadLetter.objects.filter(**about, data=kept).exists():
+        letter: dict[str, Any] = {"run_id": run_id, "node_id": node_id, "producer": producer, "size": len(data)}
+        letter |= {"sequence": sequence or None, "reason": clean(reason.replace("\x00", ""))[:1000]}
+        letter["data"] = bytes(data[:KEPT_BYTES])
+        if may_come_again and DeadLetter.objects.filter(**letter).exists():
             return False
         self._room -= 1
-        DeadLetter.objects.create(**about, data=kept)
+        DeadLetter.objects.create(**letter)
         return True
 
     def pruned(self) -> None:

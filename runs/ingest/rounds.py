@@ -4,8 +4,8 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 from django.conf import settings
@@ -36,7 +36,8 @@ def store_samples(samples: Iterable[tuple[str, bytes]], letters: Letters) -> Non
     rows = []
     for node_id, data in samples:
         try:
-            rows.append(_sample(node_id, data))
+            document = to_builtins(decode(data, HealthSample, takes_nan=False))
+            rows.append(NodeSample(node_id=node_id, at=document.pop("at"), health=document))
         except BadDocument as error:
             _bury(letters, node_id, data, str(error))
     try:
@@ -57,11 +58,6 @@ def store_samples(samples: Iterable[tuple[str, bytes]], letters: Letters) -> Non
 def _write(rows: list[NodeSample]) -> None:
     with transaction.atomic(using=settings.METRICS_DATABASE):
         NodeSample.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def _sample(node_id: str, data: bytes) -> NodeSample:
-    document = to_builtins(decode(data, HealthSample, takes_nan=False))
-    return NodeSample(node_id=node_id, at=document.pop("at"), health=document)
 
 
 def _bury(letters: Letters, node_id: str, data: bytes, reason: str) -> None:
@@ -167,18 +163,14 @@ class Rounds:
 
 
 def _together(changes: list[Committed]) -> Committed:
-    last = changes[-1]
-    return Committed(
-        run_id=last.run_id,
-        attempt=last.attempt,
+    return replace(
+        changes[-1],
         start=changes[0].start,
-        cursor=last.cursor,
         pieces=[piece for change in changes for piece in change.pieces],
         lines=[lines for change in changes for lines in change.lines],
         has_checkpoints=any(change.has_checkpoints for change in changes),
         has_media=any(change.has_media for change in changes),
         has_end=any(change.has_end for change in changes),
-        watermarks=last.watermarks,
     )
 
 
@@ -202,8 +194,7 @@ class AttemptDone(LookupError):
     """The node had sent all of the attempt's records, and they had arrived: what comes now was sent twice, or later."""
 
 
-@dataclass(frozen=True)
-class IngestEntry:
+class IngestEntry(NamedTuple):
     """One entry of the stream, as it lies there."""
 
     id: bytes

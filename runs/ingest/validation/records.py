@@ -19,22 +19,8 @@ from runs.records.metrics.progress import ReportedFact
 from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows
 from runs.values.run_config import RunDescription
-from trainyard.contract.records import (
-    MAX_SEQUENCE,
-    AnyRecord,
-    BadRecord,
-    Begin,
-    Checkpoint,
-    Damaged,
-    Description,
-    End,
-    Facts,
-    Logs,
-    Lost,
-    Media,
-    Points,
-    decode_record,
-)
+from trainyard.contract import records
+from trainyard.contract.records import MAX_SEQUENCE, BadRecord, decode_record
 from trainyard.spooling.frames import HEADER, MAX_FRAME_BYTES, BadFrame, claim, head
 
 MAX_DAMAGED = 16  # of one entry; behind so many, the rest of it is one
@@ -49,7 +35,7 @@ class Record:
 
     points: list[Rows] = field(default_factory=list)
     lines: StreamLines | None = None
-    begin: Begin | None = None
+    begin: records.Begin | None = None
     is_end: bool = False
     lost: dict[str, int] = field(default_factory=dict)  # what the producer could not keep: how many, by code
     checkpoint: CheckpointReport | None = None
@@ -114,28 +100,28 @@ def _is_name(producer: str, sequence: int) -> bool:
     return 0 < sequence < MAX_SEQUENCE and PRODUCER.fullmatch(producer) is not None
 
 
-def _checked(record: AnyRecord) -> Record:
+def _checked(record: records.AnyRecord) -> Record:
     match record:
-        case Points():
+        case records.Points():
             return Record(points=[rules.rows(group) for group in record.groups])
-        case Logs():
-            return Record(lines=rules.lines(record))
-        case Begin():
+        case records.Logs():
+            return Record(lines=StreamLines(record.rank, record.stream, record.lines))
+        case records.Begin():
             return Record(begin=record)
-        case End():
+        case records.End():
             return Record(is_end=True)
-        case Lost():
+        case records.Lost():
             return Record(lost={code: count for code, count in asdict(record.counts).items() if count})
-        case Checkpoint():
+        case records.Checkpoint():
             return Record(checkpoint=rules.checkpoint(record))
-        case Facts():
+        case records.Facts():
             return Record(facts=rules.facts(record))
-        case Media():
+        case records.Media():
             return Record(media=rules.media(record))
-        case Description():
+        case records.Description():
             said, metric_rules = rules.description(record)
             return Record(description=said, facts=metric_rules)
-        case Damaged():
+        case records.Damaged():
             raise BadRecord(f"damaged on the node's disk: {record.why[:200]}")
 
 

@@ -8,7 +8,6 @@ from runs.records.media.kinds import KINDS
 from runs.records.media.store import Item
 from runs.records.metrics.bulk import storable
 from runs.records.metrics.progress import METRIC_RULES, ReportedFact
-from runs.records.points.store import StreamLines
 from runs.records.points.tables import Rows, SeriesGroup
 from runs.values.run_config import RunDescription, why_not_kept
 from trainyard.contract import records
@@ -64,31 +63,15 @@ def rows(group: records.Group) -> Rows:
     return Rows(head, steps, times, values)
 
 
-def lines(record: records.Logs) -> StreamLines:
-    return StreamLines(record.rank, record.stream, record.lines)
-
-
 def checkpoint(record: records.Checkpoint) -> CheckpointReport:
     if record.step is None and record.state != OFF:
         raise BadRecord("step: a checkpoint has one (it is None)")
+    names = ("bytes", "num_files", "world_size", "took_s", "stall_s", "key_version")
+    facts = {name: getattr(record, name) for name in names}
+    facts["degrees"] = {storable(axis): number for axis, number in record.degrees.items()}
+    why, memory = storable(record.why)[:MAX_WHY], storable(record.memory)
     return CheckpointReport(
-        record.state,
-        step=record.step,
-        fence=record.fence,
-        run=record.run,
-        at=record.at,
-        why=storable(record.why)[:MAX_WHY],
-        is_missing=record.missing,
-        memory=storable(record.memory),
-        facts={
-            "bytes": record.bytes,
-            "num_files": record.num_files,
-            "world_size": record.world_size,
-            "degrees": {storable(axis): number for axis, number in record.degrees.items()},
-            "took_s": record.took_s,
-            "stall_s": record.stall_s,
-            "key_version": record.key_version,
-        },
+        record.state, record.step, record.fence, record.run, record.at, why, record.missing, memory, facts
     )
 
 
