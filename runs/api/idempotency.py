@@ -93,8 +93,7 @@ def _is_abandoned(row: IdempotencyKey) -> bool:
 def _claim(request: HttpRequest, user: User, key: str) -> IdempotencyKey | HttpResponse:
     """Return the row that this request may answer, or the answer that there already is."""
     digest = _digest(request, user)
-    now = timezone.now()
-    IdempotencyKey.objects.filter(user=user, created_at__lt=now - KEPT_FOR).delete()
+    IdempotencyKey.objects.filter(user=user, created_at__lt=timezone.now() - KEPT_FOR).delete()
     before = IdempotencyKey.objects.filter(user=user, key=key, status_code=0).first()
     if before is not None and _is_abandoned(before):
         IdempotencyKey.objects.filter(pk=before.pk, status_code=0).delete()

@@ -7,8 +7,7 @@ body is read; whoever reads it then holds it against ``request.sealed_digest``.
 import hashlib
 import re
 import time
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -34,8 +33,7 @@ UNKNOWN = "It was removed from its cluster, or another machine has joined under 
 USED_KEY = f"{PREFIX}:control:used"  # the nonces of requests whose seals are not too old yet
 
 
-@dataclass(frozen=True)
-class Seal:
+class Seal(NamedTuple):
     """The node that claims to be the sender, the time, and the code that only this node can make."""
 
     node_id: str

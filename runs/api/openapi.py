@@ -17,6 +17,8 @@ from trainyard.spec.sweeps import sweep_schema
 SCHEMAS = "#/components/schemas/"
 SPEC = {"$ref": f"{SCHEMAS}Spec"}
 SWEEP = {"$ref": f"{SCHEMAS}Sweep"}
+# ``openapi_extra`` of a handler that reads its body as it comes.
+ANY_BYTES = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 SPEC_OR_JOB = {"anyOf": [SPEC, {"$ref": f"{SCHEMAS}FromJob"}]}
 FROM_JOB = {
     "title": "FromJob",
@@ -72,8 +74,7 @@ class Api(NinjaAPI):
         }
         for method, operation in _operations(document):
             for status in _refusals(method, operation):
-                known = operation["responses"]
-                known.setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
+                operation["responses"].setdefault(status, {"$ref": f"#/components/responses/Problem{status}"})
         return document
 
 

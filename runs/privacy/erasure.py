@@ -115,8 +115,7 @@ def _rename(user: User, pseudonym: str) -> None:
     for name in names_of(user):
         alone = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
         as_actor = re.compile(rf"(^|\bby |\bof ){re.escape(name)}(?= |\.|,|$)")
-        own = Event.objects.filter(actor=user, sentence__contains=name)
-        _replace(own, "sentence", alone, pseudonym)
+        _replace(Event.objects.filter(actor=user, sentence__contains=name), "sentence", alone, pseudonym)
         for model, field in SENTENCES:
             rows = model._default_manager.filter(**{f"{field}__contains": name})
             _replace(rows, field, as_actor, rf"\g<1>{pseudonym}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import Field, Query, Schema
@@ -86,9 +87,8 @@ class JoinTokenOut(Schema):
 @operation(lists(access.Permission.CLUSTERS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Cluster]:
     user = actor(request)
-    return page(
-        access.visible_clusters(user), partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit
-    )
+    found = access.visible_clusters(user)
+    return page(found, partial(_clusters, user), sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/clusters", response={201: ClusterOut})
@@ -97,8 +97,7 @@ def create(request: HttpRequest, body: ClusterIn) -> Answer[answers.Cluster]:
     """`engine` and `settings` make one whose machines come with each run. Example: `{"name": "lab", "region": "eu",
     "labels": {"rack": "7"}, "projects": ["default"]}`"""
     user = actor(request)
-    cluster = actions.create_cluster(actor=user, **body.dict())
-    return Answer(201, _clusters(user, [cluster])[0])
+    return Answer(201, _clusters(user, [actions.create_cluster(actor=user, **body.dict())])[0])
 
 
 @router.get("/clusters/{cluster_id}", response=ClusterWithTime)
@@ -127,8 +126,7 @@ def edit(request: HttpRequest, cluster_id: str, body: ClusterEdit) -> answers.Cl
 @operation(machine(access.Permission.CLUSTERS_MANAGE))
 def delete(request: HttpRequest, cluster_id: str) -> Answer[None]:
     """Only without nodes and past runs."""
-    user = actor(request)
-    actions.delete_cluster(actor=user, cluster=access.get_cluster(request, cluster_id))
+    actions.delete_cluster(actor=actor(request), cluster=access.get_cluster(request, cluster_id))
     return Answer(204, None)
 
 
@@ -145,17 +143,10 @@ def new_join_token(request: HttpRequest, cluster_id: str, response: HttpResponse
 
 def _clusters(user: User, rows: Sequence[Cluster]) -> list[answers.Cluster]:
     seen = Project.objects.all() if access.can_manage_clusters(user) else access.visible_projects(user)
-    return [
-        _cluster(
-            row,
-            list(seen.filter(clusters=row).values_list("name", flat=True)),
-            shows_settings=access.can_manage_cluster(user, row),
-        )
-        for row in rows
-    ]
+    return [_cluster(row, seen.filter(clusters=row), access.can_manage_cluster(user, row)) for row in rows]
 
 
-def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> answers.Cluster:
+def _cluster(row: Cluster, projects: QuerySet[Project], shows_settings: bool) -> answers.Cluster:
     now = contact_time(timezone.now())
     nodes = list(Node.objects.present().filter(cluster=row).prefetch_related("held_slots"))
     usable = [node for node in nodes if node.is_in_contact(now) and not node.is_draining]
@@ -171,7 +162,7 @@ def _cluster(row: Cluster, projects: list[str], *, shows_settings: bool) -> answ
         interactive=row.interactive,
         isolation_minimum=row.isolation_minimum,
         scheduling=row.scheduling,
-        projects=projects,
+        projects=list(projects.values_list("name", flat=True)),
         log_rules=row.log_rules,
         created_at=stamp(row.created_at),
         num_nodes=len(nodes),

@@ -54,14 +54,9 @@ def join(request: HttpRequest) -> HttpResponse:
     "10.0.0.1", "slots": 8, "inventory": {}, "version": "0.1.0"}`"""
     body = read_body(request, JoinRequest, is_secret=True)
     node = actions.join_node(
-        secret=unpinned(body.token).secret,
-        name=body.name,
-        address=body.address,
-        slots=body.slots,
-        machine=body.inventory,
-        version=body.version,
-        attempt=body.attempt,
-    )
+        secret=unpinned(body.token).secret, name=body.name, address=body.address, slots=body.slots,
+        machine=body.inventory, version=body.version, attempt=body.attempt,
+    )  # fmt: skip
     try:
         redis_url, redis_tls_url = valkey_users.url_for(node), valkey_users.tls_url_for(node)
     except valkey_users.NoUsers as error:
@@ -69,14 +64,9 @@ def join(request: HttpRequest) -> HttpResponse:
     except (RedisError, OSError) as error:
         raise HttpError(503, "Valkey is away. Join with another token once it is back.") from error
     document = JoinAnswer(
-        id=node.pk,
-        name=node.name,
-        key=node.key,
-        redis_url=redis_url,
-        cluster=node.cluster.name,
-        redis_tls_url=redis_tls_url,
-        authorities=certificates.bundle(),
-    )
+        id=node.pk, name=node.name, key=node.key, redis_url=redis_url, cluster=node.cluster.name,
+        redis_tls_url=redis_tls_url, authorities=certificates.bundle(),
+    )  # fmt: skip
     response = answer_with(document, 201)
     response["Cache-Control"] = "no-store"
     return response
@@ -110,23 +100,20 @@ def edit(request: HttpRequest, node_id: str, body: NodeEdit) -> answers.Node:
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def drain(request: HttpRequest, node_id: str) -> answers.Node:
     """Elastic runs leave it at once; other running ranks continue."""
-    user = actor(request)
-    return _nodes([actions.drain_node(actor=user, node=get_node(request, node_id))])[0]
+    return _nodes([actions.drain_node(actor=actor(request), node=get_node(request, node_id))])[0]
 
 
 @router.post("/nodes/{node_id}/enable", response=NodeOut, summary="Place on it again")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def enable(request: HttpRequest, node_id: str) -> answers.Node:
-    user = actor(request)
-    return _nodes([actions.enable_node(actor=user, node=get_node(request, node_id))])[0]
+    return _nodes([actions.enable_node(actor=actor(request), node=get_node(request, node_id))])[0]
 
 
 @router.delete("/nodes/{node_id}", response={204: None}, summary="Take it off its cluster")
 @operation(machine(Permission.CLUSTERS_MANAGE))
 def remove(request: HttpRequest, node_id: str) -> Answer[None]:
     """Its key becomes invalid, and its node worker ends with exit code 77."""
-    user = actor(request)
-    actions.remove_node(actor=user, node=get_node(request, node_id))
+    actions.remove_node(actor=actor(request), node=get_node(request, node_id))
     return Answer(204, None)
 
 

@@ -51,8 +51,7 @@ def current(request: HttpRequest, cluster_id: str) -> answers.Checks:
 def check(request: HttpRequest, cluster_id: str) -> Answer[answers.Preflight]:
     """For members of a project that may use it. The checks are there a few seconds later: see `GET
     /clusters/{cluster_id}/preflights`. 409 for a cluster without nodes."""
-    user = actor(request)
-    made = actions.check_cluster(actor=user, cluster=get_cluster(request, cluster_id))
+    made = actions.check_cluster(actor=actor(request), cluster=get_cluster(request, cluster_id))
     return Answer(202, _preflights([made])[0])
 
 
@@ -70,8 +69,7 @@ def of_cluster(request: HttpRequest, cluster_id: str, query: Query[ListQuery]) -
 def check_run(request: HttpRequest, run_id: str) -> Answer[answers.Preflight]:
     """The nodes of its newest attempt; of a run that was never placed, those of its cluster."""
     user = actor(request)
-    made = actions.check_run(actor=user, run=get_run(request, run_id))
-    return Answer(202, _preflights([made])[0])
+    return Answer(202, _preflights([actions.check_run(actor=user, run=get_run(request, run_id))])[0])
 
 
 @router.get("/runs/{run_id}/preflights", response=Page[PreflightOut], summary="Checks of its nodes", tags=["runs"])

@@ -59,8 +59,7 @@ def many_series_arrow(request: HttpRequest, query: Query[ManyCsvQuery]) -> Strea
 
 
 def _answer(request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: CsvQuery) -> StreamingHttpResponse:
-    found = curves(runs, query, labels_in(query.labels))
-    response = stream(request, parts(found), right, CONTENT_TYPE)
+    response = stream(request, parts(curves(runs, query, labels_in(query.labels))), right, CONTENT_TYPE)
     response["Cache-Control"] = "private, no-cache"
     return response
 

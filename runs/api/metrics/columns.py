@@ -97,11 +97,8 @@ class _Layout:
         if known is not None:
             return known
         wire = _wire(column)
-        place: ColumnPlace = {
-            "dtype": "<i8" if wire.dtype.kind == "i" else "<f8",
-            "offset": self._size,
-            "length": wire.size,
-        }
+        dtype = "<i8" if wire.dtype.kind == "i" else "<f8"
+        place: ColumnPlace = {"dtype": dtype, "offset": self._size, "length": wire.size}
         self._size += wire.nbytes
         self.columns.append(wire)
         self._seen.append(column)

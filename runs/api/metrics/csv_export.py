@@ -81,13 +81,8 @@ def lines(curves: Iterable[Curve]) -> Generator[str]:
         steps, times, values = (curve.columns[name] for name in TITLES[4:])
         for start in range(0, steps.size, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            is_finite = np.isfinite(values[part]).all()
-            rows = zip(
-                steps[part].tolist(),
-                times[part].tolist(),
-                values[part].tolist() if is_finite else numbers(values[part]),
-                strict=True,
-            )
+            cells = values[part].tolist() if np.isfinite(values[part]).all() else numbers(values[part])
+            rows = zip(steps[part].tolist(), times[part].tolist(), cells, strict=True)
             yield "".join([f"{head},{step},{at},{value}\n" for step, at, value in rows])
 
 

@@ -3,8 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_vary_headers
@@ -23,11 +22,11 @@ MAX_POINTS = 10_000  # of a series
 MAX_ANSWER_POINTS = 1_000_000  # of all series: buckets of so many are 56 MB
 
 Form = Literal["json", "columns"]
+Axis = Literal["step", "time"]
 Bound = float | int | None
 
 
-@dataclass(frozen=True)
-class CurveQuestion:
+class CurveQuestion(NamedTuple):
     """A request for points of a run: which ones, and how finely."""
 
     names: list[str]
@@ -56,28 +55,20 @@ def answer(
         if tag in known:
             return _with_headers(HttpResponseNotModified(), tag)
     try:
+        windows = {run_id: asked.window(origins.get(run_id, 0.0)) for run_id in ids}
+        axis: Axis = "step" if asked.x == "step" else "time"
         cursors, found = curves(
-            {run_id: asked.window(origins.get(run_id, 0.0)) for run_id in ids},
-            asked.names,
-            asked.labels,
-            "step" if asked.x == "step" else "time",
-            asked.points,
-            asked.attempts,
-            at_most=MAX_ANSWER_POINTS,
+            windows, asked.names, asked.labels, axis, asked.points, asked.attempts, at_most=MAX_ANSWER_POINTS
         )
     except TooManyPoints as error:
-        raise HttpError(
-            422,
-            f"These are up to {error.num_points:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}: "
-            "ask for fewer runs or names, or for fewer points of each.",
-        ) from error
+        words = f"These are up to {error.num_points:,} points, and one answer has at most {MAX_ANSWER_POINTS:,}"
+        words += ": ask for fewer runs or names, or for fewer points of each."
+        raise HttpError(422, words) from error
     head: SeriesHead = {"cursors": cursors} if is_many else {"cursor": cursors[ids[0]]}
     if origins:
         head |= {"origins": origins} if is_many else {"origin": origins[ids[0]]}
-    write = as_columns if form == "columns" else as_json
-    response = HttpResponse(
-        write(head, found, is_many=is_many), content_type=CONTENT_TYPE if form == "columns" else "application/json"
-    )
+    write, kind = (as_columns, CONTENT_TYPE) if form == "columns" else (as_json, "application/json")
+    response = HttpResponse(write(head, found, is_many=is_many), content_type=kind)
     return _with_headers(response, _tag(asked, form, cursors, origins))
 
 
@@ -88,7 +79,7 @@ def origin_of(run: Run) -> float:
 
 def _tag(asked: CurveQuestion, form: Form, cursors: dict[str, int], origins: dict[str, float]) -> str:
     """Return the ETag of all that the answer depends on. Weak: after a compaction a mean's last bit may differ."""
-    depends_on = [trainyard.__version__, VERSION, form, asdict(asked), cursors, origins]
+    depends_on = [trainyard.__version__, VERSION, form, asked._asdict(), cursors, origins]
     return f'W/"{hashlib.sha256(json.dumps(depends_on).encode()).hexdigest()[:32]}"'
 
 

@@ -152,8 +152,7 @@ class Hits(Schema):
 @operation(thing(Permission.RUNS_READ))
 def list_lines(request: HttpRequest, run_id: str, query: Query[LinesQuery]) -> Any:
     """All ranks by time. `next` as `after` reads on, also while lines arrive. Example: `?rank=0&limit=100`"""
-    run = get_run(request, run_id)
-    return read_logs(run.pk, query.rank, query.after, query.q, query.limit, query.tail)
+    return read_logs(get_run(request, run_id).pk, query.rank, query.after, query.q, query.limit, query.tail)
 
 
 @router.get("/runs/{run_id}/logs/overview", response=Overview, summary="Numbers of lines by kind")

@@ -114,8 +114,7 @@ _file = {"content": {one: {"schema": {"type": "string", "format": "binary"}} for
 @operation(thing(Permission.RUNS_READ))
 def list_media(request: HttpRequest, run_id: str) -> Any:
     """Each name with its labels and kind, without hidden items."""
-    run = get_run(request, run_id)
-    return {"items": media.media_list(run.pk), "next": None}
+    return {"items": media.media_list(get_run(request, run_id).pk), "next": None}
 
 
 @router.get("/runs/{run_id}/media/steps", response=StepList, summary="Steps of one of a run's media")
@@ -134,8 +133,7 @@ def steps(request: HttpRequest, run_id: str, query: Query[StepsQuery]) -> Any:
 def histograms(request: HttpRequest, run_id: str, query: Query[HistogramsQuery]) -> Any:
     """`counts` for each of the `steps`. They are spread evenly over their bins, and those of several ranks are added.
     Example: `?name=weights&steps=100`"""
-    run = get_run(request, run_id)
-    return media.histograms(run.pk, query.name, labels_in(query.labels), query.steps)
+    return media.histograms(get_run(request, run_id).pk, query.name, labels_in(query.labels), query.steps)
 
 
 @router.get(

@@ -99,15 +99,8 @@ class DataQuery(Schema):
     format: Literal["json", "columns"] | None = Field(default=None, description="absent: as Accept says")
 
     def question(self) -> CurveQuestion:
-        return CurveQuestion(
-            names=self.name,
-            labels=labels_in(self.labels),
-            x=self.x,
-            start=self.start,
-            end=self.end,
-            points=self.points,
-            attempts=self.attempts,
-        )
+        labels = labels_in(self.labels)
+        return CurveQuestion(self.name, labels, self.x, self.start, self.end, self.points, self.attempts)
 
 
 class RunsQuery(Schema):
@@ -130,8 +123,7 @@ _openapi = {"responses": {200: _columns, 304: {"description": "What If-None-Matc
 @operation(thing(Permission.RUNS_READ))
 def list_series(request: HttpRequest, run_id: str) -> Any:
     """Points that a newer attempt hides do not count."""
-    run = get_run(request, run_id)
-    return {"items": read.series_list(run.pk), "next": None}
+    return {"items": read.series_list(get_run(request, run_id).pk), "next": None}
 
 
 @router.get(
@@ -147,8 +139,7 @@ def series_data(request: HttpRequest, run_id: str, query: Query[DataQuery]) -> H
     attempt's points count; hidden ones have `superseded`. A bucket stands at the step and time of its last point; NaN
     is counted in `num_nan` alone. The `ETag` gets 304 while no point came. At most 1,000,000 points or buckets.
     `format=columns` is binary. Example: `?name=train/loss&x=step&points=1500`"""
-    runs = get_runs(actor(request), [run_id])
-    return answer(request, runs, query.question(), form=query.format)
+    return answer(request, get_runs(actor(request), [run_id]), query.question(), form=query.format)
 
 
 @router.get("/series", response=ManySeriesList, summary="Series of many runs")

@@ -96,9 +96,8 @@ def runs_of(user: User, experiment_ids: Sequence[str]) -> Q:
 def create(request: HttpRequest, body: NewExperiment) -> Any:
     tags = {one.key: one.value for one in body.tags}
     project = get_project(request, tags.get(INTO) or "default")
-    return {
-        "experiment_id": doing.create_experiment(actor=actor(request), project=project, name=body.name, tags=tags).pk
-    }
+    made = doing.create_experiment(actor=actor(request), project=project, name=body.name, tags=tags)
+    return {"experiment_id": made.pk}
 
 
 @router.get("/mlflow/experiments/get")

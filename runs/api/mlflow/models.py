@@ -92,10 +92,8 @@ def search(request: HttpRequest, body: Search) -> Any:
     runs = visible_runs(actor(request))
     if body.experiment_ids:
         runs = runs.filter(runs_of(actor(request), body.experiment_ids))
-    fits, wanted = (
-        fitting(body.filter, FIELDS, _held),
-        [(one.dataset_name, one.dataset_digest) for one in body.datasets],
-    )
+    fits = fitting(body.filter, FIELDS, _held)
+    wanted = [(one.dataset_name, one.dataset_digest) for one in body.datasets]
     found: list[Any] = []
     facts = Fact.objects.filter(name__startswith="m-").order_by("-pk")
     for _ in range(MAX_CHUNKS):
@@ -130,15 +128,16 @@ def delete(request: HttpRequest, model_id: str) -> Any:
 
 
 @router.patch("/mlflow/logged-models/{model_id}")
-@operation(thing(Permission.RUNS_REPORT))
-def finalize(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
-    return _changed(request, model_id, body)
-
-
 @router.patch("/mlflow/logged-models/{model_id}/tags")
+@router.post("/mlflow/logged-models/{model_id}/params")
 @operation(thing(Permission.RUNS_REPORT))
-def tag(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
-    return _changed(request, model_id, body)
+def change(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
+    tags, params = ({one.key: one.value for one in pairs} for pairs in (body.tags, body.params))
+    run = _found(request, model_id)[0]
+    made = doing.change_model(
+        actor=actor(request), run=run, model_id=model_id, status=body.status, tags=tags, params=params
+    )
+    return {"model": made}
 
 
 @router.delete("/mlflow/logged-models/{model_id}/tags/{key}")
@@ -149,21 +148,6 @@ def delete_tag(request: HttpRequest, model_id: str, key: str) -> Any:
         raise NotFound(f"No tag with key {key!r:.80} in logged model {model_id}.")
     doing.change_model(actor=actor(request), run=run, model_id=model_id, tags={key: None})
     return {}
-
-
-@router.post("/mlflow/logged-models/{model_id}/params")
-@operation(thing(Permission.RUNS_REPORT))
-def add_params(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
-    return _changed(request, model_id, body)
-
-
-def _changed(request: HttpRequest, model_id: str, body: ModelIn) -> Any:
-    tags, params = ({one.key: one.value for one in pairs} for pairs in (body.tags, body.params))
-    run = _found(request, model_id)[0]
-    made = doing.change_model(
-        actor=actor(request), run=run, model_id=model_id, status=body.status, tags=tags, params=params
-    )
-    return {"model": made}
 
 
 def _found(request: HttpRequest, model_id: str) -> tuple[Run, Any]:

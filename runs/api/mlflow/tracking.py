@@ -177,7 +177,8 @@ def _writing(path: str, body: type[RunIn], do: Callable[[User, Run, Any], Any], 
 
 
 def _log(user: User, run: Run, metrics: Sequence[Metric], params: dict[str, str] | None = None) -> None:
-    doing.log(actor=user, run=run, points=_points(metrics), params=params)
+    points = [doing.MlflowPoint(one.key, one.step, one.timestamp / 1000, one.value) for one in metrics]
+    doing.log(actor=user, run=run, points=points, params=params)
     for one in metrics:
         if one.model_id and (fact := doing.model_fact(one.model_id)):
             fields = ("key", "timestamp", "step", "model_id", "dataset_name", "dataset_digest")
@@ -224,10 +225,6 @@ _writing("restore", RunIn, lambda user, run, _: actions.unarchive_run(actor=user
 
 def _texts(pairs: Sequence[Pair]) -> dict[str, str]:
     return {one.key: one.value for one in pairs}
-
-
-def _points(metrics: Sequence[Metric]) -> list[doing.MlflowPoint]:
-    return [doing.MlflowPoint(one.key, one.step, one.timestamp / 1000, one.value) for one in metrics]
 
 
 def _plain(found: Sequence[Schema]) -> list[Any]:
@@ -277,8 +274,5 @@ def _with(run: Run, experiment_id: str, tags: dict[str, str], metrics: list[Any]
         "lifecycle_stage": "deleted" if run.archived_at else "active",
     }
     params = {key: doing.as_text(value) for key, value in doing.flat(run.config).items()}
-    pairs = {
-        name: [{"key": key, "value": text} for key, text in found.items()]
-        for name, found in (("params", params), ("tags", tags))
-    }
-    return {"info": info, "data": {"metrics": metrics, **pairs}}
+    params, tags = ([{"key": key, "value": text} for key, text in found.items()] for found in (params, tags))
+    return {"info": info, "data": {"metrics": metrics, "params": params, "tags": tags}}

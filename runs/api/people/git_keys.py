@@ -51,16 +51,14 @@ def add(request: HttpRequest, project_id: str, body: GitKeyIn) -> Answer[GitKeyO
     "user": "git", "secret": "…"}`"""
     user = actor(request)
     project = get_project(request, project_id)
-    key = actions.add_git_key(actor=user, project=project, **body.dict())
-    return Answer(201, _keys([key])[0])
+    return Answer(201, _keys([actions.add_git_key(actor=user, project=project, **body.dict())])[0])
 
 
 @router.delete("/projects/{project_id}/git-keys/{key_id}", response={204: None})
 @operation(thing(Permission.GIT_KEYS_MANAGE))
 def delete(request: HttpRequest, project_id: str, key_id: str) -> Answer[None]:
     """Runs that were made with it stay as they are."""
-    user = actor(request)
-    actions.delete_git_key(actor=user, project=get_project(request, project_id), key_id=key_id)
+    actions.delete_git_key(actor=actor(request), project=get_project(request, project_id), key_id=key_id)
     return Answer(204, None)
 
 

@@ -42,8 +42,7 @@ class ErasedOut(Schema):
 @router.get("/me/exports", response=Page[ExportOut], summary="Exports of what belongs to me")
 @operation(own(Permission.ACCOUNT_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Export]:
-    user = actor(request)
-    rows = PersonalExport.objects.filter(user=user)
+    rows = PersonalExport.objects.filter(user=actor(request))
     return page(rows, _exports, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
@@ -82,8 +81,7 @@ def erase_me(request: HttpRequest, body: EraseIn, response: HttpResponse) -> Era
 @operation(ADMINISTRATOR)
 def create_for(request: HttpRequest, username: str) -> Answer[answers.Export]:
     """For administrators. The file is for the person alone."""
-    user = actor(request)
-    return Answer(202, _exports([actions.request_export(actor=user, user=_other(username))])[0])
+    return Answer(202, _exports([actions.request_export(actor=actor(request), user=_other(username))])[0])
 
 
 @router.post("/people/{username}/erase", response=ErasedOut, summary="Erase somebody, for good")

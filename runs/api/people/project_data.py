@@ -80,8 +80,7 @@ def set_retention(request: HttpRequest, project_id: str, body: Days) -> answers.
     """Kinds that are not named stay as they are. What is older is removed within the hour. Example: `{"days": {"logs":
     30, "media": null}}`"""
     user = actor(request)
-    project = get_project(request, project_id)
-    return _days(actions.set_retention(actor=user, project=project, days=body.days))
+    return _days(actions.set_retention(actor=user, project=get_project(request, project_id), days=body.days))
 
 
 @router.post("/projects/{project_id}/retention/preview", response=RemovalsOut, summary="Preview of removals")
@@ -89,8 +88,7 @@ def set_retention(request: HttpRequest, project_id: str, body: Days) -> answers.
 def preview(request: HttpRequest, project_id: str, body: Days) -> answers.Removals:
     """Of how many runs something would go now. Example: `{"days": {"logs": 30}}`"""
     user = actor(request)
-    project = get_project(request, project_id)
-    found = actions.preview_retention(actor=user, project=project, days=body.days)
+    found = actions.preview_retention(actor=user, project=get_project(request, project_id), days=body.days)
     return answers.Removals(
         items=[answers.Removal(kind=one.kind, days=one.days, runs=one.num_runs, bytes=one.bytes) for one in found]
     )

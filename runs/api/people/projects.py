@@ -71,8 +71,7 @@ class NewInvitation(InvitationOut):
 @operation(lists(Permission.PROJECTS_READ))
 def find(request: HttpRequest, query: Query[ListQuery]) -> Page[ProjectOut]:
     user = actor(request)
-    found = visible_projects(user)
-    return page(found, _projects, sort="name", cursor=query.cursor, limit=query.limit)
+    return page(visible_projects(user), _projects, sort="name", cursor=query.cursor, limit=query.limit)
 
 
 @router.post("/projects", response={201: ProjectOut})

@@ -51,8 +51,7 @@ class Uses(Schema):
 @router.get("/projects/{project_id}/secrets", response=Page[SecretOut], summary="Names, versions and times")
 @operation(thing(Permission.SECRETS_READ))
 def find(request: HttpRequest, project_id: str, query: Query[ListQuery]) -> Page[answers.Secret]:
-    project = get_project(request, project_id)
-    rows = Secret.objects.filter(project=project).select_related("created_by")
+    rows = Secret.objects.filter(project=get_project(request, project_id)).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
 
 
@@ -62,8 +61,7 @@ def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Ans
     """For maintainers. Runs that begin from now on get the new value; those that run keep what they have. Example:
     `{"value": "hf_…"}`"""
     user = actor(request)
-    project = get_project(request, project_id)
-    actions.set_secret(actor=user, project=project, name=name, value=body.value)
+    actions.set_secret(actor=user, project=get_project(request, project_id), name=name, value=body.value)
     return Answer(204, None)
 
 
@@ -71,8 +69,7 @@ def put(request: HttpRequest, project_id: str, name: str, body: SecretIn) -> Ans
 @operation(thing(Permission.SECRETS_WRITE))
 def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
     """With all its versions. Runs that name it cannot start any more."""
-    user = actor(request)
-    actions.delete_secret(actor=user, project=get_project(request, project_id), name=name)
+    actions.delete_secret(actor=actor(request), project=get_project(request, project_id), name=name)
     return Answer(204, None)
 
 
@@ -80,8 +77,7 @@ def delete(request: HttpRequest, project_id: str, name: str) -> Answer[None]:
 @operation(own(Permission.SECRETS_READ))
 def find_own(request: HttpRequest, query: Query[ListQuery]) -> Page[answers.Secret]:
     """Runs that you launch name them as `mine:NAME`."""
-    user = actor(request)
-    rows = Secret.objects.filter(person=user).select_related("created_by")
+    rows = Secret.objects.filter(person=actor(request)).select_related("created_by")
     return page(rows, _secrets, sort="name", cursor=query.cursor, limit=query.limit)
 
 

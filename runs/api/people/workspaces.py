@@ -35,8 +35,7 @@ class WorkspaceOut(Schema):
 def show(request: HttpRequest, project_id: str) -> WorkspaceOut:
     """As the page saved it. Before that `state` is `{}` and `saved_at` null. Everybody has their own."""
     user = actor(request)
-    found = Workspace.objects.filter(user=user, project=get_project(request, project_id)).first()
-    return _answer(found)
+    return _answer(Workspace.objects.filter(user=user, project=get_project(request, project_id)).first())
 
 
 @router.put("/projects/{project_id}/workspace", response=WorkspaceOut, summary="Keep my view of a project's charts")

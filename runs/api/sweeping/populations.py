@@ -1,5 +1,6 @@
 """``/sweeps/{id}/lineage`` and ``/sweeps/{id}/trials/{number}/replay``: the tree of a population, and a line of it."""
 
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest
@@ -12,6 +13,7 @@ from runs.presenting.runs import single_document
 from runs.rights.access import Permission, get_sweep
 from runs.rights.access.operations import operation, thing
 from runs.sweeps.population_rows import lineage, replay_trial
+from runs.sweeps.populations.lineage import Branch
 
 router = Resource(tags=["sweeps"])
 
@@ -45,27 +47,12 @@ class LineageOut(Schema):
 def show(request: HttpRequest, sweep_id: str) -> LineageOut:
     """Each trial has `parent`, `start` (the step behind which it began), `end`, `children`, and what it has another way
     than its parent. Without population based training every trial stands alone."""
-    found = lineage(get_sweep(request, sweep_id))
-    return LineageOut(
-        trials=[
-            BranchOut(
-                number=one.number,
-                run=one.run,
-                parent=one.parent,
-                start=one.start,
-                end=one.end,
-                state=one.state,
-                value=one.value,
-                parameters=dict(one.parameters),
-                children=list(one.children),
-                changed=[
-                    ChangeOut(path=path, before=before, after=after) for path, (before, after) in one.changed.items()
-                ],
-                is_on_best_line=one.is_on_best_line,
-            )
-            for one in found
-        ]
-    )
+    return LineageOut(trials=[_branch(one) for one in lineage(get_sweep(request, sweep_id))])
+
+
+def _branch(one: Branch) -> BranchOut:
+    changed = [ChangeOut(path=path, before=before, after=after) for path, (before, after) in one.changed.items()]
+    return BranchOut(**asdict(one) | {"changed": changed})
 
 
 @router.post(
@@ -74,6 +61,5 @@ def show(request: HttpRequest, sweep_id: str) -> LineageOut:
 @operation(thing(Permission.SWEEPS_LAUNCH))
 def replay(request: HttpRequest, sweep_id: str, number: int) -> Answer[Any]:
     """Its losses are those of the trials that went on from each other, bit for bit."""
-    user = actor(request)
-    run = replay_trial(actor=user, sweep=get_sweep(request, sweep_id), number=number)
+    run = replay_trial(actor=actor(request), sweep=get_sweep(request, sweep_id), number=number)
     return Answer(201, single_document(run))

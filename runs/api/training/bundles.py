@@ -12,6 +12,7 @@ from ninja.errors import HttpError
 from runs import actions
 from runs.api.auth import Resource, actor
 from runs.api.node_auth import NodeAuth
+from runs.api.openapi import ANY_BYTES
 from runs.api.streaming import file_response
 from runs.models import Node, Placement, bundle_of
 from runs.placing.spares import standby_of
@@ -30,10 +31,7 @@ class BundleOut(Schema):
     files: list[str]
 
 
-_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
-
-
-@router.post("/bundles", response={201: BundleOut}, openapi_extra=_raw, summary="Upload packed code")
+@router.post("/bundles", response={201: BundleOut}, openapi_extra=ANY_BYTES, summary="Upload packed code")
 @operation(thing(Permission.RUNS_LAUNCH))
 def upload(request: HttpRequest, project: str = "default") -> Answer[Any]:
     """The body is a `tar.gz` of up to 50 MB, as `trainyard.bundle.pack` makes it; a script's `task.code` is then

@@ -32,19 +32,10 @@ class CodeOut(Schema):
 def show(request: HttpRequest, run_id: str) -> CodeOut:
     """With its branch, subject and author, and the commit of the run before. 404 where the code is not from Git."""
     code = _code_of(get_run(request, run_id))
-    return CodeOut(
-        url=code.url,
-        commit=code.commit,
-        branch=code.branch,
-        path=code.path,
-        subject=code.subject,
-        author=code.author,
-        authored_at=stamp(code.authored_at),
-        bundle_sha256=code.sha256,
-        previous_commit=code.previous,
-        fetch_s=code.fetch_s,
-        remarks=list(code.remarks),
-    )
+    names = ("url", "commit", "branch", "path", "subject", "author", "fetch_s", "remarks")
+    known = {name: getattr(code, name) for name in names}
+    at = stamp(code.authored_at)
+    return CodeOut(**known, authored_at=at, bundle_sha256=code.sha256, previous_commit=code.previous)
 
 
 @router.get(

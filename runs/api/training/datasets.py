@@ -76,16 +76,9 @@ def create(request: HttpRequest, body: DatasetIn) -> Answer[DatasetWithFacts]:
     """A node inspects it within seconds. Example: `{"name": "trees", "source": "csv", "location": "/data/trees.csv",
     "options": {"target": "kind"}}`"""
     user = actor(request)
-    dataset = actions.create_dataset(
-        actor=user,
-        project=get_project(user, body.project, Permission.DATASETS_EDIT),
-        cluster=get_cluster(user, body.cluster),
-        name=body.name,
-        source=body.source,
-        location=body.location,
-        options=dict(body.options),
-    )
-    return Answer(201, _whole(dataset))
+    project, cluster = get_project(user, body.project, Permission.DATASETS_EDIT), get_cluster(user, body.cluster)
+    fields = body.dict(exclude={"project", "cluster"})
+    return Answer(201, _whole(actions.create_dataset(actor=user, project=project, cluster=cluster, **fields)))
 
 
 @router.get("/datasets/{dataset_id}", response=DatasetWithFacts)
@@ -97,16 +90,14 @@ def show(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
 @router.post("/datasets/{dataset_id}/check", response=DatasetWithFacts, summary="Have a node look again")
 @operation(thing(Permission.DATASETS_EDIT))
 def check(request: HttpRequest, dataset_id: str) -> DatasetWithFacts:
-    user = actor(request)
-    return _whole(actions.check_dataset(actor=user, dataset=get_dataset(request, dataset_id)))
+    return _whole(actions.check_dataset(actor=actor(request), dataset=get_dataset(request, dataset_id)))
 
 
 @router.delete("/datasets/{dataset_id}", response={204: None}, summary="Forget the name; the files stay")
 @operation(thing(Permission.DATASETS_EDIT))
 def delete(request: HttpRequest, dataset_id: str) -> Answer[None]:
     """409 while a live run uses it."""
-    user = actor(request)
-    actions.delete_dataset(actor=user, dataset=get_dataset(request, dataset_id))
+    actions.delete_dataset(actor=actor(request), dataset=get_dataset(request, dataset_id))
     return Answer(204, None)
 
 

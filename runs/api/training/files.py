@@ -11,6 +11,7 @@ from ninja.errors import HttpError
 from runs import actions
 from runs.actions.mlflow import may_report
 from runs.api.auth import Resource, actor
+from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body
 from runs.api.streaming import LastingRight, file_response
 from runs.api.training.uploads import keyring_for, placement_of, refusals, sender_of
@@ -65,16 +66,12 @@ class Decision(Body):
     decision: Literal["upload", "discard"]
 
 
-_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
-
-
 @router.get("/runs/{run_id}/files", response=FileList)
 @operation(thing(Permission.RUNS_READ))
 def find(request: HttpRequest, run_id: str) -> FileList:
     """In its output folders; a second node's file of the same name is below `node-N/`. `left` is what waits on nodes
     for a decision: files in a script's working folder, and files the server did not take."""
-    run = get_run(request, run_id)
-    return _list_of(run)
+    return _list_of(get_run(request, run_id))
 
 
 @router.put(
@@ -106,8 +103,7 @@ def decide(request: HttpRequest, run_id: str, body: Decision) -> FileList:
     """`upload` sends them (those of a working folder to `working-folder/`), `discard` deletes them. 409 where there are
     none. Example: `{"decision": "upload"}`"""
     user = actor(request)
-    run = actions.decide_leftovers(actor=user, run=get_run(request, run_id), word=body.decision)
-    return _list_of(run)
+    return _list_of(actions.decide_leftovers(actor=user, run=get_run(request, run_id), word=body.decision))
 
 
 def _list_of(run: Run) -> FileList:
@@ -169,7 +165,7 @@ def download(request: HttpRequest, run_id: str, path: str) -> HttpResponseBase:
 @router.put(
     "/node/runs/{run_id}/fences/{fence}/files/{path:path}",
     response={204: None},
-    openapi_extra=_raw,
+    openapi_extra=ANY_BYTES,
     summary="Store an output file (nodes only)",
 )
 @operation(NODE)

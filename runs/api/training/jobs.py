@@ -66,8 +66,7 @@ def show(request: HttpRequest, job_id: str) -> JobOut:
 @operation(thing(Permission.JOBS_EDIT))
 def delete(request: HttpRequest, job_id: str) -> Answer[None]:
     """Its runs stay."""
-    user = actor(request)
-    actions.delete_job(actor=user, job=get_job(request, job_id))
+    actions.delete_job(actor=actor(request), job=get_job(request, job_id))
     return Answer(204, None)
 
 

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from runs import actions
 from runs.api.auth import Resource, actor
+from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body, RunOut
 from runs.ingest.report import Foreign, store_frames, watermarks
 from runs.presenting.runs import single_document
@@ -69,9 +70,6 @@ class FramesOut(Body):
     watermarks: dict[str, int] = Field(description="of each process in the request: go on behind this frame")
 
 
-_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
-
-
 @router.put("/runs/local/{local_id}", response=LocalOut, summary="Make or find a run that was logged elsewhere")
 @operation(thing(Permission.RUNS_REPORT))
 def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> LocalOut:
@@ -84,18 +82,14 @@ def send_local_run(request: HttpRequest, local_id: Path[Id], body: LocalIn) -> L
     run = actions.send_local_run(
         actor=actor(request),
         local_id=local_id,
-        name=body.name,
-        script=body.script,
-        host=body.host,
-        project=body.project,
+        **body.model_dump(include={"name", "script", "host", "project", "is_live"}),
         processes={producer: actions.SpoolProcess(**one.model_dump()) for producer, one in body.processes.items()},
-        is_live=body.is_live,
         description=RunDescription(**described) if described else None,
     )
     return LocalOut(run=RunOut.model_validate(single_document(run)), watermarks=watermarks(run))
 
 
-@router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=_raw, summary="Store frames of a spool")
+@router.post("/runs/{run_id}/frames", response=FramesOut, openapi_extra=ANY_BYTES, summary="Store frames of a spool")
 @operation(thing(Permission.RUNS_REPORT))
 def send_frames(request: HttpRequest, run_id: str) -> FramesOut:
     """The body is frames of spools, byte for byte, of a run that was logged elsewhere; at most 4 MB. Repeats are stored

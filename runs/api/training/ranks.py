@@ -20,6 +20,7 @@ from runs.records.points import read
 from runs.rights.access import Permission, get_run
 from runs.rights.access.operations import operation, thing
 from trainyard.contract.answers.runs import RunDocument
+from trainyard.contract.base import to_builtins
 
 router = Resource(tags=["runs"])
 
@@ -99,8 +100,7 @@ def grid(request: HttpRequest, run_id: str, query: Query[GridQuery]) -> GridOut:
     run = get_run(request, run_id)
     names = [series_of(phase) for phase in MEASURES[query.phase]]
     found = read.grid(run.pk, names, (query.start, query.end), columns=query.columns)
-    is_there = np.isfinite(found.values).any(axis=0)
-    total = np.where(is_there, np.nansum(found.values, axis=0), np.nan)
+    total = np.where(np.isfinite(found.values).any(axis=0), np.nansum(found.values, axis=0), np.nan)
     attempt = _newest_attempt(run)
     nodes = nodes_by_rank(attempt.placements.all()) if attempt else {}
     return GridOut(
@@ -140,8 +140,7 @@ def exclude_node(request: HttpRequest, run_id: str, body: ExcludeIn) -> RunDocum
     409 where no other node can take its place, and where the run keeps no checkpoints. Example: `{"node": "local-2"}`
     """
     user = actor(request)
-    run = get_run(request, run_id)
-    return single_document(actions.exclude_node(actor=user, run=run, node=body.node))
+    return single_document(actions.exclude_node(actor=user, run=get_run(request, run_id), node=body.node))
 
 
 @router.post("/runs/{run_id}/rewind", response=RunOut, summary="Go back and skip batches")
@@ -162,27 +161,12 @@ def _newest_attempt(run: Run) -> Attempt | None:
 
 def _score(one: Score, node: str) -> ScoreOut:
     past = None if one.past is None else round(one.past, 4)
-    return ScoreOut(
-        rank=one.rank,
-        node=node,
-        relative=round(one.relative, 4),
-        past=past,
-        deviation=round(one.deviation, 2),
-        wait=round(one.wait, 4),
-    )
+    relative, deviation, wait = round(one.relative, 4), round(one.deviation, 2), round(one.wait, 4)
+    return ScoreOut(rank=one.rank, node=node, relative=relative, past=past, deviation=deviation, wait=wait)
 
 
 def _slow(attempt: Attempt) -> list[SlowRankOut]:
     return [
-        SlowRankOut(
-            rank=one.rank,
-            node=one.node,
-            times=one.times,
-            phase=one.phase,
-            excess_s=one.excess_s,
-            since_step=one.since_step,
-            last_step=one.last_step,
-            sentence=slow_sentence([one], num_ranks=attempt.world_size),
-        )
+        SlowRankOut(**to_builtins(one), sentence=slow_sentence([one], num_ranks=attempt.world_size))
         for one in attempt.stragglers
     ]

@@ -29,6 +29,9 @@ from trainyard.spec import Problem, SpecError
 router = Resource(tags=["runs"])
 
 
+SORT = "fields of the filters but `tag`, with commas between them. What has no value comes last"
+
+
 class RunsQuery(Schema):
     status: list[Status] = Field([], description="one or more statuses")
     project: str | None = None
@@ -36,11 +39,7 @@ class RunsQuery(Schema):
     q: str = Field("", max_length=200, description="part of a name, a tag or an id")
     archived: bool = False
     filter: str = Field("", description="the [language of filters](filters.md)")
-    sort: str = Field(
-        "-created_at",
-        max_length=500,
-        description="fields of the filters but `tag`, with commas between them. What has no value comes last",
-    )
+    sort: str = Field("-created_at", max_length=500, description=SORT)
     cursor: str | None = None
     limit: int = Field(50, ge=1, le=MAX_LIMIT)
 
@@ -90,15 +89,11 @@ def find(request: HttpRequest, query: Query[RunsQuery]) -> Page[RunDocument]:
     """`sort` with `-` in front is reversed. Where the filter cannot be read, `errors` has the `position` of the
     character, from 0. Example: `?filter=status = FAILED and train.learning_rate < 0.01&sort=-summary.val/loss.min`"""
     user = actor(request)
+    project = named_project(user, query.project).pk if query.project else ""
     found = find_runs(
-        user,
-        status=query.status,
-        project=named_project(user, query.project).pk if query.project else "",
-        tags=query.tag,
-        words=query.q,
-        fitting=query.filter,
+        user, status=query.status, project=project, tags=query.tag, words=query.q, fitting=query.filter,
         is_archived=query.archived,
-    )
+    )  # fmt: skip
     return page(found, run_documents, sort=order_of(query.sort), cursor=query.cursor, limit=query.limit)
 
 
@@ -125,8 +120,7 @@ def edit(request: HttpRequest, run_id: str, body: Edit) -> RunDocument:
 @operation(thing(Permission.RUNS_DELETE))
 def delete(request: HttpRequest, run_id: str) -> Answer[None]:
     """Only an ended run. Its points, logs and files go with it; nodes delete its checkpoints within a minute."""
-    user = actor(request)
-    actions.delete_run(actor=user, run=get_run(request, run_id))
+    actions.delete_run(actor=actor(request), run=get_run(request, run_id))
     return Answer(204, None)
 
 
@@ -194,8 +188,7 @@ def clone(request: HttpRequest, run_id: str, body: InBody[Clone | None] = None) 
     """Queue a new run with the same spec. The body is optional. Example: `{"overrides": {"train.steps": 500}}`"""
     user = actor(request)
     overrides = body.overrides if body else {}
-    run = get_run(request, run_id)
-    return Answer(201, _one(actions.clone_run(actor=user, run=run, overrides=overrides)))
+    return Answer(201, _one(actions.clone_run(actor=user, run=get_run(request, run_id), overrides=overrides)))
 
 
 @router.post("/runs/{run_id}/continue", response={201: RunOut}, summary="Go on from a checkpoint as a new run")
@@ -214,9 +207,7 @@ def go_on(request: HttpRequest, run_id: str, body: InBody[Continue | None] = Non
 def resize(request: HttpRequest, run_id: str, body: InBody[Resize]) -> RunDocument:
     """It saves a checkpoint, ends and goes on from there. 409 where `resources.nodes` is one number. Example:
     `{"nodes": 2}`"""
-    user = actor(request)
-    run = get_run(request, run_id)
-    return _one(actions.resize_run(actor=user, run=run, nodes=body.nodes))
+    return _one(actions.resize_run(actor=actor(request), run=get_run(request, run_id), nodes=body.nodes))
 
 
 @router.post("/runs/{run_id}/move", response=RunOut, summary="Put an ended run into another project")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Any, cast
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -80,18 +81,7 @@ def start(request: HttpRequest, document: InBody[JsonObject]) -> Answer[answers.
 def look_ahead(request: HttpRequest, document: InBody[JsonObject]) -> answers.SweepPreview:
     """The body is a sweep. Nothing is written. The answer has the number of trials, their cost by the planner, and
     those that cannot run. Example: `@sweep.json`"""
-    found = preview(actor(request), document)
-    return {
-        "trials": found.trials,
-        "runs": found.runs,
-        "num_tried": found.num_tried,
-        "num_refused": found.num_refused,
-        "refused": [{"parameters": dict(one.parameters), "problem": one.problem} for one in found.refused],
-        "trial_s": found.trial_s,
-        "total_s": found.total_s,
-        "slot_hours": found.slot_hours,
-        "slots_per_trial": found.slots_per_trial,
-    }
+    return cast(answers.SweepPreview, asdict(preview(actor(request), document)))
 
 
 @router.get("/sweeps", response=Page[SweepItem])
@@ -122,30 +112,26 @@ def change(request: HttpRequest, sweep_id: str, body: InBody[SweepChange]) -> an
 @router.delete("/sweeps/{sweep_id}", response={204: None}, summary="Forget an ended sweep; its runs stay")
 @operation(thing(Permission.SWEEPS_DELETE))
 def delete(request: HttpRequest, sweep_id: str) -> Answer[None]:
-    user = actor(request)
-    actions.delete_sweep(actor=user, sweep=get_sweep(request, sweep_id))
+    actions.delete_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id))
     return Answer(204, None)
 
 
 @router.post("/sweeps/{sweep_id}/stop", response=SweepOut)
 @operation(thing(Permission.SWEEPS_STOP))
 def stop(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    user = actor(request)
-    return _one(actions.stop_sweep(actor=user, sweep=get_sweep(request, sweep_id)))
+    return _one(actions.stop_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id)))
 
 
 @router.post("/sweeps/{sweep_id}/pause", response=SweepOut, summary="Launch no further trial for now")
 @operation(thing(Permission.SWEEPS_STOP))
 def pause(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    user = actor(request)
-    return _one(actions.pause_sweep(actor=user, sweep=get_sweep(request, sweep_id)))
+    return _one(actions.pause_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id)))
 
 
 @router.post("/sweeps/{sweep_id}/resume", response=SweepOut)
 @operation(thing(Permission.SWEEPS_STOP))
 def resume(request: HttpRequest, sweep_id: str) -> answers.Sweep:
-    user = actor(request)
-    return _one(actions.resume_sweep(actor=user, sweep=get_sweep(request, sweep_id)))
+    return _one(actions.resume_sweep(actor=actor(request), sweep=get_sweep(request, sweep_id)))
 
 
 @router.post("/sweeps/{sweep_id}/trials", response={201: SweepOut}, summary="Try these parameters, too")
@@ -190,45 +176,14 @@ def _one(sweep: Sweep) -> answers.Sweep:
 
 
 def _item(one: reading.SweepSummary) -> answers.SweepItem:
-    return {
-        "id": one.id,
-        "name": one.name,
-        "project": one.project,
-        "status": one.status,
+    changed = {
         "reason": {"code": one.code, "sentence": one.reason, "evidence": {}},
-        "metric": one.metric,
-        "direction": one.direction,
         "objectives": [{"metric": metric, "direction": direction} for metric, direction in one.objectives],
-        "sampler": one.sampler,
-        "pruner": one.pruner,
-        "trials_total": one.trials_total,
-        "counts": dict(one.counts),
-        "best": None if one.best is None else _best(one.best),
-        "created_by": one.created_by,
         "created_at": stamp(one.created_at),
         "ended_at": stamp(one.ended_at),
     }
-
-
-def _best(one: reading.BestTrial) -> answers.BestTrial:
-    return {"number": one.number, "run": one.run, "value": one.value, "parameters": dict(one.parameters)}
+    return cast(answers.SweepItem, asdict(one) | changed)
 
 
 def _trial(one: reading.TrialRow) -> answers.Trial:
-    return {
-        "number": one.number,
-        "run": one.run,
-        "state": one.state,
-        "value": one.value,
-        "values": list(one.values),
-        "parameters": dict(one.parameters),
-        "reason": one.reason,
-        "started_at": stamp(one.started_at),
-        "ended_at": stamp(one.ended_at),
-        "steps": one.steps,
-        "pruned_at_step": one.pruned_at_step,
-        "parent": one.parent,
-        "by_hand": one.by_hand,
-        "rank_seconds": one.rank_seconds,
-        "further_runs": list(one.further_runs),
-    }
+    return cast(answers.Trial, asdict(one) | {"started_at": stamp(one.started_at), "ended_at": stamp(one.ended_at)})

@@ -39,6 +39,5 @@ def trace(request: HttpRequest, run_id: str, body: InBody[TraceIn | None] = None
     Example: `{"steps": 3, "ranks": [0]}`"""
     user = actor(request)
     asked = body or TraceIn(steps=STEPS, ranks="all")
-    run = get_run(request, run_id)
-    made = actions.trace_run(actor=user, run=run, steps=asked.steps, ranks=asked.ranks)
+    made = actions.trace_run(actor=user, run=get_run(request, run_id), steps=asked.steps, ranks=asked.ranks)
     return Answer(202, TraceOut(**made._asdict()))

@@ -10,6 +10,7 @@ from ninja.errors import HttpError
 
 from runs.api.auth import Resource
 from runs.api.node_auth import answer_with, described, read_sealed_body
+from runs.api.openapi import ANY_BYTES
 from runs.models import Node, Placement, Run
 from runs.records.files import outputs, uploads
 from runs.records.files.room import NoRoom
@@ -24,7 +25,6 @@ from trainyard.contract.calls.output_files import GainedFiles, UploadProgress, U
 
 router = Resource(tags=["files"])
 
-_raw = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 _PATH = "/node/runs/{run_id}/fences/{fence}"
 
 
@@ -49,7 +49,7 @@ def begin(request: HttpRequest, run_id: str, fence: int) -> HttpResponse:
 @router.put(
     f"{_PATH}/uploads/{{key}}/{{offset}}",
     response={200: None},
-    openapi_extra={**_raw, **described(answer=UploadProgress)},
+    openapi_extra={**ANY_BYTES, **described(answer=UploadProgress)},
     summary="Store a part of a large file (nodes only)",
 )
 @operation(NODE)

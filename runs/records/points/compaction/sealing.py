@@ -191,8 +191,7 @@ def _groups(units: list[Unit], pieces: list[tuple[int, Columns]]) -> list[list[P
 def _seal_as_they_lie(change: Replaced, units: list[Unit]) -> int:
     points = _points_of(units)
     for unit in units:
-        columns = points[unit.pk]
-        change.bases[unit.pk] = _add_buckets(change, unit.place, columns, unit.cursor)
+        change.bases[unit.pk] = _add_buckets(change, unit.place, points[unit.pk], unit.cursor)
     return sum(unit.count for unit in units)
 
 
