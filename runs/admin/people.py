@@ -25,6 +25,7 @@ from runs.rights.access import IN_PROJECTS, Permission
 
 # By the address a provider may link an account: whoever sets it could be that person.
 RIGHTS_OF_PEOPLE = ("email", "is_staff", "is_superuser", "groups", "user_permissions")
+KEEPING = tuple(f"keep_{kind}_days" for kind in REMOVABLE)
 
 
 class PersonForm(UserChangeForm):  # type: ignore[misc]
@@ -107,13 +108,7 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 class ProjectAdmin(Granting, Editable):
     list_display = ("name", "id", "created_at")
     # Set on the pages People and "Where its data lie", by who may, where they are checked and what follows is shown.
-    exclude = (
-        "regions",
-        "quota_bytes",
-        "second_factor_from",
-        "encrypts_files",
-        *(f"keep_{kind}_days" for kind in REMOVABLE),
-    )
+    exclude = ("regions", "quota_bytes", "second_factor_from", "encrypts_files", *KEEPING)
     search_fields = ("name", "id")
     inlines = (MembershipInline,)
 

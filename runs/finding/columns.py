@@ -190,9 +190,8 @@ def groups(query: QuerySet[Run], by: Sequence[str], figures: Sequence[str], limi
 
 def _days(column: Column) -> Column:
     days = np.floor(column.numbers / 86_400)
-    text_of = {
-        day: datetime.fromtimestamp(day * 86_400, UTC).date().isoformat() for day in np.unique(days) if day == day
-    }
+    known = np.unique(days[~np.isnan(days)]).tolist()
+    text_of = {day: datetime.fromtimestamp(day * 86_400, UTC).date().isoformat() for day in known}
     return Column.of([text_of.get(day) for day in days.tolist()])
 
 
@@ -257,10 +256,8 @@ def names(query: QuerySet[Run], part: str = "", limit: int = 100) -> list[Column
     for path, cell in sorted(leaves.items()):
         if path not in found and (path.startswith(CONFIG) or is_of_spec(path)):
             found[path] = ColumnName(path, "number" if isinstance(cell, float) else "text")
-    series = (
-        Series.objects.filter(run_id__in=[key for key, *_ in newest]).order_by("name").values_list("name", flat=True)
-    )
-    for one in series.distinct():
+    series = Series.objects.filter(run_id__in=[key for key, *_ in newest]).order_by("name")
+    for one in series.values_list("name", flat=True).distinct():
         found |= {name: ColumnName(name, "number") for word in FIGURES if (name := f"{SUMMARY}{one}.{word}")}
     matching = (name for key, name in found.items() if part.lower() in key.lower())
     return [name for name, _ in zip(matching, range(limit), strict=False)]

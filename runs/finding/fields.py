@@ -3,7 +3,6 @@
 import difflib
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Literal, NamedTuple
@@ -29,8 +28,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """``kind`` is one of FIXED, "spec" or "config" with a ``path``, or "summary" with ``series`` and ``statistic``."""
 
     name: str
@@ -68,10 +66,8 @@ def read_field(name: FilterText) -> Field:
 def _figure(name: FilterText) -> Field:
     series, _, statistic = name.text.removeprefix(SUMMARY).rpartition(".")
     if not series or statistic not in STATISTICS:
-        words = (
-            f"{_shown(name.text)} needs a series and, behind a dot, {', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}"
-        )
-        raise FilterError(f"{words}, such as summary.val/loss.min.", name.position)
+        one_of = f"{', '.join(STATISTICS[:-1])} or {STATISTICS[-1]}, such as summary.val/loss.min"
+        raise FilterError(f"{_shown(name.text)} needs a series and, behind a dot, {one_of}.", name.position)
     if statistic == "best":
         statistic = "max" if is_more_better(series) else "min"
     return Field(name.text, "summary", series=series, statistic=statistic)  # type: ignore[arg-type]  # one of four

@@ -21,9 +21,10 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, ClassVar
 
 import msgspec
@@ -258,10 +259,8 @@ class Index:
         if (new := self._arrived[self._by_id.size :]).size:
             new = new[np.argsort(self._ids[new])]
             at = np.searchsorted(self._sorted_ids, self._ids[new])
-            self._by_id, self._sorted_ids = (
-                np.insert(self._by_id, at, new),
-                np.insert(self._sorted_ids, at, self._ids[new]),
-            )
+            self._by_id = np.insert(self._by_id, at, new)
+            self._sorted_ids = np.insert(self._sorted_ids, at, self._ids[new])
         if not self._by_id.size:
             return np.zeros(len(run_ids), np.int64)
         wanted = np.array([one.encode() for one in run_ids], "S12")
@@ -284,7 +283,9 @@ class Index:
     def _make(self, key: tuple[str, ...], field: Field) -> None:
         with self._lock:
             num_read, top = self._arrived.size, int(self._arrived.max(initial=0))
-        minute, described_at = _newest_minute(), _newest_description()
+        minute = Telemetry.objects.aggregate(newest=Max("record_minute"))["newest"] or 0
+        described = Run.objects.filter(described_at__isnull=False).aggregate(newest=Max("described_at"))
+        described_at = described["newest"] or _EPOCH
         names = ("",) if field.kind != "summary" else (MEAN,) if field.statistic == MEAN else FIGURES
         held = _Held(field, {name: Column.empty(top + 1) for name in names}, num_read)
         self._share = 0.0
@@ -362,14 +363,6 @@ class Index:
                 self._put_figures(held, part)
 
 
-def _newest_minute() -> int:
-    return Telemetry.objects.aggregate(newest=Max("record_minute"))["newest"] or 0
-
-
-def _newest_description() -> datetime:
-    return Run.objects.filter(described_at__isnull=False).aggregate(newest=Max("described_at"))["newest"] or _EPOCH
-
-
 def _put(column: Column, numbers: Numbers, cells: Sequence[Cell]) -> None:
     column.grow(int(numbers.max(initial=0)) + 1)
     if not any(isinstance(cell, str) for cell in cells):
@@ -386,14 +379,9 @@ def _figures(field: Field, run_ids: Sequence[str] | None = None) -> Iterator[Run
     return ((run, (mean,)) for run, mean in read.means(field.series, run_ids))
 
 
-def _parts(found: Iterable[RunCells]) -> Iterator[list[RunCells]]:
-    part: list[RunCells] = []
-    for one in found:
-        part.append(one)
-        if len(part) == PART:
-            yield part
-            part = []
-    yield part
+def _parts(found: Iterator[RunCells]) -> Iterator[list[RunCells]]:
+    while part := list(islice(found, PART)):
+        yield part
 
 
 def _documents(field: Field, **which: Any) -> tuple[Numbers, list[Cell]]:

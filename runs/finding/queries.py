@@ -9,7 +9,6 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from typing import Any, NamedTuple
@@ -61,7 +60,8 @@ Join = Callable[[Any, Any], Any]
 def condition(text: str, now: datetime) -> Q:
     """Return the condition that a run fits the filter; relative times are before ``now``. Raises FilterError."""
     found = parse(text)
-    return Q() if found is None else _asked_of_a_query(_of(found, _Asked(now)))
+    part = Q() if found is None else _of(found, _Asked(now))
+    return part if isinstance(part, Q) else numbered(part)
 
 
 def _of(part: Expression, asked: _Asked) -> Part:
@@ -88,10 +88,6 @@ def _joined(join: Join, parts: Sequence[Part]) -> Part:
             return mask
         conditions.append(numbered(mask))
     return reduce(join, conditions)
-
-
-def _asked_of_a_query(part: Part) -> Q:
-    return part if isinstance(part, Q) else numbered(part)
 
 
 def _comparison(part: FieldComparison, asked: _Asked) -> Part:
@@ -187,17 +183,10 @@ def _summary(field: Field, sign: str, value: FilterText, asked: _Asked) -> NDArr
 
 
 BUILDERS: dict[str, Build] = {
-    "status": _status,
-    "name": _name,
-    "project": _project,
-    "user": _user,
-    "created": _time("created_at"),
-    "ended": _time("ended_at"),
-    "tag": _tag,
-    "spec": _document,
-    "config": _document,
-    "summary": _summary,
-}
+    "status": _status, "name": _name, "project": _project, "user": _user, "tag": _tag,
+    "created": _time("created_at"), "ended": _time("ended_at"),
+    "spec": _document, "config": _document, "summary": _summary,
+}  # fmt: skip
 
 
 def _refuse_order(field: Field, sign: str, value: FilterText, *, takes_part: bool = True) -> None:
@@ -266,8 +255,7 @@ class OrderPlace(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True)
-class ByExpression:
+class ByExpression(NamedTuple):
     """Order by an expression over columns: every run that fits is looked at."""
 
     expression: Any
@@ -302,8 +290,7 @@ class ByExpression:
         return [place.key for place in self.places(runs, None, first + count)[first:]]
 
 
-@dataclass(frozen=True)
-class ByFields:
+class ByFields(NamedTuple):
     """Order by several fields, each up or down: numbers come before texts, runs that are equal in all go by id."""
 
     fields: tuple[Field, ...]
@@ -317,10 +304,8 @@ class ByFields:
     def places(self, runs: QuerySet[Run], after: OrderPlace | None, count: int) -> list[OrderPlace]:
         rows, columns = self._nearest(runs, after, count) or table(runs, self.fields)
         first, ids = self._first(rows, columns, after, count)
-        return [
-            OrderPlace([one.cell(place) for one in columns], key)
-            for place, key in zip(first.tolist(), ids, strict=True)
-        ]
+        found = zip(first.tolist(), ids, strict=True)
+        return [OrderPlace([one.cell(place) for one in columns], key) for place, key in found]
 
     def ids(self, runs: QuerySet[Run], first: int, count: int) -> list[str]:
         """Return the ids of ``count`` runs from the place ``first`` on, however deep that is."""

@@ -1,6 +1,7 @@
 """Clusters of nodes, where training runs."""
 
 from datetime import datetime
+from typing import TypeVar
 
 from django.core.validators import MaxValueValidator
 from django.db import models
@@ -9,11 +10,12 @@ from django.utils import timezone
 from runs.models.people import Project, User
 from runs.values.columns import Check, CheckState
 from runs.values.ids import new_id
-from trainyard.contract.base import BadDocument, convert
+from trainyard.contract.base import BadDocument, JsonObject, convert
 from trainyard.contract.limits import CONTACT_LOST_S
 from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, Health, Inventory, SandboxLevel, SelfCheck
 
 MAX_SPARES = 10_000  # of one cluster
+T = TypeVar("T")
 
 
 class Cluster(models.Model):
@@ -24,9 +26,8 @@ class Cluster(models.Model):
     engine = models.CharField(max_length=20, default="celery")  # one of runs.engines.ENGINES
     # What the engine must know of its system; a struct of the engine reads it. Empty for one whose nodes stay.
     settings = models.JSONField(default=dict, blank=True)
-    secrets = models.JSONField(
-        default=dict, blank=True, editable=False
-    )  # of the settings, locked: see cluster_settings
+    # Those of the settings, locked: see cluster_settings.
+    secrets = models.JSONField(default=dict, blank=True, editable=False)
     region = models.CharField(max_length=60, blank=True)
     labels = models.JSONField(default=dict, blank=True)
     log_rules = models.JSONField(default=list, blank=True)  # for the logs of all runs on it: see runs.models.log_rules
@@ -95,26 +96,17 @@ class Node(models.Model):
     @property
     def machine(self) -> Inventory:
         """The node's own description of its machine. A row of an earlier version may hold anything: then nothing."""
-        try:
-            return convert(self.inventory or {}, Inventory)
-        except BadDocument:
-            return Inventory()
+        return _reported(self.inventory, Inventory) or Inventory()
 
     @property
     def health_now(self) -> Health | None:
         """The last health report of the node; None where it has not reported, or reported something else."""
-        try:
-            return convert(self.health, Health) if self.health else None
-        except BadDocument:
-            return None
+        return _reported(self.health, Health)
 
     @property
     def own_checks(self) -> SelfCheck | None:
         """The node's last check of itself; None where it has not reported, or reported something else."""
-        try:
-            return convert(self.self_check, SelfCheck) if self.self_check else None
-        except BadDocument:
-            return None
+        return _reported(self.self_check, SelfCheck)
 
     @property
     def accelerator(self) -> str:
@@ -139,6 +131,13 @@ class Node(models.Model):
 
     def is_in_contact(self, now: datetime) -> bool:
         return self.seen_at is not None and (now - self.seen_at).total_seconds() <= CONTACT_LOST_S
+
+
+def _reported(document: JsonObject, kind: type[T]) -> T | None:
+    try:
+        return convert(document, kind) if document else None
+    except BadDocument:
+        return None
 
 
 def slots_of(machine: Inventory) -> int:

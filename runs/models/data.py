@@ -25,9 +25,8 @@ class Dataset(models.Model):
     options = models.JSONField(default=dict, blank=True)  # other fields of task.data: target, text_field, image_size
     state = models.CharField(max_length=12, choices=State.choices, default=State.WAITING)
     problem = models.TextField(blank=True)
-    facts = models.JSONField(
-        default=dict, blank=True
-    )  # what the node found: see workers.training.data.inspection.inspect
+    # What the node found: see workers.training.data.inspection.inspect.
+    facts = models.JSONField(default=dict, blank=True)
     size_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     digest = models.CharField(max_length=64, blank=True)
     checked_by = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")

@@ -8,6 +8,7 @@ from django.contrib.auth.models import AbstractUser, Group
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
 from django.db import models
+from django.db.models import Q
 
 from runs.values.ids import new_id
 from trainyard.formats.names import hidden_in, visible
@@ -152,9 +153,7 @@ class GroupRole(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("group", "project"), name="one_role_per_group_and_project"),
-            models.UniqueConstraint(
-                fields=("group",), condition=models.Q(project=None), name="one_role_per_group_everywhere"
-            ),
+            models.UniqueConstraint(fields=("group",), condition=Q(project=None), name="one_role_per_group_everywhere"),
         )
 
     def __str__(self) -> str:
@@ -183,7 +182,7 @@ class ClusterRole(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("group", "cluster"), name="one_role_per_group_and_cluster"),
             models.UniqueConstraint(
-                fields=("group",), condition=models.Q(cluster=None), name="one_role_per_group_on_all_clusters"
+                fields=("group",), condition=Q(cluster=None), name="one_role_per_group_on_all_clusters"
             ),
         )
 
@@ -206,7 +205,7 @@ class Workspace(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("user", "project"), name="one_workspace_per_project"),
-            models.UniqueConstraint(fields=("project",), condition=models.Q(user=None), name="one_layout_per_project"),
+            models.UniqueConstraint(fields=("project",), condition=Q(user=None), name="one_layout_per_project"),
         )
 
     def __str__(self) -> str:
@@ -228,7 +227,7 @@ class SavedView(models.Model):
     class Meta:
         constraints = (
             models.CheckConstraint(
-                condition=models.Q(owner=None, project__isnull=False) | models.Q(owner__isnull=False, project=None),
+                condition=Q(owner=None, project__isnull=False) | Q(owner__isnull=False, project=None),
                 name="view_of_one",
             ),
             models.UniqueConstraint(fields=("owner", "name"), name="one_view_of_a_name_each"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Value
+from django.db.models import Q, Value
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Concat, Left, Length, Lower
 from django.db.models.lookups import GreaterThan
@@ -41,18 +41,13 @@ def choices(names: type[Status] | type[Phase] | type[Wanted]) -> list[tuple[str,
 
 
 # A run's name and tags as one text in small letters, and how much of it stands in its indexes.
-SEARCHED = Lower(
-    Concat(
-        Cast("name", models.TextField()),
-        Value("\n", output_field=models.TextField()),
-        Cast("tags", models.TextField()),
-        output_field=models.TextField(),
-    )
-)
+TEXT = models.TextField()
+SEARCHED = Lower(Concat(Cast("name", TEXT), Value("\n", output_field=TEXT), Cast("tags", TEXT), output_field=TEXT))
 LONGEST_FOUND = 500
 PRUNED = "pruned"  # the reason's code of a run that its sweep stopped early
 # The columns that lists of runs can be filtered by, all in their indexes.
 FILTERED = ("archived_at", "status", "project", "found_by", "number")
+HAS_ENDED = Q(ended_at__isnull=False)
 
 
 class Size(TypedDict, total=False):
@@ -181,34 +176,25 @@ class Run(models.Model):
             ListIndex(fields=("created_at", "id"), beside=FILTERED, name="run_by_created"),
             ListIndex(fields=("name", "id"), beside=FILTERED, name="run_by_name"),
             ListIndex(fields=("status", "id"), beside=FILTERED, name="run_by_status"),
-            ListIndex(
-                fields=("ended_at", "id"),
-                beside=FILTERED,
-                name="run_by_ended",
-                condition=models.Q(ended_at__isnull=False),
-            ),
+            ListIndex(fields=("ended_at", "id"), beside=FILTERED, name="run_by_ended", condition=HAS_ENDED),
             ListIndex(
                 fields=("created_at", "id"),
                 beside=("status", "project", "local_id", "archived_at"),
                 name="run_live",
-                condition=models.Q(ended_at=None),
+                condition=Q(ended_at=None),
             ),
             ListIndex(
                 fields=("cluster", "status", "priority", "created_at", "id"),
                 beside=("wanted", "project"),
                 name="run_queue",
             ),
-            models.Index(fields=("id",), condition=models.Q(is_long=True), name="run_long"),
+            models.Index(fields=("id",), condition=Q(is_long=True), name="run_long"),
             models.Index(  # without runs that have not ended: SQLite would take it for their lists, and sort
-                fields=("cluster", "recipe", "ended_at"),
-                name="run_of_recipe",
-                condition=models.Q(ended_at__isnull=False),
+                fields=("cluster", "recipe", "ended_at"), name="run_of_recipe", condition=HAS_ENDED
             ),
             models.Index(fields=("project", "dataset", "created_at"), name="run_of_dataset"),
             models.Index(fields=("job", "created_at", "id"), name="run_of_job"),
-            models.Index(
-                fields=("described_at",), condition=models.Q(described_at__isnull=False), name="run_described"
-            ),
+            models.Index(fields=("described_at",), condition=Q(described_at__isnull=False), name="run_described"),
         )
 
     def __str__(self) -> str:

@@ -49,9 +49,8 @@ def restored_by(user: Someone, run: Run, steps: Sequence[int]) -> Restored:
 
     Another run is believed where its spec goes on from there, and named to those who can see it.
     """
-    uses = list(
-        CheckpointUse.objects.filter(source_run=run.pk, state=RESTORED, memory="", step__in=steps).order_by("pk")
-    )
+    said = CheckpointUse.objects.filter(source_run=run.pk, state=RESTORED, memory="", step__in=steps)
+    uses = list(said.order_by("pk"))
     others = visible_runs(user).filter(pk__in={use.run_id for use in uses} - {run.pk})
     origins = {one.pk: origin_of(one.spec) for one in others}
     numbers = Attempt.objects.filter(run__in=[run.pk, *origins])

@@ -98,11 +98,8 @@ def last_runs(user: Someone, jobs: Mapping[str, tuple[str, str]]) -> dict[str, L
     place = Window(RowNumber(), partition_by=same_job, order_by=(F("created_at").desc(), F("pk").desc()))
     rows = of_versions.order_by().annotate(place=place).filter(place=1)
     columns = ("job__project_id", "job__name", *LastRun._fields)
-    return {
-        keys[project, name]: LastRun(*run)
-        for project, name, *run in rows.values_list(*columns)
-        if (project, name) in keys
-    }
+    found = rows.values_list(*columns)
+    return {keys[project, name]: LastRun(*run) for project, name, *run in found if (project, name) in keys}
 
 
 def statuses_named(word: str) -> frozenset[Status]:

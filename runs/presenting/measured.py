@@ -1,9 +1,8 @@
 """Measurements of a run's ranks by themselves, put together so that it can stand beside what the planner said."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from runs.models import Run
 from runs.records.metrics.progress import facts_of
@@ -84,8 +83,7 @@ def _over(how: Callable[[Iterable[float]], float], values: Iterable[float | None
 # Speed of a training: one number for its page, the tables, the plan, REST and the terminal.
 
 
-@dataclass(frozen=True)
-class Throughput:
+class Throughput(NamedTuple):
     """Medians over the steady part of a run; ``mfu`` is a share of what its devices can do. None: not logged."""
 
     value: float | None = None

@@ -35,9 +35,8 @@ def newest_of_all(runs: Sequence[Run]) -> dict[str, Newest]:
     newest = {one.run_id: one for one in Attempt.objects.filter(run__in=list(by_run)).order_by("number")}
     attempts = {attempt.pk: attempt for attempt in newest.values()}
     placements = list(Placement.objects.filter(attempt__in=list(attempts))) if attempts else []
-    nodes = Node.objects.defer("inventory", "health", "self_check", "standby").in_bulk(
-        {one.node_id for one in placements}
-    )
+    ids = {one.node_id for one in placements}
+    nodes = Node.objects.defer("inventory", "health", "self_check", "standby").in_bulk(ids)
     parts: dict[str, list[Placement]] = {attempt_id: [] for attempt_id in attempts}
     for one in placements:
         one.attempt, one.node = attempts[one.attempt_id], nodes[one.node_id]

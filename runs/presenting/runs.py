@@ -1,8 +1,8 @@
 """A run as people and programs see it: its REST document, and the three lamps. Used by the API and by pages alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import NamedTuple
 
 from django.utils import timezone
 
@@ -10,6 +10,7 @@ from runs.ingest import troubles
 from runs.life.reconcile.judge import INCOMPLETE
 from runs.models import Placement, Run
 from runs.presenting import groups, run_remarks, server_state
+from runs.presenting.checkpoints import moment
 from runs.presenting.measured import Throughput, throughputs
 from runs.presenting.newest import Newest, newest_of, newest_of_all
 from runs.presenting.stamps import stamp
@@ -33,8 +34,7 @@ _WAITS = {Status.PAUSED: "paused", Status.QUEUED: "waiting"}
 ROW_LAG_S = 3.0  # a row knows its node's last word only so exactly
 
 
-@dataclass(frozen=True)
-class LampFacts:
+class LampFacts(NamedTuple):
     """Facts from which the lamps are made. Ages in seconds; None where the thing never happened."""
 
     status: Status
@@ -336,14 +336,7 @@ def share_done(facts: LampFacts) -> float | None:
 
 def rewind_documents(run: Run) -> list[Rewind]:
     return [
-        {
-            "to_step": one.to_step,
-            "first": one.first,
-            "last": one.last,
-            "at": stamp(datetime.fromtimestamp(one.at, UTC)),
-            "by": one.by,
-            "rule": one.rule,
-        }
+        Rewind(to_step=one.to_step, first=one.first, last=one.last, at=moment(one.at), by=one.by, rule=one.rule)
         for one in run.known_rewinds.entries
     ]
 
@@ -365,11 +358,6 @@ def restarts_document(run: Run, now: datetime) -> Restarts:
 
 def _left_out(recovery: Recovery, now: datetime) -> list[LeftOutNode]:
     return [
-        {
-            "node": one.name,
-            "why": one.why,
-            "until": stamp(datetime.fromtimestamp(one.until, UTC)),
-            "is_excluded": one.is_excluded,
-        }
+        LeftOutNode(node=one.name, why=one.why, until=moment(one.until), is_excluded=one.is_excluded)
         for one in recovery.left_out_at(now.timestamp())
     ]

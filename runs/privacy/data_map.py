@@ -4,8 +4,8 @@ The export, the erasure, docs/data_map.md and a test are made from these lines. 
 a field that refers to a person, or is named as if it did, and has no line makes it red.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class OnErasure(StrEnum):
@@ -17,8 +17,7 @@ class OnErasure(StrEnum):
 D, C, K = OnErasure.DELETED, OnErasure.CLEARED, OnErasure.KEPT
 
 
-@dataclass(frozen=True)
-class Holding:
+class Holding(NamedTuple):
     """Rows of a model that are about a person."""
 
     model: str  # its label

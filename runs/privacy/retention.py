@@ -1,7 +1,6 @@
 """Time for which a project keeps what its runs left, by kind. A preview shows what would go; it goes in rounds."""
 
 import shutil
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -126,19 +125,11 @@ def runs_without_checkpoints() -> Q:
 
 
 def _bytes(kind: DataKind, runs: list[str]) -> int:
-    if kind != DataKind.RUNS:
-        return of_runs(kind, runs).bytes
-    return sum(_all_of(runs), Amount()).bytes
-
-
-def _all_of(runs: list[str]) -> Iterator[Amount]:
-    for kind in REMOVABLE:
-        yield of_runs(kind, runs)
+    kinds = REMOVABLE if kind == DataKind.RUNS else (kind,)
+    return sum((of_runs(one, runs) for one in kinds), Amount()).bytes
 
 
 _REMOVERS = {
-    DataKind.LOGS: remove_logs,
-    DataKind.METRICS: remove_points,
-    DataKind.MEDIA: remove_media,
+    DataKind.LOGS: remove_logs, DataKind.METRICS: remove_points, DataKind.MEDIA: remove_media,
     DataKind.CHECKPOINTS: remove_checkpoint_rows,
-}
+}  # fmt: skip

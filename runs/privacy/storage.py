@@ -17,7 +17,7 @@ from django.db.models.functions import Cast, Length
 from runs.models import CodeBundle, Dataset, Event, Project, Run, StoredData
 from runs.records.files.paths import output_folder
 from runs.records.media.kinds import ALL_OF
-from runs.records.metrics.bulk import IDS_PER_QUERY
+from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
 
 SERVER = "this server"
@@ -71,11 +71,8 @@ def of_runs(kind: "DataKind", runs: Sequence[str]) -> Amount:
     """Return how much of the kind these runs have."""
     if kind == DataKind.OUTPUTS:
         return sum((folder_size(output_folder(run_id)) for run_id in runs), Amount())
-    total = Amount()
-    for start in range(0, len(runs), IDS_PER_QUERY):
-        for rows, size in _tables(kind, runs[start : start + IDS_PER_QUERY]):
-            total += _sum(rows, size)
-    return total
+    tables = (table for some in in_parts(runs) for table in _tables(kind, some))
+    return sum((_sum(rows, size) for rows, size in tables), Amount())
 
 
 def folder_size(folder: Path) -> Amount:

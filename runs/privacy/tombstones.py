@@ -36,9 +36,8 @@ class Tombstone(WireStruct):
 
 def digest_of(user: User) -> str:
     """Return what tells the person from whoever else gets the number: keyed, so that it is a guess for nobody."""
-    return _keyed(
-        f"{user.pk}|{int(user.date_joined.timestamp())}"
-    )  # in whole seconds: a form of the admin knows no less
+    # In whole seconds: a form of the admin knows no less.
+    return _keyed(f"{user.pk}|{int(user.date_joined.timestamp())}")
 
 
 def line_of(row: ErasedPerson) -> str:
