@@ -11,94 +11,60 @@ from runs.records.metrics import models as metrics
 from runs.rights.audit.facts import canonical
 from runs.rights.audit.pseudonyms import shown
 
+# fmt: off
+
 # What was launched, and what it was made of.
 written(models.GoneRun, "id at", search="id")
 written(models.RunNumber, "id")
 written(
-    models.Event,
-    "at run code sentence actor",
-    search="run__id run__name",
-    filters="code",
-    related="run actor",
-    ordering="-id",
+    models.Event, "at run code sentence actor", search="run__id run__name", filters="code", related="run actor",
+    ordering="-id", base=OfRuns,
+)
+written(
+    models.Job, "name version project created_by created_at", search="name id", filters="project",
+    related="project created_by",
+)
+written(
+    models.CodeBundle, "sha256 project size_bytes created_by created_at", search="sha256", filters="project",
+    related="project created_by", drawn={"size_bytes": size_of("size_bytes")},
+)
+written(
+    models.RunCode, "run url commit branch subject", search="run__id commit", related="run", ordering="-run_id",
     base=OfRuns,
 )
 written(
-    models.Job,
-    "name version project created_by created_at",
-    search="name id",
-    filters="project",
+    models.GitKey, "place kind project created_by created_at used_at", search="place", filters="kind project",
     related="project created_by",
 )
 written(
-    models.CodeBundle,
-    "sha256 project size_bytes created_by created_at",
-    search="sha256",
-    filters="project",
-    related="project created_by",
-    drawn={"size_bytes": size_of("size_bytes")},
-)
-written(
-    models.RunCode,
-    "run url commit branch subject",
-    search="run__id commit",
-    related="run",
-    ordering="-run_id",
-    base=OfRuns,
-)
-written(
-    models.GitKey,
-    "place kind project created_by created_at used_at",
-    search="place",
-    filters="kind project",
-    related="project created_by",
-)
-written(
-    models.Dataset,
-    "name project cluster source state size_bytes checked_by checked_at",
-    search="name id location",
-    filters="state source project",
-    related="project cluster checked_by",
-    drawn={"size_bytes": size_of("size_bytes")},
+    models.Dataset, "name project cluster source state size_bytes checked_by checked_at", search="name id location",
+    filters="state source project", related="project cluster checked_by", drawn={"size_bytes": size_of("size_bytes")},
 )
 
 # Searches for better parameters: looked at here, changed on their pages.
 written(
-    models.Sweep,
-    "name id project status created_by created_at ended_at",
-    search="name id",
-    filters="status project",
+    models.Sweep, "name id project status created_by created_at ended_at", search="name id", filters="status project",
     related="project created_by",
 )
 written(
-    models.Trial,
-    "number sweep state value run steps started_at ended_at",
-    search="sweep__name sweep__id run__id",
-    filters="state",
-    related="sweep run",
+    models.Trial, "number sweep state value run steps started_at ended_at", search="sweep__name sweep__id run__id",
+    filters="state", related="sweep run",
 )
 written(models.TrialRun, "trial seed run", search="trial__sweep__name run__id", related="trial run")
 written(models.TrialReport, "trial step value", search="trial__sweep__name", related="trial")
 
 # Records of the ranks, as far as single rows are useful to a person.
 written(
-    metrics.Telemetry,
-    "run_id cursor step median_step_s last_record_at num_points num_lines",
-    search="run_id",
+    metrics.Telemetry, "run_id cursor step median_step_s last_record_at num_points num_lines", search="run_id",
     drawn={"median_step_s": time_of("median_step_s", "time of a step")},
 )
 written(
-    metrics.Producer,
-    "producer run_id attempt role rank node watermark end_sequence has_gap",
-    search="run_id producer",
+    metrics.Producer, "producer run_id attempt role rank node watermark end_sequence has_gap", search="run_id producer",
     filters="role has_gap",
 )
 written(
-    metrics.DeadLetter,
-    "at run_id node_id producer sequence size reason",
-    search="run_id node_id reason",
-    hidden="data",
-    drawn={"size": size_of("size")},
+    metrics.DeadLetter, "at run_id node_id producer sequence size reason", search="run_id node_id reason",
+    hidden="data", drawn={"size": size_of("size")},
 )
 written(metrics.Series, "name labels_key run_id count first_step last_step last min max", search="run_id name")
 written(metrics.Segment, "series attempt count first_step last_step cursor is_sealed", hidden="data")
@@ -107,28 +73,20 @@ written(metrics.Axis, "run_id count", search="run_id", hidden="data")
 written(metrics.Level, "series attempt level count first_step last_step", hidden="data")
 written(metrics.LogStream, "run_id attempt rank name num_lines", search="run_id")
 written(
-    metrics.LogChunk,
-    "run_id stream first_line num_lines size num_errors num_warnings cursor",
-    search="run_id",
-    hidden="columns text",
-    drawn={"size": size_of("size")},
+    metrics.LogChunk, "run_id stream first_line num_lines size num_errors num_warnings cursor", search="run_id",
+    hidden="columns text", drawn={"size": size_of("size")},
 )
 written(
-    metrics.Media,
-    "run_id name labels_key kind step attempt rank size",
-    search="run_id name",
-    filters="kind",
-    hidden="data",
-    drawn={"size": size_of("size")},
+    metrics.Media, "run_id name labels_key kind step attempt rank size", search="run_id name", filters="kind",
+    hidden="data", drawn={"size": size_of("size")},
 )
 written(
-    metrics.Checkpoint,
-    "run_id step fence bytes node rank is_late deleted_at invalid_why",
-    search="run_id",
+    metrics.Checkpoint, "run_id step fence bytes node rank is_late deleted_at invalid_why", search="run_id",
     drawn={"bytes": size_of("bytes")},
 )
 written(
-    metrics.CheckpointUse, "run_id attempt state source_run step fence why", search="run_id source_run", filters="state"
+    metrics.CheckpointUse, "run_id attempt state source_run step fence why", search="run_id source_run",
+    filters="state",
 )
 written(metrics.NodeSample, "node_id at", search="node_id")
 written(metrics.Erasure, "run_id at", search="run_id")
@@ -136,17 +94,12 @@ written(metrics.Fact, "name run_id attempt rank at", search="run_id name", filte
 
 # Machines, and the tokens that let them in.
 written(
-    models.Allocation,
-    "attempt state job reason hosts created_at over_at",
-    search="job attempt__run__id",
+    models.Allocation, "attempt state job reason hosts created_at over_at", search="job attempt__run__id",
     filters="state",
 )
 written(
-    models.Node,
-    "name cluster address slots is_draining seen_at version removed_at",
-    search="name id address",
-    filters="cluster is_draining",
-    hidden="key",
+    models.Node, "name cluster address slots is_draining seen_at version removed_at", search="name id address",
+    filters="cluster is_draining", hidden="key",
 )
 written(models.JoinToken, "cluster created_by created_at expires_at used_at node", filters="cluster", hidden="digest")
 written(models.HeldSlot, "node index placement", filters="node")
@@ -157,62 +110,41 @@ written(models.Experiment, "name project created_at archived_at", search="name i
 written(models.Workspace, "user project saved_at", search="user__username project__name")
 written(models.SavedView, "name owner project is_default saved_at", search="name owner__username project__name")
 written(
-    models.Invitation,
-    "project email role created_by created_at expires_at accepted_at accepted_by",
-    filters="project role",
-    hidden="digest",
+    models.Invitation, "project email role created_by created_at expires_at accepted_at accepted_by",
+    filters="project role", hidden="digest",
 )
 written(models.SignInLink, "user created_at expires_at used_at", hidden="digest")
 written(models.IdempotencyKey, "user path status_code created_at", hidden="answer body_digest")
 written(
-    models.Identity,
-    "user provider subject external_id is_provisioned signed_in_at",
-    search="user__username subject external_id username",
-    filters="provider is_provisioned",
-    related="user",
+    models.Identity, "user provider subject external_id is_provisioned signed_in_at",
+    search="user__username subject external_id username", filters="provider is_provisioned", related="user",
 )
 written(models.ProvidedGroup, "name provider external_id is_provisioned created_at", search="name", filters="provider")
 written(
-    models.ProviderSession,
-    "session provider confirmed_at check_at",
-    search="session__user__username",
-    related="session__user",
-    hidden="locked sid",
+    models.ProviderSession, "session provider confirmed_at check_at", search="session__user__username",
+    related="session__user", hidden="locked sid",
 )
 written(
-    models.ProvisioningToken,
-    "provider created_by created_at last_used_at last_address revoked_at",
-    search="provider",
+    models.ProvisioningToken, "provider created_by created_at last_used_at last_address revoked_at", search="provider",
     hidden="digest",
 )
 
 # The audit and secrets.
 written(models.AuditHead, "sequence hash cut_sequence", search="hash", hidden="seal")
 written(
-    models.Secret,
-    "name project person version created_by changed_at used_at",
-    search="name project__name person__username",
-    filters="project",
-    related="project person created_by",
+    models.Secret, "name project person version created_by changed_at used_at",
+    search="name project__name person__username", filters="project", related="project person created_by",
 )
 written(
-    models.SecretVersion,
-    "secret number created_by created_at",
-    search="secret__name",
-    related="secret__project secret__person created_by",
-    hidden="wrapped_key ciphertext",
+    models.SecretVersion, "secret number created_by created_at", search="secret__name",
+    related="secret__project secret__person created_by", hidden="wrapped_key ciphertext",
 )
 written(
-    models.StorageKey,
-    "project number key_id created_at destroyed_at",
-    search="project__name",
-    related="project",
+    models.StorageKey, "project number key_id created_at destroyed_at", search="project__name", related="project",
     hidden="wrapped_key",
 )
 written(
-    models.SecretUse,
-    "name version is_personal attempt node at",
-    search="name node attempt__run__id",
+    models.SecretUse, "name version is_personal attempt node at", search="name node attempt__run__id",
     related="attempt__run",
 )
 
@@ -221,13 +153,12 @@ written(models.PersonalExport, "user state size_bytes created_at expires_at", se
 written(models.ErasedPerson, "number at", search="number", hidden="digest")
 written(models.Consent, "user digest at", search="user__username digest", related="user")
 written(
-    models.StoredData,
-    "project kind place region bytes number measured_at",
-    search="project__name place",
-    filters="kind region",
-    related="project",
+    models.StoredData, "project kind place region bytes number measured_at", search="project__name place",
+    filters="kind region", related="project",
 )
 written(models.RemovedData, "run kind at", search="run__id run__name", related="run")
+
+# fmt: on
 
 
 @admin.register(models.AuditEntry)
