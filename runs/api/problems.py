@@ -40,6 +40,10 @@ TITLES = {
 }
 
 
+NOT_ALLOWED = "Your role does not allow that."
+NOTHING_HERE = "There is nothing here that you can see."
+
+
 class NodeUnknown(Exception):
     """Whoever sealed the request has no key of a node, or no longer."""
 
@@ -80,17 +84,17 @@ def register(api: NinjaAPI) -> None:
         (BadLogCursor, _bad_value),
         (Building, _still_building),
         (FilterError, _bad_filter),
-        (Refused, _refused),
+        (Refused, lambda _, error: problem(409, error.sentence, code=error.code)),
         (TooManyRequests, too_many),
         (AuthenticationError, _unknown),
-        (NodeUnknown, _unknown_node),
+        (NodeUnknown, lambda _, error: problem(401, str(error), code=NODE_UNKNOWN)),
         (HttpError, _http_error),
         (RequestDataTooBig, too_large),
         (DataError, _not_storable),
         (OperationalError, _database_error),
         (InterfaceError, _database_error),
-        (PermissionDenied, _forbidden),
-        (Http404, _not_found),
+        (PermissionDenied, lambda _, error: problem(403, str(error) or NOT_ALLOWED, code="forbidden")),
+        (Http404, lambda _, error: problem(404, str(error) or NOTHING_HERE, code="not-found")),
         (Exception, _failed),
     )
     for kind, answer in answers:
@@ -139,10 +143,6 @@ def _still_building(request: HttpRequest, error: Building) -> HttpResponse:
     return answer
 
 
-def _refused(request: HttpRequest, error: Refused) -> HttpResponse:
-    return problem(409, error.sentence, code=error.code)
-
-
 def too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
     answer = problem(429, error.sentence, code="too-many-requests")
     answer["Retry-After"] = str(error.wait_s)
@@ -151,10 +151,6 @@ def too_many(request: HttpRequest, error: TooManyRequests) -> HttpResponse:
 
 def _unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     return problem(401, "Send a token that is valid, as `Authorization: Bearer <token>`, or sign in.", code="sign-in")
-
-
-def _unknown_node(request: HttpRequest, error: NodeUnknown) -> HttpResponse:
-    return problem(401, str(error), code=NODE_UNKNOWN)
 
 
 def _http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -182,14 +178,6 @@ def database_away(error: BaseException | None) -> HttpResponse:
     answer = problem(503, sentence_for(error), code="database-away")
     answer["Retry-After"] = str(RETRY_S)
     return answer
-
-
-def _forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
-    return problem(403, str(error) or "Your role does not allow that.", code="forbidden")
-
-
-def _not_found(request: HttpRequest, error: Http404) -> HttpResponse:
-    return problem(404, str(error) or "There is nothing here that you can see.", code="not-found")
 
 
 def _failed(request: HttpRequest, error: Exception) -> HttpResponse:

@@ -105,9 +105,7 @@ def is_none(column: str) -> Q:
 def first_rows(query: QuerySet[M], count: int) -> list[M]:
     """The first rows of the query in its order. Which these are is read from an index alone; then they are fetched,
     whole and with what belongs to them."""
-    keys = list(query.values_list("pk", flat=True)[:count])
-    rows = {row.pk: row for row in query.order_by().filter(pk__in=keys)} if keys else {}
-    return [rows[key] for key in keys if key in rows]
+    return first_rows_together(query, [(query, count)])[0]
 
 
 def first_rows_together(whole: QuerySet[M], parts: Sequence[tuple[QuerySet[M], int]]) -> list[list[M]]:

@@ -1,7 +1,7 @@
 """``POST /runs/{id}/points``: for whoever has numbers and no spool. Safe to repeat: batches are numbered."""
 
 from threading import Lock
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
 from ninja import Field, Schema
@@ -93,18 +93,11 @@ def _read(request: HttpRequest) -> PointsIn:
         with _parsing:
             return _body.validate_json(body)
     except Invalid as error:
-        raise ValidationError([one._asdict() for one in _reasons(error)]) from error
+        raise ValidationError(_reasons(error)) from error
 
 
-class FieldProblem(NamedTuple):
-    """A problem of one field, as the framework has it."""
-
-    loc: tuple[str, ...]
-    msg: str
-
-
-def _reasons(error: Invalid) -> list[FieldProblem]:
-    """Return what is wrong by field, each with the value that is."""
+def _reasons(error: Invalid) -> list[dict[str, Any]]:
+    """Return what is wrong by field, as the framework has it, each with the value that is."""
     reasons: dict[tuple[int | str, ...], str] = {}
     values: dict[tuple[int | str, ...], str] = {}
     for one in error.errors(include_url=False, include_context=False):
@@ -116,7 +109,7 @@ def _reasons(error: Invalid) -> list[FieldProblem]:
         is_last = one["type"] not in ("missing", "json_invalid") and not isinstance(one["input"], dict | list)
         values[path] = f"; it is {_shown(one['input'])}" if is_last else ""
     return [
-        FieldProblem(("body", *(str(part)[:MAX_SHOWN] for part in path)), f"{words}{values[path]}")
+        {"loc": ("body", *(str(part)[:MAX_SHOWN] for part in path)), "msg": f"{words}{values[path]}"}
         for path, words in reasons.items()
     ]
 

@@ -108,11 +108,9 @@ def refusals() -> Iterator[None]:
         raise HttpError(413, str(error)) from error
     except NotBegun as error:
         raise HttpError(428, str(error)) from error
-    except NoTarget as error:
-        raise HttpError(422, str(error)) from error
     except NoRoom as error:
         raise HttpError(507, str(error)) from error
-    except ValueError as error:
+    except (NoTarget, ValueError) as error:
         raise HttpError(422, str(error)) from error
 
 

@@ -108,8 +108,8 @@ def _by_level(rows: Rows, parts: Sequence[tuple[int, Buckets]]) -> dict[int, Buc
 def _data_of(ids: list[int]) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     for some in in_parts(ids):
-        found.update(Level.objects.filter(pk__in=some).values_list("pk", "data"))
-    return {pk: bytes(data) for pk, data in found.items()}
+        found.update((pk, bytes(data)) for pk, data in Level.objects.filter(pk__in=some).values_list("pk", "data"))
+    return found
 
 
 def _rows(plan: _Plan, buckets: Buckets) -> list[Level]:
