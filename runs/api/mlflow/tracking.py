@@ -274,5 +274,8 @@ def _with(run: Run, experiment_id: str, tags: dict[str, str], metrics: list[Any]
         "lifecycle_stage": "deleted" if run.archived_at else "active",
     }
     params = {key: doing.as_text(value) for key, value in doing.flat(run.config).items()}
-    params, tags = ([{"key": key, "value": text} for key, text in found.items()] for found in (params, tags))
-    return {"info": info, "data": {"metrics": metrics, "params": params, "tags": tags}}
+    pairs = {
+        name: [{"key": key, "value": text} for key, text in found.items()]
+        for name, found in (("params", params), ("tags", tags))
+    }
+    return {"info": info, "data": {"metrics": metrics, **pairs}}
