@@ -75,7 +75,10 @@ def find(request: HttpRequest, run_id: str) -> FileList:
 
 
 @router.put(
-    "/runs/{run_id}/files/{path:path}", response={204: None}, openapi_extra=_raw, summary="Keep a file with a local run"
+    "/runs/{run_id}/files/{path:path}",
+    response={204: None},
+    openapi_extra=ANY_BYTES,
+    summary="Keep a file with a local run",
 )
 @operation(thing(Permission.RUNS_REPORT))
 def keep(request: HttpRequest, run_id: str, path: str) -> Answer[None]:
