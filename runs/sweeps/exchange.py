@@ -21,7 +21,6 @@ from trainyard.interchange.study import (
     StudyTrial,
     Value,
     distribution_problems,
-    float_of,
     number_of,
 )
 from trainyard.interchange.warm_start import distribution_of
@@ -47,10 +46,10 @@ def make_trials(sweep: Sweep, study: Study) -> None:
     with transaction.atomic():
         rows = Trial.objects.bulk_create(trials_of(sweep, study), batch_size=500)
         reports = (
-            TrialReport(trial=row, step=step, value=float_of(value))
+            TrialReport(trial=row, step=step, value=float(value))
             for row, trial in zip(rows, study.trials, strict=True)
             for step, value in trial.reports
-            if math.isfinite(float_of(value))
+            if math.isfinite(float(value))
         )
         TrialReport.objects.bulk_create(reports, batch_size=2_000, ignore_conflicts=True)
 
@@ -59,7 +58,7 @@ def trials_of(sweep: Sweep, study: Study) -> Iterator[Trial]:
     space = sweep.parsed.space
     is_multiple = len(study.directions) > 1
     for number, trial in enumerate(study.trials):
-        values = [float_of(one) for one in trial.values]
+        values = [float(one) for one in trial.values]
         is_finite = bool(values) and all(map(math.isfinite, values))
         last = trial.reports[-1] if trial.reports else None
         is_pruned = trial.state == "PRUNED"
@@ -90,7 +89,7 @@ def kept_document(trial: StudyTrial) -> JsonObject:
 
 
 def _finite(report: tuple[int, Any]) -> float | None:
-    value = float_of(report[1])
+    value = float(report[1])
     return value if math.isfinite(value) else None
 
 

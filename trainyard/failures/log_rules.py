@@ -38,13 +38,11 @@ class Fit(NamedTuple):
 
 def builtin_rules() -> list[LogRule]:
     """Return a rule for each class of failures, from the signs by which its cause is found."""
-    patterns: dict[CauseClass, list[str]] = {name: [] for name in LABELLED}
+    found: dict[CauseClass, list[str]] = {one: [] for one in LABELLED}
     for pattern, sign in SIGNS:
-        if sign.cause_class in patterns:
-            patterns[sign.cause_class].append(pattern.pattern)
-    return [
-        LogRule(label=str(name), pattern=f"(?i:{'|'.join(parts)})", is_builtin=True) for name, parts in patterns.items()
-    ]
+        if sign.cause_class in found:
+            found[sign.cause_class].append(pattern.pattern)
+    return [LogRule(label=str(one), pattern=f"(?i:{'|'.join(parts)})", is_builtin=True) for one, parts in found.items()]
 
 
 class LineRules:

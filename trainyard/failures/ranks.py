@@ -65,8 +65,7 @@ def _explain(rank: RankReport, who: str, stderr: Sequence[str]) -> RankFailure:
                 "that their control group allows (memory.max)."
             )
         return RankFailure(CauseClass.OUT_OF_MEMORY, sentence, Standing.OWN)
-    trace = (rank.error and rank.error.traceback) or "\n".join(stderr)
-    if RAISED_INTERRUPT.search(trace):
+    if RAISED_INTERRUPT.search((rank.error and rank.error.traceback) or "\n".join(stderr)):
         return RankFailure(CauseClass.USER_ERROR, f"{who} raised KeyboardInterrupt in its own code.", Standing.OWN)
     if rank.signal:
         return _of_signal(rank.signal, who, stderr)
@@ -98,9 +97,8 @@ def _of_signal(number: int, who: str, stderr: Sequence[str]) -> RankFailure:
     if number == signal.SIGABRT and (found := find_sign("\n".join(stderr))):  # C++ ends with it, and prints why
         return _of_sign(found, who)
     if number == signal.SIGTERM and any(STOPPED_WITH_ANOTHER in line for line in stderr):
-        return RankFailure(
-            CauseClass.KILLED, f"{who} stopped with another rank that got SIGTERM (15).", Standing.WAITED
-        )
+        sentence = f"{who} stopped with another rank that got SIGTERM (15)."
+        return RankFailure(CauseClass.KILLED, sentence, Standing.WAITED)
     return RankFailure(CauseClass.KILLED, f"{who} was killed by {signal_name(number)}.", Standing.OWN)
 
 

@@ -190,5 +190,4 @@ def _plainly(values: Sequence[float], bins: int) -> Binned:
 
 def _of_nothing(bins: int, num_not_finite: int) -> Binned:
     """The histogram without a finite value: all counts are 0."""
-    edges = array("d", (edge / bins for edge in range(bins + 1)))
-    return Binned(edges, array("d", bytes(8 * bins)), num_not_finite)
+    return Binned(array("d", (edge / bins for edge in range(bins + 1))), array("d", bytes(8 * bins)), num_not_finite)

@@ -72,8 +72,7 @@ def percent(share: Value) -> str:
     if magnitude == 0:
         return "0 %"
     places = max(0, 1 - math.floor(math.log10(magnitude)))
-    text = _fixed(hundredths, min(places, 20))
-    return f"{_plain(text)} %".replace("-", "−")
+    return f"{_plain(_fixed(hundredths, min(places, 20)))} %".replace("-", "−")
 
 
 def seconds(value: Value) -> str:
@@ -145,20 +144,16 @@ def _finite(value: float) -> str:
     if value == 0:
         return "0"
     if magnitude < 0.001 or magnitude >= 1e15:
-        return _scientific(value)
+        exact = Decimal(value)
+        power = exact.adjusted()
+        digits = exact.scaleb(-power).quantize(Decimal("1.00"), ROUND_HALF_UP)
+        if abs(digits) >= 10:
+            digits, power = digits / 10, power + 1
+        return f"{_plain(f'{digits:.2f}')}e{power}".replace("-", "−")
     for scale, letter in SCALES:
         if magnitude >= scale * 0.9995:
             return _three_digits(value / scale) + letter
     return _three_digits(value)
-
-
-def _scientific(value: float) -> str:
-    exact = Decimal(value)
-    power = exact.adjusted()
-    digits = exact.scaleb(-power).quantize(Decimal("1.00"), ROUND_HALF_UP)
-    if abs(digits) >= 10:
-        digits, power = digits / 10, power + 1
-    return f"{_plain(f'{digits:.2f}')}e{power}".replace("-", "−")
 
 
 def _three_digits(value: float) -> str:

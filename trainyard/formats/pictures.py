@@ -44,8 +44,7 @@ def png(pixels: bytes, width: int, height: int, channels: int) -> bytes:
     """Return a PNG of ``pixels``: rows from the top, each of width x channels bytes (channels: 1, 3 or 4)."""
     stride = width * channels
     # Each row as the difference to the one above (filter 2, "up"): what is smooth becomes small numbers.
-    above = bytes(stride) + pixels[:-stride]
-    rows = _difference(pixels, above)
+    rows = _difference(pixels, bytes(stride) + pixels[:-stride])
     filtered = b"".join(b"\x02" + rows[start : start + stride] for start in range(0, len(rows), stride))
     head = struct.pack(">IIBBBBB", width, height, 8, COLOUR_TYPES[channels], 0, 0, 0)
     parts = ((b"IHDR", head), (b"IDAT", zlib.compress(filtered, LEVEL)), (b"IEND", b""))

@@ -12,16 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from trainyard.interchange.study import (
-    MOST_TRIALS,
-    Direction,
-    Distribution,
-    State,
-    Study,
-    StudyTrial,
-    float_of,
-    number_of,
-)
+from trainyard.interchange.study import MOST_TRIALS, Direction, Distribution, State, Study, StudyTrial, number_of
 from trainyard.spec.problems import Problem, SpecError, show
 
 SCHEMES = ("sqlite", "postgresql", "mysql")
@@ -56,7 +47,7 @@ def read_study(url: str, name: str = "") -> tuple[Study, int]:
             raise SpecError([Problem("study", f"it has {total:,} trials; at most {MOST_TRIALS:,} are accepted")])
         trials = found.get_trials(deepcopy=False)
         finished = [_trial_of(one) for one in trials if one.state.is_finished()]
-        directions: list[Direction] = [_direction(one.name) for one in found.directions]
+        directions: list[Direction] = ["maximize" if one.name == "MAXIMIZE" else "minimize" for one in found.directions]
         metrics = list(found.metric_names or [])
     return Study(name=name, directions=directions, metrics=metrics, trials=finished), len(trials) - len(finished)
 
@@ -75,10 +66,6 @@ def write_study(url: str, study: Study) -> None:
         if len(study.metrics) == len(study.directions):
             made.set_metric_names(study.metrics)
         made.add_trials(trials)
-
-
-def _direction(name: str) -> Direction:
-    return "maximize" if name == "MAXIMIZE" else "minimize"
 
 
 def _trial_of(trial: Any) -> StudyTrial:
@@ -129,7 +116,7 @@ def _optuna_trial(trial: StudyTrial) -> Any:
     import optuna
 
     state = {ours: theirs for theirs, ours in STATES.items()}[trial.state]
-    values = [float_of(one) for one in trial.values] if state != "FAIL" else []
+    values = [float(one) for one in trial.values] if state != "FAIL" else []
     ended = trial.ended_at or trial.started_at or 0.0
     return optuna.trial.FrozenTrial(
         number=trial.number,
@@ -143,7 +130,7 @@ def _optuna_trial(trial: StudyTrial) -> Any:
         distributions={name: optuna_distribution(one) for name, one in trial.distributions.items()},
         user_attrs=dict(trial.attributes),
         system_attrs={},
-        intermediate_values={step: float_of(value) for step, value in trial.reports},
+        intermediate_values={step: float(value) for step, value in trial.reports},
     )
 
 

@@ -69,10 +69,6 @@ def number_of(value: float) -> Number:
     return value
 
 
-def float_of(number: Number) -> float:
-    return float(number)
-
-
 def renamed(study: Study, names: Mapping[str, str]) -> Study:
     """Return the study with each parameter called by its new name; others keep theirs. Raises SpecError where two would
     have the same, or where there is no such parameter."""
@@ -104,8 +100,7 @@ def distribution_problems(study: Study) -> list[Problem]:
             found.append(Problem(f"{path}.distributions", f"{show(odd)} is not in both parameters and distributions"))
             continue
         if trial.state == "COMPLETE" and len(trial.values) != len(study.directions):
-            words = f"{len(trial.values)} for {len(study.directions)} objectives"
-            found.append(Problem(f"{path}.values", words))
+            found.append(Problem(f"{path}.values", f"{len(trial.values)} for {len(study.directions)} objectives"))
         if trial.state == "COMPLETE" and "nan" in trial.values:
             found.append(Problem(f"{path}.values", "a complete trial has no NaN"))
         for name, value in trial.parameters.items():

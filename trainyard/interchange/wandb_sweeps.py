@@ -61,8 +61,7 @@ def translate(document: object) -> Translation:
     if not isinstance(document, dict):
         raise SpecError([Problem("", f"a sweep is a map with method and parameters, not {show(document)}")])
     _refuse_large(document)
-    remarks: list[str] = []
-    remarks += [f"{name}: {words}" for name, words in WITHOUT_USE.items() if name in document]
+    remarks = [f"{name}: {words}" for name, words in WITHOUT_USE.items() if name in document]
     unknown = [name for name in document if name not in KNOWN and name not in WITHOUT_USE]
     remarks += [f"{name}: W&B's reference has no such word; it is left out" for name in map(str, unknown)]
     space, constants = space_of_parameters(document.get("parameters"), remarks)
@@ -78,9 +77,8 @@ def translate(document: object) -> Translation:
     found["space"] = {f"{ARGUMENTS}--{name}": entry for name, entry in space.items()}
     found["objective"] = _objective(document.get("metric"), remarks)
     found["budget"] = {"trials": _trials(document, space, remarks)}
-    found["sampler"] = _sampler(document.get("method"), remarks)
-    pruner = _pruner(document.get("early_terminate"), remarks)
-    if pruner:
+    found["sampler"] = _sampler(document.get("method"))
+    if pruner := _pruner(document.get("early_terminate"), remarks):
         found["pruner"] = pruner
     return Translation(found, remarks)
 
@@ -96,10 +94,8 @@ def _refuse_large(document: object) -> None:
             raise SpecError([Problem("", f"it has more than {MOST_VALUES:,} values")])
         if depth > MOST_DEPTH:
             raise SpecError([Problem("", f"it is nested more than {MOST_DEPTH} levels deep")])
-        if isinstance(value, dict):
-            waiting += [(depth + 1, below) for below in value.values()]
-        elif isinstance(value, list):
-            waiting += [(depth + 1, below) for below in value]
+        if isinstance(value, dict | list):
+            waiting += [(depth + 1, below) for below in (value.values() if isinstance(value, dict) else value)]
 
 
 def _objective(metric: object, remarks: list[str]) -> JsonObject:
@@ -128,7 +124,7 @@ def _trials(document: JsonObject, space: Mapping[str, JsonObject], remarks: list
     return DEFAULT_TRIALS
 
 
-def _sampler(method: object, remarks: list[str]) -> str:
+def _sampler(method: object) -> str:
     if method not in METHODS:
         raise SpecError([Problem("method", f"must be {', '.join(METHODS)}, not {show(method)}")])
     return METHODS[str(method)]
@@ -223,14 +219,11 @@ def _program(words: list[str], remarks: list[str]) -> tuple[list[str], JsonObjec
 
 
 def _without_variables(words: list[str], remarks: list[str]) -> list[str]:
-    kept = []
-    for one in words:
-        if found := VARIABLE.fullmatch(one):
-            remarks.append(f"command: {one} is a variable of the agent's machine; set task.environment.{found[1]} here")
-            kept.append(f"${{{found[1]}}}")
-        else:
-            kept.append(one)
-    return kept
+    for found in filter(None, map(VARIABLE.fullmatch, words)):
+        remarks.append(
+            f"command: {found[0]} is a variable of the agent's machine; set task.environment.{found[1]} here"
+        )
+    return [VARIABLE.sub(r"${\1}", one) if VARIABLE.fullmatch(one) else one for one in words]
 
 
 # The parameters of W&B's ``sweep.yaml`` as dimensions of a space.
@@ -275,7 +268,7 @@ def _entry(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
     kind = given.get("distribution") or _guess(path, given)
     if kind in ("categorical", "categorical_w_probabilities"):
         return _choices(path, given, remarks)
-    if kind in ("constant",):
+    if kind == "constant":
         raise SpecError([Problem(path, "is constant and has no value")])
     if kind in NORMAL:
         return _normal(path, str(kind), given, remarks)
@@ -346,50 +339,42 @@ def _log_uniform(path: str, given: JsonObject, remarks: list[str]) -> JsonObject
     return {"low": math.exp(low), "high": math.exp(high), "log": True}
 
 
-def _q_log(of: Entry) -> Entry:
+def _with_remark(of: Entry, remark: str) -> Entry:
     def entry(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
-        remarks.append(f"{path}.q: a logarithmic range has no steps here; its values are not rounded")
+        remarks.append(remark.format(path=path, kind=given["distribution"]))
         return of(path, given, remarks)
 
     return entry
 
 
-def _inverse(of: Entry) -> Entry:
-    def entry(path: str, given: JsonObject, remarks: list[str]) -> JsonObject:
-        remarks.append(
-            f"{path}.distribution: {given['distribution']} (denser near the upper end) has no counterpart; it is taken "
-            "as logarithmic, which is denser near the lower end"
-        )
-        return of(path, given, remarks)
-
-    return entry
-
-
+NOT_ROUNDED = "{path}.q: a logarithmic range has no steps here; its values are not rounded"
+INVERSE = (
+    "{path}.distribution: {kind} (denser near the upper end) has no counterpart; it is taken as logarithmic, which is "
+    "denser near the lower end"
+)
 RANGES: dict[str, Entry] = {
     "uniform": _uniform,
     "int_uniform": _int_uniform,
     "q_uniform": _q_uniform,
     "log_uniform": _log_uniform,
     "log_uniform_values": _log_uniform_values,
-    "q_log_uniform": _q_log(_log_uniform),
-    "q_log_uniform_values": _q_log(_log_uniform_values),
-    "inv_log_uniform": _inverse(_log_uniform),
-    "inv_log_uniform_values": _inverse(_log_uniform_values),
+    "q_log_uniform": _with_remark(_log_uniform, NOT_ROUNDED),
+    "q_log_uniform_values": _with_remark(_log_uniform_values, NOT_ROUNDED),
+    "inv_log_uniform": _with_remark(_log_uniform, INVERSE),
+    "inv_log_uniform_values": _with_remark(_log_uniform_values, INVERSE),
 }
 
 
 def _normal(path: str, kind: str, given: JsonObject, remarks: list[str]) -> JsonObject:
     mean, deviation = number(path, given, "mu", 0.0), number(path, given, "sigma", 1.0)
     low, high = mean - SPREAD * deviation, mean + SPREAD * deviation
-    words = f"{path}.distribution: {kind} has no counterpart; it is taken as uniform"
     if "log" in kind:
         low, high = math.exp(min(low, 300.0)), math.exp(min(high, 300.0))
-        words = f"{path}.distribution: {kind} has no counterpart; it is taken as logarithmic"
-    remarks.append(f"{words} from {low:.4g} to {high:.4g}, three standard deviations on either side")
-    found: JsonObject = {"low": low, "high": high}
-    if "log" in kind:
-        return {**found, "log": True}
-    return {**found, "step": float(number(path, given, "q", 1.0))} if kind.startswith("q_") else found
+    words = f"it is taken as {'logarithmic' if 'log' in kind else 'uniform'} from {low:.4g} to {high:.4g}"
+    words = f"{kind} has no counterpart; {words}, three standard deviations on either side"
+    remarks.append(f"{path}.distribution: {words}")
+    step = {"step": float(number(path, given, "q", 1.0))} if kind.startswith("q_") else {}
+    return {"low": low, "high": high, **({"log": True} if "log" in kind else step)}
 
 
 def first(entry: JsonObject) -> Any:

@@ -57,14 +57,8 @@ def dimension_of(one: Distribution) -> JsonObject:
     """Return the distribution as an entry of a space."""
     if one.kind == "choice":
         return {"values": list(one.values)}
-    found: JsonObject = {"low": one.low, "high": one.high}
-    if one.kind == "int":
-        found["int"] = True
-    if one.log:
-        found["log"] = True
-    if one.step is not None:
-        found["step"] = one.step
-    return found
+    found: JsonObject = {"low": one.low, "high": one.high, "int": one.kind == "int", "log": one.log, "step": one.step}
+    return {name: value for name, value in found.items() if value is not False and value is not None}
 
 
 def distribution_of(entry: JsonObject) -> Distribution:
@@ -100,7 +94,6 @@ def _objectives(study: Study, metrics: Sequence[str]) -> Any:
     if len(names) != len(study.directions):
         words = f"{show(study.name)} has {len(study.directions)} objectives, and {len(names)} metrics are named"
         raise SpecError([Problem("metric", f"{words}: say with --metric what a run logs for each, such as val/loss")])
-    found = [
-        {"metric": metric, "direction": direction} for metric, direction in zip(names, study.directions, strict=True)
-    ]
+    pairs = zip(names, study.directions, strict=True)
+    found = [{"metric": metric, "direction": direction} for metric, direction in pairs]
     return found[0] if len(found) == 1 else found

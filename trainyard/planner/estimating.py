@@ -88,9 +88,8 @@ def _step_time(spec: RecipeSpec, layout: Layout, stage: Stage, places: Places, r
     """Return the step's time by part, as the ranks of ``stage`` have it."""
     # Measurements made while ranks took turns on the cores are that slow already.
     crowding = max(1.0, places.crowding / rates.crowding)
-    forward, backward = (
-        crowding * layout.passes * one for one in pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
-    )
+    seconds = pass_time(spec, layout, stage, rates, is_gpu=places.is_gpu)
+    forward, backward = (crowding * layout.passes * one for one in seconds)
     exchanged = messages(spec, layout, stage)
     bubble = sum(one.bubble(layout) for one in used(spec, layout.mesh))
     return StepTime(
@@ -182,13 +181,10 @@ def stage_memory(spec: RecipeSpec, layout: Layout, stage: Stage, rank: int, base
     own, moments = sum(weights) / mesh.shard, _moments(spec, stage, layout, rank) / mesh.shard
     activations, gradients = _fullest(spec, layout, stage, weights)
     copies = sum(one.copied_bytes(spec, layout, stage, rank) for one in strategies)
-    if (
-        spec.checkpoint.every_steps and not is_gpu
-    ):  # the last one's snapshot, and two in memory; a GPU's lie in the host's
+    if spec.checkpoint.every_steps and not is_gpu:  # a GPU's lie in the host's
+        kept = 3 if spec.checkpoint.replicate_every_steps else 1  # the last one's snapshot, and two in memory
         shared = 0.0 if any(one.has_own_optimizers for one in strategies) else moments
-        copies += ((own + shared) / mesh.num_copies + moments - shared) * (
-            3 if spec.checkpoint.replicate_every_steps else 1
-        )
+        copies += ((own + shared) / mesh.num_copies + moments - shared) * kept
     return Memory(
         base=base,
         parameters=own + sum(one.gathered_bytes(spec, layout, weights) for one in strategies),

@@ -102,8 +102,7 @@ class Rates(msgspec.Struct, frozen=True):
 def interpolated(curve: Curve, size: float) -> float:
     """Return the rate at ``size``: straight lines between the measured ones over the logarithms of both, level
     beyond their ends."""
-    sizes = [point[0] for point in curve]
-    place = bisect_left(sizes, size)
+    place = bisect_left([point[0] for point in curve], size)
     if place == 0 or place == len(curve):
         return curve[min(place, len(curve) - 1)][1]
     (left, low), (right, high) = curve[place - 1], curve[place]

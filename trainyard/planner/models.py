@@ -89,6 +89,4 @@ def _numbers(
             value, words = ASSUMED[name]
             assumed.append(f"{value} {words}")
         found[name] = int(value)
-    if not assumed:
-        return found, ()
-    return found, (f"The data was not inspected yet: {', '.join(assumed)} are assumed.",)
+    return found, (f"The data was not inspected yet: {', '.join(assumed)} are assumed.",) if assumed else ()

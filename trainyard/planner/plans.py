@@ -1,6 +1,7 @@
 """Other ways to share the same training among the same ranks: which are quickest, of those that fit."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import islice
 from math import prod
 from typing import Any, TypeVar
@@ -55,8 +56,7 @@ def best_plans(
 
 def _candidates(spec: RecipeSpec) -> Iterator[RecipeSpec]:
     """Yield the spec with other degrees of all axes, then with more microbatches or passes; some break a rule."""
-    products = sorted(_products(spec.world_size(), len(AXES)), key=_plainness)
-    for degrees in products[:MOST_TRIED]:
+    for degrees in sorted(_products(spec.world_size(), len(AXES)), key=_plainness)[:MOST_TRIED]:
         of_axis = {axis.name: degree for axis, degree in zip(AXES, degrees, strict=True)}
         changes: JsonObject = {axis.path: of_axis[axis.name] for axis in AXES}
         if spec.parallel.data == "auto":
@@ -83,10 +83,8 @@ def _products(world: int, num_axes: int) -> Iterator[tuple[int, ...]]:
 
 def _plainness(degrees: tuple[int, ...]) -> tuple[int, int]:
     """Order the plain ones first: few axes, and of those the ones whose ranks compute rows of their own."""
-    inner = 1
-    for axis, degree in zip(AXES, degrees, strict=True):
-        inner *= 1 if axis.cuts_batch else degree
-    return sum(one > 1 for one in degrees), inner
+    inner = (degree for axis, degree in zip(AXES, degrees, strict=True) if not axis.cuts_batch)
+    return sum(one > 1 for one in degrees), prod(inner)
 
 
 def _microbatches(stages: int, rows: int) -> set[int | str]:
@@ -108,10 +106,7 @@ def _changed(spec: M, changes: JsonObject) -> M:
 
 
 def _value(spec: RecipeSpec, path: str) -> Any:
-    value: Any = spec
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
+    return reduce(getattr, path.split("."), spec)
 
 
 def _sentence(

@@ -105,10 +105,8 @@ class Estimate:
         """Return it as JSON, as a run keeps it: ``low`` to ``high`` is the range, ``total`` its middle."""
         parts: list[Memory | StepTime] = [*self.memory, self.step_time]
         *memory, time = [asdict(one) | {"total": one.total, "low": one.low, "high": one.high} for one in parts]
-        changes = {name: list(getattr(self, name)) for name in ("memory_limits", "warnings")}
-        return cast(
-            EstimateDocument, {**asdict(self), **changes, "memory": memory, "step_time": time, "fit": self.fit.value}
-        )
+        lists = {"memory": memory, "memory_limits": list(self.memory_limits), "warnings": list(self.warnings)}
+        return cast(EstimateDocument, {**asdict(self), **lists, "step_time": time, "fit": self.fit.value})
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ def tables() -> str:
     parts = []
     for group in GROUPS:
         rows = [_row(field) for field in form_fields() if field.group == group]
-        head = ["| field | values | meaning |", "|---|---|---|"]
-        parts.append("\n".join([f"### {TITLES[group]}", "", *head, *rows]))
+        parts.append("\n".join([f"### {TITLES[group]}", "", "| field | values | meaning |", "|---|---|---|", *rows]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -64,9 +64,8 @@ def merge(document: JsonObject, overrides: JsonObject) -> JsonObject:
         for depth, part in enumerate(above, start=1):
             below = place.get(part, {})
             if not isinstance(below, dict):
-                raise SpecError(
-                    [Problem(path, f"cannot be set: {'.'.join(above[:depth])} is {show(below)}, not a map")]
-                )
+                words = f"cannot be set: {'.'.join(above[:depth])} is {show(below)}, not a map"
+                raise SpecError([Problem(path, words)])
             place[part] = dict(below)  # a copy of the maps on the way, so that the caller's document stays as it is
             place = place[part]
         place[last] = value

@@ -86,28 +86,16 @@ def _range_problems(spec: Spec) -> Iterator[Problem]:
 def _fixed_degrees(spec: RecipeSpec, shown: str) -> Iterator[Problem]:
     parallel, train = spec.parallel, spec.train
     if parallel.data != "auto":
-        yield Problem(
-            "parallel.data", f"{parallel.data} fixes the world size, and {NODES} is {shown}; accepted with that: auto"
-        )
+        words = f"{parallel.data} fixes the world size, and {NODES} is {shown}; accepted with that: auto"
+        yield Problem("parallel.data", words)
     kind = parallel.synchronization.kind
     if kind != "every-step":
-        yield Problem(
-            KIND,
-            f"{kind} fixes the world size, since ranks have weights of their own, and {NODES} is {shown}; accepted "
-            "with that: every-step",
-        )
-    if train.find_batch_size != "none":
-        yield Problem(
-            "train.find_batch_size",
-            f"{train.find_batch_size} finds a batch for one number of ranks, and {NODES} is {shown}; accepted with "
-            "that: none",
-        )
-    if train.find_learning_rate != "none":
-        yield Problem(
-            "train.find_learning_rate",
-            f"{train.find_learning_rate} finds a rate for one number of ranks, and {NODES} is {shown}; accepted with "
-            "that: none",
-        )
+        why = "fixes the world size, since ranks have weights of their own"
+        yield Problem(KIND, f"{kind} {why}, and {NODES} is {shown}; accepted with that: every-step")
+    for name, found in (("find_batch_size", "batch"), ("find_learning_rate", "rate")):
+        if (value := getattr(train, name)) != "none":
+            words = f"{value} finds a {found} for one number of ranks, and {NODES} is {shown}; accepted with that: none"
+            yield Problem(f"train.{name}", words)
 
 
 def _what_is_lost(spec: RecipeSpec, shown: str) -> Iterator[Problem]:

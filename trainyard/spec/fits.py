@@ -47,22 +47,14 @@ def _problems(resources: Resources, nodes: list[NodeRoom]) -> list[Problem]:
     words = "" if kind == "auto" else f"{kind} "
     largest = max(int(node.slots) for node in of_kind)
     if each > largest:
-        return [
-            Problem(
-                "resources.processes_per_node",
-                f"{each} is more than any {words}node of this cluster has: at most {largest} "
-                f"{'slot' if largest == 1 else 'slots'}",
-            )
-        ]
+        slots = "slot" if largest == 1 else "slots"
+        message = f"{each} is more than any {words}node of this cluster has: at most {largest} {slots}"
+        return [Problem("resources.processes_per_node", message)]
     kinds = {node.accelerator for node in of_kind}
     most = max(sum(node.accelerator == one and int(node.slots) >= each for node in of_kind) for one in kinds)
     if wanted > most:
         alike = f" of one kind ({' or '.join(sorted(kinds))})" if len(kinds) > 1 else ""
         slots = "slot" if each == 1 else "slots"
-        return [
-            Problem(
-                "resources.nodes.min" if resources.is_elastic else "resources.nodes",
-                f"{wanted} is more than this cluster has: {most} {words}nodes{alike} with {each} {slots} or more",
-            )
-        ]
+        message = f"{wanted} is more than this cluster has: {most} {words}nodes{alike} with {each} {slots} or more"
+        return [Problem("resources.nodes.min" if resources.is_elastic else "resources.nodes", message)]
     return []

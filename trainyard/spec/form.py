@@ -80,9 +80,7 @@ def _walk(kind: type[BaseModel], above: str) -> list[FieldInfo]:
 def _describe(path: str, field: PydanticField) -> FieldInfo:
     extra = field.json_schema_extra
     assert isinstance(extra, dict), f"{path} was not declared with field()"
-    limits = {
-        name: getattr(rule, name) for rule in field.metadata for name in ("ge", "gt", "le") if hasattr(rule, name)
-    }
+    limits = {one: getattr(rule, one) for rule in field.metadata for one in ("ge", "gt", "le") if hasattr(rule, one)}
     kind: Kind = extra.get("kind") or _kind(field.annotation)  # type: ignore[assignment]  # field() wrote it
     return FieldInfo(
         path=path,

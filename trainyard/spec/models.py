@@ -26,7 +26,7 @@ from trainyard.spec.sections.train import Checkpoint, EarlyStopping, Limits, Tra
 from trainyard.spec.sections.watch import Rules, watch_field
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 from trainyard.spec.values.code import GitCode, StoredCode
-from trainyard.spec.values.fields import Name, Part, Slug, Tag, field
+from trainyard.spec.values.fields import Name, Part, Slug, Tag, safety_field, what_field, where_field
 
 Priority = Literal["high", "normal", "low"]
 PRIORITIES = get_args(Priority)  # the first come first
@@ -35,38 +35,31 @@ PRIORITIES = get_args(Priority)  # the first come first
 class Spec(Part):
     """Fields that every run has. ``parse_spec`` makes one of its KINDS."""
 
-    name: Name = field(
-        label="Name", help="What the run is called; no control or invisible characters, no < and no >.", group="what"
-    )
-    project: Slug = field("default", label="Project", help="Who owns the run.", group="what")
-    cluster: Slug = field("local", label="Cluster", help="Whose nodes it runs on.", group="where")
-    tags: Annotated[list[Tag], Field(max_length=50)] = field(
-        [], label="Tags", help="Words to find the run by.", group="what"
-    )
+    name: Name = what_field(..., "Name", "What the run is called; no control or invisible characters, no < and no >.")
+    project: Slug = what_field("default", "Project", "Who owns the run.")
+    cluster: Slug = where_field("local", "Cluster", "Whose nodes it runs on.")
+    tags: Annotated[list[Tag], Field(max_length=50)] = what_field([], "Tags", "Words to find the run by.")
     resources: Resources = Resources()
-    priority: Priority = field(
+    priority: Priority = where_field(
         "normal",
-        label="Priority",
-        help="Who gets nodes first. Runs of a lower priority save, and shrink or wait, where others need theirs.",
-        group="where",
+        "Priority",
+        "Who gets nodes first. Runs of a lower priority save, and shrink or wait, where others need theirs.",
     )
     restarts: Restarts = Restarts()
     limits: Limits = Limits()
     hangs: Hangs = Hangs()
-    preflight: PreflightMode = field(
+    preflight: PreflightMode = safety_field(
         "auto",
-        label="Checks of nodes",
-        help="auto keeps the run off nodes that fail a check; always has its nodes checked anew before each attempt; "
+        "Checks of nodes",
+        "auto keeps the run off nodes that fail a check; always has its nodes checked anew before each attempt; "
         "never starts it all the same.",
-        group="safety",
         advanced=True,
     )
-    log_rules: LogRules = field(
+    log_rules: LogRules = safety_field(
         [],
-        label="Rules of the log",
-        help="Lines to look for, each as LABEL: PATTERN or LABEL ACTION: PATTERN. The actions are label, notify, "
+        "Rules of the log",
+        "Lines to look for, each as LABEL: PATTERN or LABEL ACTION: PATTERN. The actions are label, notify, "
         "exclude-node and no-retry.",
-        group="safety",
         advanced=True,
         kind="lines",
     )
@@ -81,8 +74,7 @@ class Spec(Part):
 
     def at(self, num_nodes: int) -> Self:
         """Return the spec as if it asked for just so many nodes."""
-        resources = self.resources.model_copy(update={"nodes": num_nodes})
-        return self.model_copy(update={"resources": resources})
+        return self.model_copy(update={"resources": self.resources.model_copy(update={"nodes": num_nodes})})
 
     @property
     def bundle_sha256(self) -> str | None:

@@ -48,8 +48,7 @@ def _fields_of(document: object) -> Spec:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        found = problems_of(error, _accepted_at(kind))
-        raise SpecError(_tell_of_training(kind, _first_per_path(found))) from None
+        raise SpecError(_tell_of_training(kind, _first_per_path(problems_of(error, _accepted_at(kind))))) from None
 
 
 def read_spec(document: SpecDocument) -> Spec:
@@ -85,9 +84,8 @@ def _kind_of(document: JsonObject) -> type[Spec]:
         return KINDS["script"]
     name = task["recipe"]
     if not isinstance(name, str) or name not in RECIPES:
-        raise SpecError(
-            [Problem("task.recipe", f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, not {show(name)}")]
-        )
+        words = f"must be {', '.join(RECIPES[:-1])} or {RECIPES[-1]}, not {show(name)}"
+        raise SpecError([Problem("task.recipe", words)])
     return KINDS[name]
 
 

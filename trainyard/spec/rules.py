@@ -91,9 +91,8 @@ def _program_problems(task: ScriptTask) -> Iterator[Problem]:
     elif len(task.programs) > 1:
         first, *others = task.programs
         shown = " and ".join(f"task.{name} {show(getattr(task, name))}" for name in others)
-        yield Problem(
-            f"task.{first}", f"{show(getattr(task, first))} stands beside {shown}; exactly one of them is accepted"
-        )
+        words = f"{show(getattr(task, first))} stands beside {shown}; exactly one of them is accepted"
+        yield Problem(f"task.{first}", words)
     if task.notebook and task.arguments:
         yield Problem("task.arguments", f"{show(task.arguments)} would be ignored: a notebook has none")
 
@@ -115,10 +114,8 @@ def _argument_problems(task: ScriptTask) -> Iterator[Problem]:
 
 def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
     if task.distributed and "torchrun" not in task.launch:
-        yield Problem(
-            "task.distributed",
-            f"true gives a single process torchrun's variables, and task.launch {show(task.launch)} gives none",
-        )
+        words = f"true gives a single process torchrun's variables, and task.launch {show(task.launch)} gives none"
+        yield Problem("task.distributed", words)
     section = getattr(spec, "environment", None)
     if not isinstance(section, EnvironmentSection):
         return
@@ -132,10 +129,8 @@ def _environment_problems(spec: Spec, task: ScriptTask) -> Iterator[Problem]:
 
 def _benchmark_problems(spec: Spec, task: CommunicationTask) -> Iterator[Problem]:
     if task.smallest_bytes > task.largest_bytes:
-        yield Problem(
-            "task.smallest_bytes",
-            f"{task.smallest_bytes} is more than task.largest_bytes, which is {task.largest_bytes}",
-        )
+        words = f"{task.smallest_bytes} is more than task.largest_bytes, which is {task.largest_bytes}"
+        yield Problem("task.smallest_bytes", words)
     if spec.world_size() == 1 and set(task.operations) != {"compute"}:
         yield Problem("resources.nodes", "1 rank has nobody to talk to: take 2 ranks or more, or compute alone")
 
@@ -168,10 +163,8 @@ def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
     data = _look(spec.resolved(), "task.data")
     assert isinstance(data, dict)
     if data["source"] in LOCATED and not data["location"] and not data["dataset"]:
-        yield Problem(
-            "task.data.location",
-            f"the source {data['source']} needs a file, folder or URL to read from, or a dataset of the project",
-        )
+        message = f"the source {data['source']} needs a file, folder or URL to read from, or a dataset of the project"
+        yield Problem("task.data.location", message)
     elif data["location"] and (words := location_problem(data["location"])):
         yield Problem("task.data.location", words)
 
@@ -179,7 +172,9 @@ def _data_problems(spec: RecipeSpec) -> Iterator[Problem]:
 def _model_problems(spec: RecipeSpec) -> Iterator[Problem]:
     model = spec.task.model
     if is_resnet(model):
-        yield from _resnet_problems(spec)
+        if spec.train.optimizer == "muon":
+            words = "muon is for matrices, and the kernels of a resnet have four dimensions; accepted here: adamw, sgd"
+            yield Problem("train.optimizer", words)
     elif isinstance(model, GPTModel | ImageModel):
         yield from _head_problems(model, is_turned=isinstance(model, GPTModel))
         yield from _patch_problems(spec)
@@ -215,14 +210,6 @@ def _patch_problems(spec: RecipeSpec) -> Iterator[Problem]:
         )
 
 
-def _resnet_problems(spec: RecipeSpec) -> Iterator[Problem]:
-    if spec.train.optimizer == "muon":
-        yield Problem(
-            "train.optimizer",
-            "muon is for matrices, and the kernels of a resnet have four dimensions; accepted here: adamw, sgd",
-        )
-
-
 def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
     train = spec.train
     if train.warmup_steps > train.steps:
@@ -237,10 +224,8 @@ def _train_problems(spec: RecipeSpec) -> Iterator[Problem]:
     yield from _change_problems(spec)
     _, _, step = spec.checkpoint.restore.partition("@")
     if step and int(step) >= train.steps:
-        yield Problem(
-            "checkpoint.restore",
-            f"step {int(step)} leaves nothing to train: train.steps {train.steps} counts from the very first step",
-        )
+        words = f"step {int(step)} leaves nothing to train: train.steps {train.steps} counts from the very first step"
+        yield Problem("checkpoint.restore", words)
 
 
 def _change_problems(spec: RecipeSpec) -> Iterator[Problem]:
@@ -262,9 +247,8 @@ def _change_problems(spec: RecipeSpec) -> Iterator[Problem]:
 def _changed_batch_problems(spec: RecipeSpec, path: str, batch_size: int) -> Iterator[Problem]:
     parallel = spec.parallel
     if parallel.balance != "none":
-        yield Problem(
-            path, f"{batch_size} does not go with parallel.balance {parallel.balance}: accepted with it: none"
-        )
+        words = f"{batch_size} does not go with parallel.balance {parallel.balance}: accepted with it: none"
+        yield Problem(path, words)
     elif spec.train.find_batch_size != "none":
         yield Problem(path, f"{batch_size} does not go with train.find_batch_size {spec.train.find_batch_size}")
     elif not any(True for _ in _degree_problems(spec)) and spec.mesh().degree("pipeline") > 1:

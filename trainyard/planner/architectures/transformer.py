@@ -111,8 +111,7 @@ class GPT:
         section, numbers = Section(at), at.rows * self.context * self.width
         section.parameter("embedding.weight", self.vocabulary, self.width, is_cut=True)
         # Backward fills a whole gradient with zeros first, and then adds row by row.
-        weight = self.vocabulary * self.width / at.tensor
-        section.move(2 * numbers * WHOLE, (3 * numbers + weight) * WHOLE)
+        section.move(2 * numbers * WHOLE, (3 * numbers + self.vocabulary * self.width / at.tensor) * WHOLE)
         section.exchange(numbers * WHOLE, *GATHERED)
         section.keep(at.rows * self.context * INDEX)
         section.need(numbers / at.tensor * WHOLE)

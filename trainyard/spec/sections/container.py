@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.values.code_files import FileInCode
-from trainyard.spec.values.fields import Part, field
+from trainyard.spec.values.fields import Part, what_field
 from trainyard.spec.values.secrets import SecretReference, read_reference
 
 SECTION = "environment.container"
@@ -54,9 +54,8 @@ def _image(value: str) -> str:
     if not value or (path.startswith("/") and ":" not in path and ".." not in path.split("/") and path.isprintable()):
         return value
     if value.startswith(ARCHIVES):
-        raise ValueError(
-            f"must name an archive by its whole path, such as oci-archive:/data/image.tar, not {show(value)}"
-        )
+        example = "oci-archive:/data/image.tar"
+        raise ValueError(f"must name an archive by its whole path, such as {example}, not {show(value)}")
     if read_image(value) is None:
         raise ValueError(
             "must be an image such as registry.example/team/image:1.2 or name@sha256:…, oci-archive:/PATH or "
@@ -79,27 +78,18 @@ def _as_section(value: object) -> object:
 class ContainerSection(Part):
     """An image by its name, or a file of the code of which one is built."""
 
-    image: Annotated[str, Field(max_length=500), AfterValidator(_image)] = field(
+    image: Annotated[str, Field(max_length=500), AfterValidator(_image)] = what_field(
         "",
-        label="Container image",
-        help="Ranks run in a container of this image: of a registry, with a tag or a digest, or an archive on the "
+        "Container image",
+        "Ranks run in a container of this image: of a registry, with a tag or a digest, or an archive on the "
         "nodes (oci-archive:/PATH, docker-archive:/PATH). Nodes need Podman.",
-        group="what",
         advanced=True,
     )
-    file: FileInCode = field(
-        "",
-        label="Containerfile",
-        help="A Containerfile of the code, of which each node builds the image once.",
-        group="what",
-        advanced=True,
+    file: FileInCode = what_field(
+        "", "Containerfile", "A Containerfile of the code, of which each node builds the image once.", advanced=True
     )
-    credentials: Annotated[str, Field(max_length=110), AfterValidator(_credentials)] = field(
-        "",
-        label="Registry credentials",
-        help="The secret with USER:PASSWORD for the image's registry.",
-        group="what",
-        advanced=True,
+    credentials: Annotated[str, Field(max_length=110), AfterValidator(_credentials)] = what_field(
+        "", "Registry credentials", "The secret with USER:PASSWORD for the image's registry.", advanced=True
     )
 
     @property
@@ -129,10 +119,9 @@ def credentials_reference(section: ContainerSection) -> SecretReference | None:
 
 
 def _schema() -> dict[str, Any]:
-    names = {"image": "text", "file": "text", "credentials": "text"}
     whole = {
         "type": "object",
-        "properties": {name: {"type": "string"} for name in names},
+        "properties": {name: {"type": "string"} for name in ("image", "file", "credentials")},
         "additionalProperties": False,
     }
     return {"anyOf": [whole, {"type": "string"}]}

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from trainyard.spec.values.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, field
+from trainyard.spec.values.fields import Column, Location, Needs, Part, Sha256, SlugOrEmpty, what_field
 
 SOURCE = "task.data.source"
 
@@ -13,31 +13,26 @@ LOCATED = ("text", "jsonl", "npz", "csv", "parquet", "images")
 
 
 def source_field(default: str, help: str) -> Any:
-    return field(default, label="Data", help=help, group="what")
+    return what_field(default, "Data", help)
 
 
 class Data(Part):
     """Fields that all recipes have for their data. Each narrows ``source`` to what it can read."""
 
     source: str
-    location: Location = field(
+    location: Location = what_field(
         "",
-        label="Location",
-        help="A file or folder on every node, or a URL such as s3://bucket/rows.csv.",
-        group="what",
+        "Location",
+        "A file or folder on every node, or a URL such as s3://bucket/rows.csv.",
         needs=Needs(SOURCE, LOCATED),
     )
-    dataset: SlugOrEmpty = field(
-        "",
-        label="Dataset",
-        help="A dataset of the project; its source, location and digest take the place of those here.",
-        group="what",
+    dataset: SlugOrEmpty = what_field(
+        "", "Dataset", "A dataset of the project; its source, location and digest take the place of those here."
     )
-    digest: Sha256 = field(
+    digest: Sha256 = what_field(
         "",
-        label="Digest",
-        help="SHA-256 that the content must have; empty takes what is there.",
-        group="what",
+        "Digest",
+        "SHA-256 that the content must have; empty takes what is there.",
         advanced=True,
         needs=Needs(SOURCE, LOCATED),
     )
@@ -49,25 +44,16 @@ class TextData(Data):
     source: Literal["python-stdlib", "text", "jsonl"] = source_field(
         "python-stdlib", "The rows that are learnt from: built in, or files of a kind."
     )
-    text_field: Column = field(
+    text_field: Column = what_field(
         "text",
-        label="Text field",
-        help="Of each line of a JSONL file, the field that holds the text.",
-        group="what",
+        "Text field",
+        "Of each line of a JSONL file, the field that holds the text.",
         advanced=True,
         needs=Needs(SOURCE, ("jsonl",)),
     )
-    tokens: Literal["bytes", "bpe"] = field(
-        "bytes", label="Tokens", help="bytes, or pairs of them that were merged (BPE).", group="what"
-    )
-    vocabulary: int = field(
-        1024,
-        label="Vocabulary",
-        help="Number of BPE tokens.",
-        group="what",
-        minimum=257,
-        maximum=262_144,
-        needs=Needs("task.data.tokens", ("bpe",)),
+    tokens: Literal["bytes", "bpe"] = what_field("bytes", "Tokens", "bytes, or pairs of them that were merged (BPE).")
+    vocabulary: int = what_field(
+        1024, "Vocabulary", "Number of BPE tokens.", within=(257, 262_144), needs=Needs("task.data.tokens", ("bpe",))
     )
 
 
@@ -77,13 +63,11 @@ class ImageData(Data):
     source: Literal["digits", "images", "npz"] = source_field(
         "digits", "The rows that are learnt from: built in, or files of a kind."
     )
-    image_size: int = field(
+    image_size: int = what_field(
         32,
-        label="Image size",
-        help="Pixels of a side, to which the files of a folder are scaled.",
-        group="what",
-        minimum=4,
-        maximum=4_096,
+        "Image size",
+        "Pixels of a side, to which the files of a folder are scaled.",
+        within=(4, 4_096),
         needs=Needs(SOURCE, ("images",)),
     )
 
@@ -94,10 +78,9 @@ class TableData(Data):
     source: Literal["breast-cancer", "iris", "wine", "diabetes", "csv", "parquet", "npz"] = source_field(
         "breast-cancer", "The rows that are learnt from: built in, or files of a kind."
     )
-    target: Column = field(
+    target: Column = what_field(
         "target",
-        label="Target",
-        help="The column that is learnt: whole numbers or words are classes, other numbers a quantity.",
-        group="what",
+        "Target",
+        "The column that is learnt: whole numbers or words are classes, other numbers a quantity.",
         needs=Needs(SOURCE, ("csv", "parquet", "npz")),
     )

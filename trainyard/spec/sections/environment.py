@@ -11,7 +11,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.sections.container import Container, ContainerSection, credentials_reference
 from trainyard.spec.values.code_files import FileInCode, file_in_code, file_or_nothing, has_control
-from trainyard.spec.values.fields import Part, Window, field
+from trainyard.spec.values.fields import Part, Window, what_field
 from trainyard.spec.values.secrets import SecretReference, references_in
 
 SECTION = "environment"
@@ -84,51 +84,33 @@ PythonVersion = Annotated[
 class EnvironmentSection(Part):
     """Environment that a node prepares before ranks start. Empty: they run in the node's own environment."""
 
-    requirements: Requirements = field(
+    requirements: Requirements = what_field(
         [],
-        label="Requirements",
-        help="Packages, one a line, such as numpy>=2; -r FILE takes a requirements file of the code. Built once on "
+        "Requirements",
+        "Packages, one a line, such as numpy>=2; -r FILE takes a requirements file of the code. Built once on "
         "each node and kept.",
-        group="what",
         advanced=True,
         kind="lines",
     )
-    pyproject: FileInCode = field(
-        "",
-        label="pyproject.toml",
-        help="A pyproject.toml of the code, whose dependencies are installed.",
-        group="what",
-        advanced=True,
+    pyproject: FileInCode = what_field(
+        "", "pyproject.toml", "A pyproject.toml of the code, whose dependencies are installed.", advanced=True
     )
-    lock: LockFile = field(
-        "", label="Lock file", help=f"A lock file of the code: {LOCKS}.", group="what", advanced=True
-    )
-    conda: FileInCode = field(
-        "",
-        label="conda environment",
-        help="An environment.yml of the code; nodes need micromamba, mamba or conda.",
-        group="what",
-        advanced=True,
+    lock: LockFile = what_field("", "Lock file", f"A lock file of the code: {LOCKS}.", advanced=True)
+    conda: FileInCode = what_field(
+        "", "conda environment", "An environment.yml of the code; nodes need micromamba, mamba or conda.", advanced=True
     )
     container: Container = ContainerSection()
-    python: PythonVersion = field(
-        "",
-        label="Python version",
-        help="Of the environment, such as 3.12; empty is the node's own.",
-        group="what",
-        advanced=True,
+    python: PythonVersion = what_field(
+        "", "Python version", "Of the environment, such as 3.12; empty is the node's own.", advanced=True
     )
-    inherit: bool = field(
+    inherit: bool = what_field(
         False,
-        label="Node's packages too",
-        help="Whether the environment also has the node's own packages, torch among them, so that only what is missing "
+        "Node's packages too",
+        "Whether the environment also has the node's own packages, torch among them, so that only what is missing "
         "is installed.",
-        group="what",
         advanced=True,
     )
-    limit: Window = field(
-        "30m", label="Build limit", help="How long building may take, such as 30m.", group="what", advanced=True
-    )
+    limit: Window = what_field("30m", "Build limit", "How long building may take, such as 30m.", advanced=True)
 
     @property
     def kind(self) -> str:

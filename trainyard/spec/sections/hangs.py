@@ -10,7 +10,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangAction
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import duration, seconds_of
-from trainyard.spec.values.fields import Part, field
+from trainyard.spec.values.fields import Part, safety_field
 
 AUTO = "auto"
 SHORTEST_S, LONGEST_S = 1.0, 7 * 86_400.0
@@ -40,20 +40,17 @@ After = Annotated[
 class Hangs(Part):
     """Treatment of a run that makes no step any more."""
 
-    after: After = field(
+    after: After = safety_field(
         AUTO,
-        label="Hung after",
-        help="How long a run may make no step, such as 90s. auto is 10 times the run's own median step, and at least "
+        "Hung after",
+        "How long a run may make no step, such as 90s. auto is 10 times the run's own median step, and at least "
         "60s. Checkpoints, validations, waits for data and the time before the first step have longer limits.",
-        group="safety",
         advanced=True,
     )
-    action: Literal["notify", "restart", "stop"] = field(
+    action: Literal["notify", "restart", "stop"] = safety_field(
         "restart",
-        label="When hung",
-        help="notify says so and lets it be; restart ends the ranks, and restarts decides what follows; stop ends the "
-        "run.",
-        group="safety",
+        "When hung",
+        "notify says so and lets it be; restart ends the ranks, and restarts decides what follows; stop ends the run.",
         advanced=True,
     )
 

@@ -71,8 +71,7 @@ def read_rules(value: object) -> list[dict[str, str]]:
     try:
         return [rule.model_dump() for rule in _READER.validate_python(value)]
     except ValidationError as error:
-        accepted = {str(place): list(RuleOfLog.model_fields) for place in range(MAX_RULES)}
-        found = problems_of(error, accepted)
+        found = problems_of(error, {str(place): list(RuleOfLog.model_fields) for place in range(MAX_RULES)})
         raise SpecError([Problem(f"log_rules.{one.path}".rstrip("."), one.message) for one in found]) from None
 
 

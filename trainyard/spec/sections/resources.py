@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import NUMBER, RANGE, Number, Part, field
+from trainyard.spec.values.fields import NUMBER, RANGE, Number, Part, where_field
 
 MOST_NODES = 10_000
 MOST_NODES_OF_A_RANGE = 1_000
@@ -42,33 +42,25 @@ Nodes = Annotated[
 class Resources(Part):
     """Part of the cluster that a run takes."""
 
-    nodes: Nodes = field(
+    nodes: Nodes = where_field(
         1,
-        label="Nodes",
-        help="Machines that train together: a number, or a range such as 1-4 for a run that grows and shrinks.",
-        group="where",
+        "Nodes",
+        "Machines that train together: a number, or a range such as 1-4 for a run that grows and shrinks.",
         kind="nodes",
     )
-    processes_per_node: int = field(
-        1,
-        label="Processes per node",
-        help="Ranks on each node; each takes one slot.",
-        group="where",
-        minimum=1,
-        maximum=1_024,
+    processes_per_node: int = where_field(
+        1, "Processes per node", "Ranks on each node; each takes one slot.", within=(1, 1_024)
     )
-    slots_per_process: Annotated[Number, AfterValidator(_share)] = field(
+    slots_per_process: Annotated[Number, AfterValidator(_share)] = where_field(
         1.0,
-        label="Slots per process",
-        help="0.5 shares a slot, a GPU or a CPU slot, between two runs of one rank; 0.25 between four. Its memory is "
+        "Slots per process",
+        "0.5 shares a slot, a GPU or a CPU slot, between two runs of one rank; 0.25 between four. Its memory is "
         "not divided.",
-        group="where",
         advanced=True,
-        minimum=1 / MOST_SHARES,
-        maximum=1,
+        within=(1 / MOST_SHARES, 1),
     )
-    accelerator: Literal["auto", "cpu", "gpu"] = field(
-        "auto", label="Accelerator", help="auto takes GPUs where the nodes have them.", group="where"
+    accelerator: Literal["auto", "cpu", "gpu"] = where_field(
+        "auto", "Accelerator", "auto takes GPUs where the nodes have them."
     )
 
     @property

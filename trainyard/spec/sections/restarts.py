@@ -13,7 +13,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import CauseClass
 from trainyard.spec.problems import show
 from trainyard.spec.values.durations import seconds_of
-from trainyard.spec.values.fields import Backoff, Lease, Part, Window, field
+from trainyard.spec.values.fields import Backoff, Lease, Part, Window, safety_field
 
 # A node that answers nobody for so long is lost. Its ranks end at 0.8 of it, also while the server is away.
 DEFAULT_LEASE = "1d"
@@ -91,44 +91,35 @@ Actions = Annotated[dict[ClassName, Action], AfterValidator(_actions)]
 class Restarts(Part):
     """Policy after a failure."""
 
-    max: int = field(
+    max: int = safety_field(
         3,
-        label="Restarts",
-        help="How often a run that failed is started again by itself; one that kept a newer checkpoint since then "
+        "Restarts",
+        "How often a run that failed is started again by itself; one that kept a newer checkpoint since then "
         "starts counting anew. 0 is never.",
-        group="safety",
-        minimum=0,
-        maximum=1_000,
+        within=(0, 1_000),
     )
-    window: Window = field(
-        "1h",
-        label="Restarts within",
-        help="Restarts that are longer ago do not count, such as 1h or 1d.",
-        group="safety",
-        advanced=True,
+    window: Window = safety_field(
+        "1h", "Restarts within", "Restarts that are longer ago do not count, such as 1h or 1d.", advanced=True
     )
-    backoff: Backoff = field(
+    backoff: Backoff = safety_field(
         "2s",
-        label="Pause",
-        help="Before the second restart in a row, such as 2s; each further pause is twice as long, 5m at most. The "
+        "Pause",
+        "Before the second restart in a row, such as 2s; each further pause is twice as long, 5m at most. The "
         "first restart follows at once.",
-        group="safety",
         advanced=True,
     )
-    lease: Lease = field(
+    lease: Lease = safety_field(
         DEFAULT_LEASE,
-        label="Lease",
-        help="After so long without contact a node counts as lost, and its ranks have ended by themselves: they do at "
+        "Lease",
+        "After so long without contact a node counts as lost, and its ranks have ended by themselves: they do at "
         "0.8 of it, also when the server is away for so long. At least 10s, such as 10m or 2h.",
-        group="safety",
         advanced=True,
     )
-    on: Actions = field(
+    on: Actions = safety_field(
         {},
-        label="After a failure",
-        help="What follows from a class of failure, such as user-error: restart. The actions are restart, stop, and "
+        "After a failure",
+        "What follows from a class of failure, such as user-error: restart. The actions are restart, stop, and "
         "exclude-node, which restarts without the node where it happened. What is not named follows its default.",
-        group="safety",
         advanced=True,
     )
 
@@ -146,13 +137,12 @@ class RestartRules:
     @classmethod
     def of(cls, spec: SpecDocument) -> RestartRules:
         section = spec.get("restarts") or {}
-        chosen = {CauseClass(name): cast(Action, action) for name, action in (section.get("on") or {}).items()}
         return cls(
             max=int(section.get("max", 0)),
             window_s=seconds_of(section.get("window") or "1h"),
             backoff_s=seconds_of(section.get("backoff") or "2s"),
             lease_s=seconds_of(section.get("lease") or DEFAULT_LEASE),
-            on=chosen,
+            on={CauseClass(name): cast(Action, action) for name, action in (section.get("on") or {}).items()},
         )
 
     def action_on(self, cause: CauseClass) -> Action:

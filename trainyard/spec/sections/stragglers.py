@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from trainyard.contract.base import SpecDocument
-from trainyard.spec.values.fields import Number, Part, field
+from trainyard.spec.values.fields import Number, Part, safety_field
 
 SlowAction = Literal["notify", "exclude-node"]
 
@@ -13,30 +13,21 @@ SlowAction = Literal["notify", "exclude-node"]
 class Stragglers(Part):
     """Treatment of a run of which one rank keeps the others waiting."""
 
-    factor: Number = field(
+    factor: Number = safety_field(
         1.5,
-        label="Straggler from",
-        help="How many times as long as the other ranks' a rank's own work must take, before the collectives.",
-        group="safety",
+        "Straggler from",
+        "How many times as long as the other ranks' a rank's own work must take, before the collectives.",
         advanced=True,
-        minimum=1.1,
-        maximum=100,
+        within=(1.1, 100),
     )
-    over: int = field(
-        50,
-        label="Over steps",
-        help="For how many steps in a row a rank must be so slow.",
-        group="safety",
-        advanced=True,
-        minimum=20,
-        maximum=1_000,
+    over: int = safety_field(
+        50, "Over steps", "For how many steps in a row a rank must be so slow.", advanced=True, within=(20, 1_000)
     )
-    action: Literal["notify", "exclude-node"] = field(
+    action: Literal["notify", "exclude-node"] = safety_field(
         "notify",
-        label="When a rank is slow",
-        help="notify names it on the run's page and in its history; exclude-node saves a checkpoint and goes on "
+        "When a rank is slow",
+        "notify names it on the run's page and in its history; exclude-node saves a checkpoint and goes on "
         "without its node, where others can take its place.",
-        group="safety",
         advanced=True,
     )
 

@@ -19,61 +19,42 @@ from trainyard.spec.values.fields import (
     Needs,
     Part,
     Script,
-    field,
+    what_field,
 )
 from trainyard.spec.values.secrets import Secrets
 
 
 def environment_field() -> Any:
-    return field({}, label="Variables", help="Environment variables of the ranks.", group="what", advanced=True)
+    return what_field({}, "Variables", "Environment variables of the ranks.", advanced=True)
 
 
 def secrets_field() -> Any:
-    return field(
+    return what_field(
         [],
-        label="Secrets",
-        help="Secrets of the project by name, each in a variable of that name: HF_TOKEN. KEY=NAME is another variable, "
+        "Secrets",
+        "Secrets of the project by name, each in a variable of that name: HF_TOKEN. KEY=NAME is another variable, "
         "file:NAME the path of a file, mine:NAME a secret of your own.",
-        group="what",
         advanced=True,
         kind="list",
     )
 
 
 def recipe_field(help: str) -> Any:
-    return field(label="Recipe", help=help, group="what")
+    return what_field(..., "Recipe", help)
 
 
 def heads_field(needs: Needs | None = None) -> Any:
-    return field(
-        4,
-        label="Heads",
-        help="Attention heads in a transformer block.",
-        group="what",
-        minimum=1,
-        maximum=1_024,
-        needs=needs,
-    )
+    return what_field(4, "Heads", "Attention heads in a transformer block.", within=(1, 1_024), needs=needs)
 
 
 class Model(Part):
     """Fields that all models have: blocks one after the other, all of a width."""
 
-    layers: int = field(
-        4,
-        label="Layers",
-        help="Blocks one after the other: of a transformer, of a ResNet, or hidden layers.",
-        group="what",
-        minimum=1,
-        maximum=1_000,
+    layers: int = what_field(
+        4, "Layers", "Blocks one after the other: of a transformer, of a ResNet, or hidden layers.", within=(1, 1_000)
     )
-    width: int = field(
-        128,
-        label="Width",
-        help="Features that flow between the blocks; channels of a ResNet's first ones.",
-        group="what",
-        minimum=2,
-        maximum=65_536,
+    width: int = what_field(
+        128, "Width", "Features that flow between the blocks; channels of a ResNet's first ones.", within=(2, 65_536)
     )
 
 
@@ -81,43 +62,36 @@ class GPTModel(Model):
     """The size of the language model."""
 
     heads: int = heads_field()
-    kv_heads: Degree = field(
+    kv_heads: Degree = what_field(
         "auto",
-        label="Key and value heads",
-        help="Heads of keys and values, each shared by a group of queries; auto has one for each.",
-        group="what",
+        "Key and value heads",
+        "Heads of keys and values, each shared by a group of queries; auto has one for each.",
         advanced=True,
         kind="text",
     )
-    context: int = field(
-        128, label="Context", help="Tokens that the model sees at once.", group="what", minimum=1, maximum=1_048_576
-    )
-    base_width: int = field(
+    context: int = what_field(128, "Context", "Tokens that the model sees at once.", within=(1, 1_048_576))
+    base_width: int = what_field(
         0,
-        label="Base width",
-        help="The width at which the learning rate was found, with as many heads: muP carries it over to this width. "
+        "Base width",
+        "The width at which the learning rate was found, with as many heads: muP carries it over to this width. "
         "0 is off.",
-        group="what",
         advanced=True,
-        minimum=0,
-        maximum=65_536,
+        within=(0, 65_536),
     )
 
 
 class ImageModel(Model):
     """The size of the image classifier. ``heads`` and ``patch`` are a ViT's."""
 
-    architecture: Literal["resnet", "vit"] = field(
-        "resnet", label="Architecture", help="resnet convolves; vit is a transformer over patches.", group="what"
+    architecture: Literal["resnet", "vit"] = what_field(
+        "resnet", "Architecture", "resnet convolves; vit is a transformer over patches."
     )
     heads: int = heads_field(Needs("task.model.architecture", ("vit",)))
-    patch: int = field(
+    patch: int = what_field(
         2,
-        label="Patch",
-        help="Pixels of the side of a patch.",
-        group="what",
-        minimum=1,
-        maximum=1_024,
+        "Patch",
+        "Pixels of the side of a patch.",
+        within=(1, 1_024),
         needs=Needs("task.model.architecture", ("vit",)),
     )
 
@@ -182,31 +156,19 @@ class CommunicationTask(Part):
     """No training: how fast ranks exchange tensors and compute, on the nodes that were chosen."""
 
     recipe: Literal["communication-benchmark"] = recipe_field("How fast the chosen nodes exchange tensors.")
-    operations: Annotated[list[Operation], Field(min_length=1), AfterValidator(_once)] = field(
+    operations: Annotated[list[Operation], Field(min_length=1), AfterValidator(_once)] = what_field(
         list(OPERATIONS),
-        label="Operations",
-        help="What is measured; compute is what a node does alone, which the planner counts with.",
-        group="what",
+        "Operations",
+        "What is measured; compute is what a node does alone, which the planner counts with.",
     )
-    smallest_bytes: int = field(
-        1024, label="Smallest message", help="Bytes.", group="what", minimum=8, maximum=LARGEST_MESSAGE
-    )
-    largest_bytes: int = field(
+    smallest_bytes: int = what_field(1024, "Smallest message", "Bytes.", within=(8, LARGEST_MESSAGE))
+    largest_bytes: int = what_field(
         16 * 2**20,
-        label="Largest message",
-        help="Bytes; sizes grow from the smallest by a factor of 4.",
-        group="what",
-        minimum=8,
-        maximum=LARGEST_MESSAGE,
+        "Largest message",
+        "Bytes; sizes grow from the smallest by a factor of 4.",
+        within=(8, LARGEST_MESSAGE),
     )
-    repeats: int = field(
-        20,
-        label="Repeats",
-        help="Timed exchanges of each size; the median counts.",
-        group="what",
-        minimum=3,
-        maximum=10_000,
-    )
+    repeats: int = what_field(20, "Repeats", "Timed exchanges of each size; the median counts.", within=(3, 10_000))
     environment: Environment = environment_field()
     secrets: Secrets = secrets_field()
 
@@ -231,70 +193,55 @@ class ScriptTask(Part):
     """The user's own code, run by every rank as torchrun would: a script, a module or a command, or a notebook for a
     person to work in, exactly one of them. The others are empty."""
 
-    script: Script = field(
-        "", label="Script", help="Path of the Python file inside the code's folder: python train.py.", group="what"
+    script: Script = what_field("", "Script", "Path of the Python file inside the code's folder: python train.py.")
+    module: Module = what_field(
+        "", "Module", "In place of a script, a module of the code or of an installed package: python -m pkg.train."
     )
-    module: Module = field(
-        "",
-        label="Module",
-        help="In place of a script, a module of the code or of an installed package: python -m pkg.train.",
-        group="what",
-    )
-    command: CommandLine = field(
+    command: CommandLine = what_field(
         [],
-        label="Command",
-        help="In place of a script, a program and its words, without a shell. With a slash (./train.sh) it is a file "
+        "Command",
+        "In place of a script, a program and its words, without a shell. With a slash (./train.sh) it is a file "
         "of the code; without one it is looked for on the rank's PATH. ${NAME} is a variable of the rank.",
-        group="what",
     )
-    notebook: bool = field(
+    notebook: bool = what_field(
         False,
-        label="Notebook",
-        help="In place of a script, JupyterLab on one node, for a person to work in. Its interpreter has jupyterlab.",
-        group="what",
+        "Notebook",
+        "In place of a script, JupyterLab on one node, for a person to work in. Its interpreter has jupyterlab.",
     )
-    arguments: Annotated[list[Argument], Field(max_length=1_000)] = field(
-        [],
-        label="Arguments",
-        help="Words behind the script, the module or the command; ${NAME} is a variable of the rank.",
-        group="what",
+    arguments: Annotated[list[Argument], Field(max_length=1_000)] = what_field(
+        [], "Arguments", "Words behind the script, the module or the command; ${NAME} is a variable of the rank."
     )
-    code: Code = field(
+    code: Code = what_field(
         ".",
-        label="Code",
-        help="A folder or file, which the command line packs (relative to the spec's file), {git: URL, revision: …} of "
+        "Code",
+        "A folder or file, which the command line packs (relative to the spec's file), {git: URL, revision: …} of "
         "a repository, or {sha256: …} of a stored bundle.",
-        group="what",
         kind="text",
     )
-    python: Interpreter = field(
+    python: Interpreter = what_field(
         "",
-        label="Python",
-        help="Another interpreter on the node: its path, or its name on PATH. Empty is the node's own, which is warm.",
-        group="what",
+        "Python",
+        "Another interpreter on the node: its path, or its name on PATH. Empty is the node's own, which is warm.",
         advanced=True,
     )
-    distributed: bool = field(
+    distributed: bool = what_field(
         False,
-        label="Distributed",
-        help="Whether a single process gets torchrun's variables (RANK, WORLD_SIZE, …) too. Several always have them.",
-        group="what",
+        "Distributed",
+        "Whether a single process gets torchrun's variables (RANK, WORLD_SIZE, …) too. Several always have them.",
         advanced=True,
     )
-    launch: Launch = field(
+    launch: Launch = what_field(
         ["torchrun"],
-        label="Launched as by",
-        help="Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, or "
+        "Launched as by",
+        "Whose variables the ranks find each other by: torchrun's, TensorFlow's TF_CONFIG, those of mpirun, or "
         "JAX's. none gives them none.",
-        group="what",
         advanced=True,
     )
-    shadow: bool = field(
+    shadow: bool = what_field(
         False,
-        label="Shadow",
-        help="Whether what the program sends to W&B, MLflow or Lightning's CSVLogger is also the run's. TensorBoard's "
+        "Shadow",
+        "Whether what the program sends to W&B, MLflow or Lightning's CSVLogger is also the run's. TensorBoard's "
         "files are by themselves.",
-        group="what",
         advanced=True,
     )
     environment: Environment = environment_field()
@@ -315,10 +262,8 @@ class ScriptTask(Part):
             top = path.partition("/")[0]
             is_own = any(name in (f"{top}.py", top) or name.startswith(f"{top}/") for name in files)
             if is_own and not {f"{path}.py", f"{path}/__main__.py"} & set(files):
-                return (
-                    "module",
-                    f"there is no file {show(f'{path}.py')} and no {show(f'{path}/__main__.py')} in the code",
-                )
+                words = f"there is no file {show(f'{path}.py')} and no {show(f'{path}/__main__.py')} in the code"
+                return "module", words
         program = code_program(self.command)
         if program and program not in files:
             return "command", f"there is no file {show(program)} in the code"

@@ -3,147 +3,117 @@
 from typing import Literal
 
 from trainyard.spec.values.durations import DEFAULT_GRACE_S, DEFAULT_IDLE_S, duration
-from trainyard.spec.values.fields import Grace, Needs, Number, Part, Point, StepsOrAuto, TimeLimit, Window, field
+from trainyard.spec.values.fields import (
+    Grace,
+    Needs,
+    Number,
+    Part,
+    Point,
+    StepsOrAuto,
+    TimeLimit,
+    Window,
+    safety_field,
+    train_field,
+)
 
 
 class Train(Part):
     """Settings of a recipe's training."""
 
-    steps: int = field(300, label="Steps", help="Optimizer steps.", group="train", minimum=1, maximum=1_000_000_000)
-    batch_size: int = field(
-        32,
-        label="Batch size",
-        help="Samples of an optimizer step over all ranks.",
-        group="train",
-        minimum=1,
-        maximum=1_000_000_000,
+    steps: int = train_field(300, "Steps", "Optimizer steps.", within=(1, 1_000_000_000))
+    batch_size: int = train_field(
+        32, "Batch size", "Samples of an optimizer step over all ranks.", within=(1, 1_000_000_000)
     )
-    accumulate: int = field(
+    accumulate: int = train_field(
         1,
-        label="Accumulate",
-        help="Passes whose gradients make one step; each takes its part of the batch.",
-        group="train",
-        minimum=1,
-        maximum=1_000_000,
+        "Accumulate",
+        "Passes whose gradients make one step; each takes its part of the batch.",
+        within=(1, 1_000_000),
     )
-    optimizer: Literal["adamw", "sgd", "muon"] = field(
-        "adamw",
-        label="Optimizer",
-        help="sgd has momentum 0.9; muon is for the matrices of the blocks, beside adamw for the rest.",
-        group="train",
+    optimizer: Literal["adamw", "sgd", "muon"] = train_field(
+        "adamw", "Optimizer", "sgd has momentum 0.9; muon is for the matrices of the blocks, beside adamw for the rest."
     )
-    learning_rate: Number = field(
-        1e-3, label="Learning rate", help="The peak of the schedule.", group="train", above=0, maximum=1_000
+    learning_rate: Number = train_field(
+        1e-3, "Learning rate", "The peak of the schedule.", within=(0, 1_000), is_above=True
     )
-    schedule: Literal["constant", "linear", "cosine", "warmup-stable-decay"] = field(
-        "cosine", label="Schedule", help="How the learning rate falls after the warm-up.", group="train"
+    schedule: Literal["constant", "linear", "cosine", "warmup-stable-decay"] = train_field(
+        "cosine", "Schedule", "How the learning rate falls after the warm-up."
     )
-    warmup_steps: int = field(
-        default_factory=lambda above: min(20, above.get("steps", 20)),
-        label="Warm-up steps",
-        help="Steps in which the learning rate rises from 0; at most steps.",
-        group="train",
-        minimum=0,
-        maximum=1_000_000_000,
+    warmup_steps: int = train_field(
+        lambda above: min(20, above.get("steps", 20)),
+        "Warm-up steps",
+        "Steps in which the learning rate rises from 0; at most steps.",
+        within=(0, 1_000_000_000),
     )
-    weight_decay: Number = field(
-        0.1, label="Weight decay", help="Pull of the weights towards 0.", group="train", minimum=0, maximum=1_000
+    weight_decay: Number = train_field(0.1, "Weight decay", "Pull of the weights towards 0.", within=(0, 1_000))
+    gradient_clip: Number = train_field(
+        1.0, "Gradient clip", "Largest norm of all gradients; 0 is no limit.", within=(0, 1e9)
     )
-    gradient_clip: Number = field(
-        1.0,
-        label="Gradient clip",
-        help="Largest norm of all gradients; 0 is no limit.",
-        group="train",
-        minimum=0,
-        maximum=1e9,
-    )
-    find_batch_size: Literal["none", "memory", "throughput", "noise-scale"] = field(
+    find_batch_size: Literal["none", "memory", "throughput", "noise-scale"] = train_field(
         "none",
-        label="Find batch size",
-        help="Before the first step, grow batch_size until memory is full or the throughput gains no more, or take the "
+        "Find batch size",
+        "Before the first step, grow batch_size until memory is full or the throughput gains no more, or take the "
         "size at which the gradient is as large as its noise.",
-        group="train",
         advanced=True,
     )
-    scale_learning_rate: Literal["none", "linear", "sqrt"] = field(
+    scale_learning_rate: Literal["none", "linear", "sqrt"] = train_field(
         "none",
-        label="Scale learning rate",
-        help="How the learning rate grows when a larger batch was found.",
-        group="train",
+        "Scale learning rate",
+        "How the learning rate grows when a larger batch was found.",
         advanced=True,
         needs=Needs("train.find_batch_size", ("memory", "throughput", "noise-scale")),
     )
-    find_learning_rate: Literal["none", "range-test"] = field(
+    find_learning_rate: Literal["none", "range-test"] = train_field(
         "none",
-        label="Find learning rate",
-        help="Before the first step, try rates from far too small to far too large for 100 steps that are thrown away, "
+        "Find learning rate",
+        "Before the first step, try rates from far too small to far too large for 100 steps that are thrown away, "
         "and take the one with which the loss fell fastest in place of learning_rate.",
-        group="train",
         advanced=True,
     )
-    validate_every_steps: int = field(
+    validate_every_steps: int = train_field(
         50,
-        label="Validate every",
-        help="Steps between two validations; there is one at the start and one at the end too, and with 0 only these.",
-        group="train",
-        minimum=0,
-        maximum=1_000_000_000,
+        "Validate every",
+        "Steps between two validations; there is one at the start and one at the end too, and with 0 only these.",
+        within=(0, 1_000_000_000),
     )
-    precision: Literal["fp32", "bf16", "fp16"] = field(
-        "fp32", label="Precision", help="Numbers that the model computes with.", group="train", advanced=True
+    precision: Literal["fp32", "bf16", "fp16"] = train_field(
+        "fp32", "Precision", "Numbers that the model computes with.", advanced=True
     )
-    activation_checkpointing: Literal["none", "selective", "full"] = field(
-        "none",
-        label="Activation checkpointing",
-        help="What is computed again in the backward pass to save memory.",
-        group="train",
-        advanced=True,
+    activation_checkpointing: Literal["none", "selective", "full"] = train_field(
+        "none", "Activation checkpointing", "What is computed again in the backward pass to save memory.", advanced=True
     )
-    compile: bool = field(False, label="Compile", help="Whether torch.compile is used.", group="train", advanced=True)
-    seed: int = field(
-        0,
-        label="Seed",
-        help="The same seed gives the same batches and first weights.",
-        group="train",
-        minimum=0,
-        maximum=2**63 - 1,
-    )
+    compile: bool = train_field(False, "Compile", "Whether torch.compile is used.", advanced=True)
+    seed: int = train_field(0, "Seed", "The same seed gives the same batches and first weights.", within=(0, 2**63 - 1))
 
 
 class Checkpoint(Part):
     """States that are kept to go on from."""
 
-    every_steps: int = field(
+    every_steps: int = safety_field(
         100,
-        label="Checkpoint every",
-        help="Steps between two checkpoints; there is one at the end too. 0 keeps none.",
-        group="safety",
-        minimum=0,
-        maximum=1_000_000_000,
+        "Checkpoint every",
+        "Steps between two checkpoints; there is one at the end too. 0 keeps none.",
+        within=(0, 1_000_000_000),
     )
-    keep: int = field(
+    keep: int = safety_field(
         3,
-        label="Keep",
-        help="Checkpoints that are kept; older ones go.",
-        group="safety",
-        minimum=1,
-        maximum=1_000,
+        "Keep",
+        "Checkpoints that are kept; older ones go.",
+        within=(1, 1_000),
         needs=Needs("checkpoint.every_steps", above=0),
     )
-    replicate_every_steps: StepsOrAuto = field(
+    replicate_every_steps: StepsOrAuto = safety_field(
         "auto",
-        label="In memory every",
-        help="Steps between two copies of the state in the memory of nodes, for restarts; 0 keeps none there, and auto "
+        "In memory every",
+        "Steps between two copies of the state in the memory of nodes, for restarts; 0 keeps none there, and auto "
         "takes what costs at most 1 % of the time of a step.",
-        group="safety",
         kind="text",
         needs=Needs("checkpoint.every_steps", above=0),
     )
-    restore: Point = field(
+    restore: Point = safety_field(
         "",
-        label="Continue from",
-        help="A checkpoint RUN@STEP of the same model to start from, such as 272bay33uw@200; empty starts anew.",
-        group="safety",
+        "Continue from",
+        "A checkpoint RUN@STEP of the same model to start from, such as 272bay33uw@200; empty starts anew.",
         advanced=True,
     )
 
@@ -151,30 +121,25 @@ class Checkpoint(Part):
 class EarlyStopping(Part):
     """End of a run that learns no more, before its last step."""
 
-    metric: Literal["val/loss", "val/accuracy", "val/r2"] = field(
+    metric: Literal["val/loss", "val/accuracy", "val/r2"] = safety_field(
         "val/loss",
-        label="Stop by",
-        help="The metric that has to get better: a loss falls, accuracy (of classes) and r2 (of a quantity) rise.",
-        group="safety",
+        "Stop by",
+        "The metric that has to get better: a loss falls, accuracy (of classes) and r2 (of a quantity) rise.",
         advanced=True,
         needs=Needs("early_stopping.patience", above=0),
     )
-    patience: int = field(
+    patience: int = safety_field(
         0,
-        label="Patience",
-        help="Validations in a row without a better value after which the run ends; 0 trains to the last step.",
-        group="safety",
-        minimum=0,
-        maximum=1_000_000,
+        "Patience",
+        "Validations in a row without a better value after which the run ends; 0 trains to the last step.",
+        within=(0, 1_000_000),
     )
-    min_delta: Number = field(
+    min_delta: Number = safety_field(
         0.0,
-        label="Min delta",
-        help="By how much a value must be better to count.",
-        group="safety",
+        "Min delta",
+        "By how much a value must be better to count.",
         advanced=True,
-        minimum=0,
-        maximum=1e9,
+        within=(0, 1e9),
         needs=Needs("early_stopping.patience", above=0),
     )
 
@@ -182,22 +147,19 @@ class EarlyStopping(Part):
 class Limits(Part):
     """Time limits of a run, and grace period of its ranks."""
 
-    time: TimeLimit = field(
+    time: TimeLimit = safety_field(
         "",
-        label="Time limit",
-        help="How long the ranks of an attempt may run, such as 90m or 2h; then they are stopped. Empty is no limit.",
-        group="safety",
+        "Time limit",
+        "How long the ranks of an attempt may run, such as 90m or 2h; then they are stopped. Empty is no limit.",
     )
-    idle: Window = field(
+    idle: Window = safety_field(
         duration(DEFAULT_IDLE_S),
-        label="Idle",
-        help="How long nobody may use a notebook, and nothing may run in it, before it ends, such as 60m.",
-        group="safety",
+        "Idle",
+        "How long nobody may use a notebook, and nothing may run in it, before it ends, such as 60m.",
         advanced=True,
     )
-    grace: Grace = field(
+    grace: Grace = safety_field(
         duration(DEFAULT_GRACE_S),
-        label="Grace",
-        help="How long the ranks have to save and end when the run is stopped, such as 60s; then they are killed.",
-        group="safety",
+        "Grace",
+        "How long the ranks have to save and end when the run is stopped, such as 60s; then they are killed.",
     )

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec.problems import show
-from trainyard.spec.values.fields import Number, Part, field
+from trainyard.spec.values.fields import Number, Part, safety_field
 
 WatchAction = Literal["notify", "stop", "rewind"]
 MOST_RULES = 20
@@ -56,9 +56,8 @@ def rule_of(line: str) -> JsonObject:
     for word in words:
         pair = _PAIR.fullmatch(word)
         if pair is None:
-            raise ValueError(
-                f"must be a metric and words such as nan=true, spike=6, over=50, action=notify, not {show(word)}"
-            )
+            example = "nan=true, spike=6, over=50, action=notify"
+            raise ValueError(f"must be a metric and words such as {example}, not {show(word)}")
         found[pair[1]] = _value(pair[1], pair[2])
     return found
 
@@ -93,13 +92,12 @@ Rules = Annotated[list[WatchRule], Field(max_length=MOST_RULES), BeforeValidator
 
 def watch_field() -> Any:
     """Declare the field ``watch`` of the specs that log metrics."""
-    return field(
+    return safety_field(
         DEFAULT_RULES,
-        label="Watch",
-        help="Rules on metrics, a line for each, such as train/loss nan=true spike=8 over=50 action=notify; none is "
+        "Watch",
+        "Rules on metrics, a line for each, such as train/loss nan=true spike=8 over=50 action=notify; none is "
         "none. A spike is so many robust deviations above the median of the values before it; the actions are notify, "
         "stop and rewind, at most rewinds=2 times.",
-        group="safety",
         advanced=True,
         kind="lines",
     )

@@ -26,6 +26,16 @@ class Compression(Strategy):
     path = PATH
     limit = Limit(frozenset({"data"}), "it is what DDP sends that is compressed", least_data=2, only_every_step=True)
 
+    def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
+        """A compression that keeps a residual does not go with fp16."""
+        value = spec.parallel.compression
+        if self.keeps_unsent and value in self.values and spec.train.precision == "fp16":
+            yield Problem(
+                PATH,
+                f"{value} owes each step what the last has not sent, in gradients of the last step's scale, which "
+                "train.precision fp16 changes; accepted here: none, fp16, bf16, or train.precision fp32 or bf16",
+            )
+
 
 class Halved(Compression):
     """Each number in 16 bits."""
@@ -51,31 +61,16 @@ class PowerSGD(Compression):
     values = ("powersgd",)
     keeps_unsent = True
 
-    def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
-        if spec.train.precision == "fp16" and spec.parallel.compression in self.values:
-            yield owed_in_another_scale(spec.parallel.compression)
-
     def clause(self, spec: RecipeSpec, degree: int) -> str:
         return averaged(degree, "compressed by PowerSGD")
 
     def messages(self, spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
-        buckets = num_buckets(sum(stage.weights(layout)))
-        return gradient_messages(layout.mesh, _factor_bytes(stage), 2 * buckets)
+        return gradient_messages(layout.mesh, _factor_bytes(stage), 2 * num_buckets(sum(stage.weights(layout))))
 
     def copied_bytes(self, spec: RecipeSpec, layout: Layout, stage: Stage, rank: int) -> float:
         """The residuals of matrices."""
-        return sum(
-            count * one.size * WHOLE for part, count in stage.counted() for one in part.parameters if len(one.shape) > 1
-        )
-
-
-def owed_in_another_scale(value: str) -> Problem:
-    """Return why a compression that keeps a residual does not go with fp16."""
-    return Problem(
-        PATH,
-        f"{value} owes each step what the last has not sent, in gradients of the last step's scale, which "
-        "train.precision fp16 changes; accepted here: none, fp16, bf16, or train.precision fp32 or bf16",
-    )
+        sizes = (count * one.size for part, count in stage.counted() for one in part.parameters if len(one.shape) > 1)
+        return sum(sizes) * WHOLE
 
 
 def averaged(degree: int, how: str) -> str:
@@ -88,7 +83,6 @@ def _factor_bytes(stage: Stage) -> float:
     for section, count in stage.counted():
         for one in section.parameters:
             rows = one.shape[0]
-            columns = one.size // rows
-            small = RANK * (rows + columns)
+            small = RANK * (rows + one.size // rows)
             total += count * WHOLE * (small if len(one.shape) > 1 and small < one.size else one.size)
     return total

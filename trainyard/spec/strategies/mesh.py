@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.strategies import AXES as TABLE
@@ -113,9 +114,8 @@ def make_mesh(parallel: Parallel, world_size: int, rank: int = 0) -> Mesh:
             raise ValueError(f"parallel: {inner_words(inner)} = {others} does not divide the {world_size} ranks")
         data = world_size // others
     if data * others != world_size:
-        raise ValueError(
-            f"parallel: data {data} x {inner_words(inner)} = {data * others}, but there are {world_size} ranks"
-        )
+        product = f"data {data} x {inner_words(inner)} = {data * others}"
+        raise ValueError(f"parallel: {product}, but there are {world_size} ranks")
     return Mesh(tuple(({"data": data} | inner)[axis] for axis in AXES), rank)
 
 
@@ -134,8 +134,6 @@ def inner_degrees(parallel: Parallel) -> dict[str, int]:
 
 def _asked(parallel: Parallel, axis: Axis) -> int:
     """Return the degree that a spec asks for."""
-    value: object = parallel
-    for name in axis.path.split(".")[1:]:
-        value = getattr(value, name)
+    value: object = reduce(getattr, axis.path.split(".")[1:], parallel)
     assert isinstance(value, int)
     return value

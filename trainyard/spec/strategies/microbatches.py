@@ -43,8 +43,6 @@ def whole_backward_problem(schedule: str, is_compiled: bool, checkpointing: str)
     if is_compiled:
         return "train.compile", f"true makes one piece of each block, {why}; accepted here: false"
     if checkpointing == "selective":
-        return (
-            "train.activation_checkpointing",
-            f"selective keeps what it has kept for one backward pass, {why}; accepted here: none, full",
-        )
+        words = f"selective keeps what it has kept for one backward pass, {why}; accepted here: none, full"
+        return "train.activation_checkpointing", words
     return None

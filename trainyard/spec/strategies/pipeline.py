@@ -47,12 +47,10 @@ class Pipeline(Strategy):
         train, pipeline = spec.train, spec.parallel.pipeline
         if pipeline.stages == 1:
             return
-        pieces = train.accumulate * spec.mesh().num_batch_parts
-        if train.batch_size % pieces == 0:
+        rows, rest = divmod(train.batch_size, train.accumulate * spec.mesh().num_batch_parts)
+        if rest == 0:
             try:
-                choose_microbatches(
-                    pipeline.schedule, pipeline.stages, pipeline.microbatches, train.batch_size // pieces
-                )
+                choose_microbatches(pipeline.schedule, pipeline.stages, pipeline.microbatches, rows)
             except ValueError as error:
                 yield Problem("parallel.pipeline.microbatches", str(error))
         found = whole_backward_problem(pipeline.schedule, train.compile, train.activation_checkpointing)
@@ -70,8 +68,7 @@ class Pipeline(Strategy):
 
     def messages(self, spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
         """One microbatch each way over each border that the stage has: its neighbours wait for both."""
-        last = layout.mesh.stages - 1
-        borders = (stage.index > 0) + (stage.index < last) if layout.chunks == 1 else 2
+        borders = (stage.index > 0) + (stage.index < layout.mesh.stages - 1) if layout.chunks == 1 else 2
         times = layout.passes * borders * layout.chunks
         return [Message("send-receive", 2, times * stage.flow, times * 2)]
 

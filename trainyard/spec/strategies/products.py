@@ -12,39 +12,33 @@ from trainyard.spec.strategies.mesh import AXES
 from trainyard.spec.strategies.strategy import chosen
 
 
-def _products() -> Iterator[frozenset[str]]:
-    """Yield the products of the axes, the small ones first, that no limit of an axis refuses."""
-    for size in range(len(AXES) + 1):
-        for axes in map(frozenset, combinations(AXES, size)):
-            if not any(_is_refused(axis, axes) for axis in axes):
-                yield axes
-
-
 def _is_refused(axis: str, axes: frozenset[str]) -> bool:
     limit = of_axis(axis).limit
     return limit is not None and not axes <= limit.axes | {axis}
 
 
-# The products of axes whose degree is above 1. Each is one device mesh.
-SYNCHRONOUS = tuple(_products())
-
-_FOUND = Limit(
-    frozenset({"data", "shard"}), "all ranks try the same size of batch on a whole model", only_every_step=True
+# The products of axes whose degree is above 1, the small ones first. Each is one device mesh.
+SYNCHRONOUS = tuple(
+    axes
+    for size in range(len(AXES) + 1)
+    for axes in map(frozenset, combinations(AXES, size))
+    if not any(_is_refused(axis, axes) for axis in axes)
 )
+
+_SPLIT = frozenset({"data", "shard"})
+_FOUND = Limit(_SPLIT, "all ranks try the same size of batch on a whole model", only_every_step=True)
 # Of strategies that a value chooses, and of other settings.
 LIMITS: dict[tuple[str, str], Limit] = {
     **{(one.path, value): one.limit for one in STRATEGIES if one.limit is not None for value in one.values},
     ("train.optimizer", "muon"): Limit(frozenset({"data", "pipeline"}), "it needs whole matrices"),
-    ("train.precision", "fp16"): Limit(
-        frozenset({"data", "shard"}), "all ranks must agree on one scale of the loss", only_every_step=True
-    ),
+    ("train.precision", "fp16"): Limit(_SPLIT, "all ranks must agree on one scale of the loss", only_every_step=True),
     ("train.find_batch_size", "memory"): _FOUND,
     ("train.find_batch_size", "throughput"): _FOUND,
     ("train.find_batch_size", "noise-scale"): Limit(
         frozenset({"data"}), "gradients of single passes are compared on a whole model", only_every_step=True
     ),
     ("train.find_learning_rate", "range-test"): Limit(
-        frozenset({"data", "shard"}), "rates are tried on a whole model before the training", only_every_step=True
+        _SPLIT, "rates are tried on a whole model before the training", only_every_step=True
     ),
 }
 
@@ -56,8 +50,7 @@ def product_problems(spec: RecipeSpec) -> Iterator[Problem]:
     for path in dict.fromkeys(path for path, _ in LIMITS):
         value = chosen(spec, path)
         limit = LIMITS.get((path, value))
-        message = _broken(limit, degrees, spec) if limit else ""
-        if message:
+        if limit and (message := _broken(limit, degrees, spec)):
             yield Problem(path, f"{value} goes with {message}")
 
 
@@ -65,22 +58,21 @@ def _axis_problems(degrees: dict[str, int]) -> Iterator[Problem]:
     """Yield the axes that are not trained together."""
     for axis, degree in degrees.items():
         limit = of_axis(axis).limit
-        others = [
-            f"{field_of(one)} {many}" for one, many in degrees.items() if limit and one not in {axis, *limit.axes}
-        ]
-        if limit and others:
-            allowed = " and ".join(field_of(one) for one in AXES if one in limit.axes)
-            yield Problem(
-                field_of(axis), f"{degree} goes with {allowed} only, since {limit.why}; not with {', '.join(others)}"
-            )
+        if limit and (words := _beside(limit, {one: many for one, many in degrees.items() if one != axis})):
+            yield Problem(field_of(axis), f"{degree} goes with {words}")
+
+
+def _beside(limit: Limit, degrees: dict[str, int]) -> str:
+    """Say which axes ``limit`` allows and which there are beside them; nothing where there are none."""
+    others = ", ".join(f"{field_of(axis)} {degree}" for axis, degree in degrees.items() if axis not in limit.axes)
+    allowed = " and ".join(field_of(axis) for axis in AXES if axis in limit.axes)
+    return f"{allowed} only, since {limit.why}; not with {others}" if others else ""
 
 
 def _broken(limit: Limit, degrees: dict[str, int], spec: RecipeSpec) -> str:
     """Say what ``limit`` allows and what there is instead; nothing where all is well."""
-    others = ", ".join(f"{field_of(axis)} {degree}" for axis, degree in degrees.items() if axis not in limit.axes)
-    if others:
-        allowed = " and ".join(field_of(axis) for axis in AXES if axis in limit.axes)
-        return f"{allowed} only, since {limit.why}; not with {others}"
+    if words := _beside(limit, degrees):
+        return words
     if degrees.get("data", 1) < limit.least_data:
         return f"{limit.least_data} copies of the model or more, not with a data degree of {degrees.get('data', 1)}"
     parallel = spec.parallel

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar
 
 from trainyard.spec.problems import Problem
@@ -130,9 +131,7 @@ class Strategy:
 
 def chosen(spec: RecipeSpec, path: str) -> str:
     """Return the value of a field, as the forms write it."""
-    value: object = spec
-    for name in path.split("."):
-        value = getattr(value, name)
+    value: object = reduce(getattr, path.split("."), spec)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

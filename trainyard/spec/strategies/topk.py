@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from trainyard.spec.problems import Problem
-from trainyard.spec.strategies.compression import Compression, averaged, owed_in_another_scale
+from trainyard.spec.strategies.compression import Compression, averaged
 from trainyard.spec.strategies.data import num_buckets
 from trainyard.spec.strategies.messages import WHOLE, Message
 
@@ -24,10 +22,6 @@ class TopK(Compression):
     name = "topk"
     values = ("topk",)
     keeps_unsent = True
-
-    def problems(self, spec: RecipeSpec) -> Iterator[Problem]:
-        if spec.train.precision == "fp16" and spec.parallel.compression in self.values:
-            yield owed_in_another_scale(spec.parallel.compression)
 
     def clause(self, spec: RecipeSpec, degree: int) -> str:
         return averaged(degree, f"each sending the largest {100 * spec.parallel.topk_ratio:g} % of the entries")

@@ -35,10 +35,8 @@ def parse_sweep(document: object) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(document)
     except ValidationError as error:
-        is_single = isinstance(document.get("objective"), dict)
-        raise SpecError(_field_problems(error, is_single=is_single)) from None
-    problems = list(_rule_problems(spec))
-    if problems:
+        raise SpecError(_field_problems(error, is_single=isinstance(document.get("objective"), dict))) from None
+    if problems := list(_rule_problems(spec)):
         raise SpecError(problems)
     return spec
 
@@ -55,18 +53,19 @@ def sweep_schema() -> JsonObject:
 
 
 def _field_problems(error: ValidationError, *, is_single: bool) -> list[Problem]:
-    accepted = {
-        path: [info.alias or name for name, info in kind.model_fields.items()] for path, kind in SECTIONS.items()
-    }
-    dimension = [info.alias or name for name, info in Dimension.model_fields.items()]
+    accepted = {path: _names_of(kind) for path, kind in SECTIONS.items()}
     places = {".".join(map(str, detail["loc"][:-1])) for detail in error.errors(include_url=False)}
-    accepted |= {place: dimension for place in places if place.startswith("space.")}
+    accepted |= {place: _names_of(Dimension) for place in places if place.startswith("space.")}
     accepted |= {place: accepted["objective"] for place in places if place.startswith("objective.")}
     found = problems_of(error, accepted)
     problems = [one._replace(message=one.message.replace("a field of a spec", "a field of a sweep")) for one in found]
     return [
         one._replace(path=one.path.replace("objective.0", "objective", 1)) if is_single else one for one in problems
     ]
+
+
+def _names_of(kind: type[Part]) -> list[str]:
+    return [info.alias or name for name, info in kind.model_fields.items()]
 
 
 def _rule_problems(spec: SweepSpec) -> Iterator[Problem]:

@@ -7,7 +7,8 @@ from trainyard.spec.parse import field_problems
 from trainyard.spec.problems import Problem, SpecError, show
 from trainyard.spec.sweeps.models import Dimension, SweepSpec
 from trainyard.spec.sweeps.overlay import ARGUMENTS, ENVIRONMENT, SEED, trial_document
-from trainyard.spec.sweeps.space import active, allowed, ordered
+from trainyard.spec.sweeps.space import allowed
+from trainyard.spec.sweeps.units import filled
 
 MOST_PROBES = 50  # values of one dimension
 COUNTING_SAMPLES = ("image-classifier", "tabular", "communication-benchmark")  # recipes without a language
@@ -20,19 +21,15 @@ def space_problems(spec: SweepSpec, base: JsonObject) -> list[Problem]:
         own = field_problems(trial_document(spec, base, 0, {}))
     except SpecError as error:
         own = error.errors
-    if own:
-        # A field that varies may be missing in the base, or have a value there that nobody uses.
-        varied = tuple(spec.space)
-        own = [one for one in own if one.path not in varied]
-        if own:
-            return [Problem(f"base.{one.path}" if one.path else "base", one.message) for one in own]
+    # A field that varies may be missing in the base, or have a value there that nobody uses.
+    if own := [one for one in own if one.path not in spec.space]:
+        return [Problem(f"base.{one.path}" if one.path else "base", one.message) for one in own]
     found: list[Problem] = []
     task = base.get("task")
     if spec.seeds > 1 and not (isinstance(task, dict) and "recipe" in task):
         found.append(Problem("seeds", f"{spec.seeds} needs {SEED}, which a script has not; accepted: 1"))
     if spec.pruner.by == "tokens" and isinstance(task, dict) and task.get("recipe") in COUNTING_SAMPLES:
-        words = f"{task['recipe']} has samples and no tokens; accepted here: steps, time"
-        found.append(Problem("pruner.by", words))
+        found.append(Problem("pruner.by", f"{task['recipe']} has samples and no tokens; accepted here: steps, time"))
     for path, dimension in spec.space.items():
         found += _of_dimension(spec, base, path, dimension)
     return found
@@ -49,11 +46,7 @@ def probes(dimension: Dimension) -> Iterator[object]:
 
 def first_point(spec: SweepSpec) -> JsonObject:
     """Return parameters at the first value of each dimension."""
-    parameters: JsonObject = {}
-    for path in ordered(spec.space):
-        if active(spec.space[path], parameters):
-            parameters[path] = next(probes(spec.space[path]))
-    return parameters
+    return filled(spec.space, lambda _, dimension: next(probes(dimension)))
 
 
 def _of_dimension(spec: SweepSpec, base: JsonObject, path: str, dimension: Dimension) -> list[Problem]:

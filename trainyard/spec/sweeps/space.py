@@ -28,9 +28,8 @@ def allowed(condition: object) -> list[object]:
 
 def active(dimension: Dimension, parameters: JsonObject) -> bool:
     """Return whether the dimension varies in a trial that has these parameters so far."""
-    return all(
-        path in parameters and parameters[path] in allowed(condition) for path, condition in dimension.when.items()
-    )
+    conditions = dimension.when.items()
+    return all(path in parameters and parameters[path] in allowed(condition) for path, condition in conditions)
 
 
 def num_points(dimension: Dimension) -> int | None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.contract.base import JsonObject
-from trainyard.spec.sweeps import Dimension, active, ordered
+from trainyard.spec.sweeps.models import Dimension
+from trainyard.spec.sweeps.space import active, ordered
 
 ALMOST_ONE = math.nextafter(1.0, 0.0)
 

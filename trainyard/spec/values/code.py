@@ -112,8 +112,7 @@ def _code(value: object) -> object:
     if isinstance(value, StoredCode | GitCode):
         return value
     if isinstance(value, str) and is_git_url(value):
-        has_revision = "@" in re.split("[/:]", value)[-1]
-        url, _, revision = value.rpartition("@") if has_revision else (value, "", "HEAD")
+        url, _, revision = value.rpartition("@") if "@" in re.split("[/:]", value)[-1] else (value, "", "HEAD")
         value = {"git": url, "revision": revision}
     if isinstance(value, str) and value.strip():
         return value

@@ -4,6 +4,7 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -59,31 +60,35 @@ class Needs(NamedTuple):
 
 
 def field(
-    default: Any = ...,
-    *,
-    default_factory: Callable[[dict[str, Any]], Any] | None = None,
+    default: Any,
     label: str,
     help: str,
+    *,
     group: Group,
     advanced: bool = False,
     kind: Kind | None = None,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    above: float | None = None,
+    within: tuple[float | None, float | None] = (None, None),
+    is_above: bool = False,
     needs: Needs | None = None,
 ) -> Any:
-    """Declare a field with all that form and documentation say about it. ``above`` excludes the limit itself."""
+    """Declare a field with all that form and documentation say about it. The default may be a function of the fields
+    above that are valid; ``is_above`` excludes the first limit."""
     extra: dict[str, Any] = {"group": group, "advanced": advanced}
     if needs is not None:
         extra["needs"] = {"path": needs.path, "values": list(needs.values), "above": needs.above}
     if kind is not None:
         extra["kind"] = kind
-    shown: dict[str, Any] = {"title": label, "description": help, "json_schema_extra": extra}
-    if default_factory is not None:  # gets the fields above that are valid
-        shown["default_factory"] = default_factory
-    else:
-        shown["default"] = default
-    return Field(ge=minimum, le=maximum, gt=above, **shown)
+    limits: dict[str, Any] = {"gt" if is_above else "ge": within[0], "le": within[1]}
+    limits["default_factory" if callable(default) else "default"] = default
+    return Field(title=label, description=help, json_schema_extra=extra, **limits)
+
+
+# Fields of each part of the form.
+what_field = partial(field, group="what")
+where_field = partial(field, group="where")
+parallel_field = partial(field, group="parallel")
+train_field = partial(field, group="train")
+safety_field = partial(field, group="safety")
 
 
 def _plain_number(value: object) -> object:
@@ -195,7 +200,7 @@ def _sha256(value: str) -> str:
     return value
 
 
-def _length_of_time(
+def _span(
     limit_s: float, *, may_be_empty: bool = False, may_be_zero: bool = False, least_s: float = 0.0
 ) -> Callable[[Any], Any]:
     """Return what accepts a duration up to the limit, as text or as a number of seconds, and writes it in one way."""
@@ -238,19 +243,11 @@ Column = Annotated[str, Field(min_length=1, max_length=200)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Point = Annotated[str, Field(max_length=24), AfterValidator(_point)]
 _IN_JSON = WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 40}, {"type": "number", "minimum": 0}]})
-TimeLimit = Annotated[
-    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S, may_be_empty=True)), _IN_JSON
-]
-Grace = Annotated[
-    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_GRACE_S, may_be_zero=True)), _IN_JSON
-]
-Window = Annotated[str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S)), _IN_JSON]
-Backoff = Annotated[
-    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON
-]
-Lease = Annotated[
-    str, Field(max_length=40), BeforeValidator(_length_of_time(LONGEST_TIME_S, least_s=SHORTEST_LEASE_S)), _IN_JSON
-]
+TimeLimit = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_TIME_S, may_be_empty=True)), _IN_JSON]
+Grace = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_GRACE_S, may_be_zero=True)), _IN_JSON]
+Window = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_TIME_S)), _IN_JSON]
+Backoff = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_PAUSE_S, may_be_zero=True)), _IN_JSON]
+Lease = Annotated[str, Field(max_length=40), BeforeValidator(_span(LONGEST_TIME_S, least_s=SHORTEST_LEASE_S)), _IN_JSON]
 Script = Annotated[str, Field(max_length=500), AfterValidator(_script)]
 Module = Annotated[str, Field(max_length=500), AfterValidator(_module)]
 Argument = Annotated[str, Field(max_length=10_000)]
