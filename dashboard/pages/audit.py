@@ -36,23 +36,22 @@ def audit(request: HttpRequest) -> HttpResponse:
     rows = visible_entries(request.user)
     typed = {name: request.GET.get(name, "").strip()[:200] for name in TEXTS}
     typed |= {name: request.GET.get(name, "").strip()[:10] for name in ("since", "until")}
-    filters = AuditFilters(
-        **{name: typed[name] for name in TEXTS}, since=_day(typed["since"]), until=_day(typed["until"])
-    )
+    asked = AuditFilters(**{key: typed[key] for key in TEXTS}, since=_day(typed["since"]), until=_day(typed["until"]))
     before = request.GET.get("before", "")
-    found = filtered(rows, filters)
+    found = filtered(rows, asked)
     if before.isascii() and before.isdigit() and len(before) < 19:
         found = found.filter(sequence__lt=int(before))
     found_rows = list(found[: LIMIT + 1])
     given = {name: value for name, value in typed.items() if value}
+    export = reverse("api:export")
     context = {
         "lines": [_line(row) for row in shown(found_rows[:LIMIT])],
         "typed": typed,
         "results": RESULTS,
         "is_filtered": bool(given),
         "is_auditor": is_auditor(request.user),
-        "older": _query({**given, "before": str(found_rows[LIMIT - 1].sequence)}) if len(found_rows) > LIMIT else "",
-        "exports": [(one, f"{reverse('api:export')}?{_query({**given, 'format': one})}") for one in ("csv", "jsonl")],
+        "older": urlencode({**given, "before": str(found_rows[LIMIT - 1].sequence)}) if len(found_rows) > LIMIT else "",
+        "exports": [(one, f"{export}?{urlencode({**given, 'format': one})}") for one in ("csv", "jsonl")],
     }
     return show(request, "audit/audit.html", context, fragments={"table": "audit/_table.html"})
 
@@ -85,7 +84,3 @@ def _day(text: str) -> datetime | None:
         return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
     except ValueError:
         return None
-
-
-def _query(values: dict[str, str]) -> str:
-    return urlencode(values)

@@ -46,8 +46,7 @@ def failed(request: HttpRequest) -> HttpResponse:
         return server_error(request)
     log.warning("page.database_away", path=request.path, method=request.method, error=str(error))
     # REST's views answer for themselves; this is of a middleware before them.
-    is_rest = request.path.startswith(APIS)
-    answer = database_away(error) if is_rest else _database_away(request, sentence_for(error))
+    answer = database_away(error) if request.path.startswith(APIS) else _database_away(request, sentence_for(error))
     answer["Retry-After"] = str(RETRY_S)
     answer["Cache-Control"] = "no-store"
     return answer
@@ -73,5 +72,4 @@ def _fields(request: HttpRequest) -> list[tuple[str, str]] | None:
         return None
     names = [name.lower() for name, _ in fields if name != "csrfmiddlewaretoken"]
     is_secret = any(word in name for name in names for word in SECRET_WORDS)
-    is_long = sum(len(name) + len(value) for name, value in fields) > MAX_KEPT_CHARS
-    return None if is_secret or is_long else fields
+    return None if is_secret or sum(len(name) + len(value) for name, value in fields) > MAX_KEPT_CHARS else fields

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,10 +12,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from dashboard.pages.shared.frame import answer, page, show
+from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.run_rows import Row, coloured, rows
 from runs.actions import submit_run
-from runs.models import Cluster, HeldSlot, Node, Run, User
+from runs.models import Cluster, HeldSlot, Node, Run
 from runs.models.indexes import first_rows_together, is_none, one_of
 from runs.presenting.server_state import contact_time
 from runs.rights.access import Permission, Someone, nodes_of, projects_with, visible_clusters, visible_runs
@@ -51,14 +50,13 @@ def home(request: HttpRequest) -> HttpResponse:
     running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
     waiting = unended.filter(is_none("local_id"), one_of("status", WAITING))
     elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
-    over = runs.filter(one_of("status", FINAL), ended_at__isnull=False)
     live, queued, troubled, endless, ended, failed = _rows(
         [
             (running.order_by(NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING),
             (waiting.order_by("created_at", "pk"), MAX_WAITING),
             (troubled_runs(runs, now), MAX_TROUBLED),
             (elsewhere, MAX_ENDLESS),
-            (over.order_by("-ended_at", "-pk"), MAX_ENDED),
+            (runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk"), MAX_ENDED),
             (failed_lately(runs, now), MAX_FAILED),
         ],
         request.user,
@@ -98,8 +96,7 @@ def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: dateti
 
 @page(post=thing(Permission.RUNS_LAUNCH))
 def launch_example(request: HttpRequest) -> HttpResponse:
-    user = request.user
-    assert isinstance(user, User)
+    user = person(request)
     names = [project.name for project in projects_with(user, Permission.RUNS_LAUNCH)]
     document = yaml.safe_load(EXAMPLE.read_text())
     if names and document["project"] not in names:
@@ -139,16 +136,14 @@ class Away(NamedTuple):
 
 def failed_lately(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     """Runs that failed within a day and that nobody has restarted or archived since."""
-    failed = runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY)
-    return failed.order_by("-ended_at", "-pk")
+    return runs.filter(one_of("status", [Status.FAILED]), ended_at__gte=now - LATELY).order_by("-ended_at", "-pk")
 
 
 def troubled_runs(runs: QuerySet[Run], now: datetime) -> QuerySet[Run]:
     """Live runs whose row says that they need a person, the longest first, however many others there are."""
     waits_long = one_of("status", [Status.QUEUED]) & Q(created_at__lt=now - WAITS_LONG)
     is_troubled = one_of("status", [Status.LOST, Status.RECOVERING]) | waits_long
-    found = runs.filter(is_troubled, is_none("local_id"), ended_at=None)
-    return found.order_by("created_at", "pk")
+    return runs.filter(is_troubled, is_none("local_id"), ended_at=None).order_by("created_at", "pk")
 
 
 def away_nodes(machines: "Sequence[Machines]", now: datetime) -> list[Away]:
@@ -177,10 +172,7 @@ def needs_of(live: list[Row], failed: list[Row], now: datetime) -> list[Need]:
         Need(row, row.run.reason_sentence, "red", *(("", "") if row.run.is_local else ("restart", "Restart")))
         for row in failed
     ]
-    for row in live:
-        need = _need(row, now)
-        if need is not None:
-            found.append(need)
+    found += [need for row in live if (need := _need(row, now)) is not None]
     return sorted(found, key=lambda need: SEVERITY.index(need.colour))
 
 
@@ -205,16 +197,14 @@ def _need(row: Row, now: datetime) -> Need | None:
 # The clusters that a person sees, with their nodes and how full they are: read at once, whatever their number.
 
 
-@dataclass(frozen=True)
-class Machines:
+class Machines(NamedTuple):
     """A cluster with its nodes."""
 
     cluster: Cluster
     nodes: Sequence[Node]
 
 
-@dataclass(frozen=True)
-class ClusterLine:
+class ClusterLine(NamedTuple):
     """A cluster and its load: slots held, free on nodes in contact, and runs that wait."""
 
     cluster: Cluster

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import yaml
-from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -90,7 +89,7 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
         "job": chosen,
         "versions": versions,
         "newest": versions.first() or chosen,  # none: it was deleted a moment ago
-        "what": what(chosen),
+        "what": _what(chosen.spec.get("task", {})),
         "yaml": yaml.safe_dump(chosen.spec, sort_keys=False, allow_unicode=True, width=100),
         "rows": rows(first_rows(_runs(request, chosen), NUM_RUNS)),
         "may_act": can(request.user, chosen.project, Permission.JOBS_EDIT),
@@ -101,7 +100,7 @@ def job(request: HttpRequest, job_id: str) -> HttpResponse:
 @page(post=thing(Permission.RUNS_LAUNCH))
 def launch(request: HttpRequest, job_id: str) -> HttpResponse:
     chosen = get_job(request, job_id)
-    if overflow := plan(request.user, chosen.spec, settings.PUBLIC_URL, timezone.now()).overflow:
+    if overflow := plan(request.user, chosen.spec, timezone.now()).overflow:
         form = f"{reverse('launch')}?{urlencode({'from': f'job:{chosen.pk}'})}"  # where it can be confirmed
         return answer(request, f"Job {chosen.name} was not launched. {overflow}", to=form)
     try:
@@ -118,12 +117,8 @@ def delete(request: HttpRequest, job_id: str) -> HttpResponse:
     return answer(request, f"Deleted job {chosen.name}.", to=reverse("jobs"))
 
 
-def what(job: Job) -> str:
-    """The recipe, or the script, in a word or two."""
-    return _what(job.spec.get("task", {}))
-
-
 def _what(task: Mapping[str, Any]) -> str:
+    """The recipe, or the script, in a word or two."""
     words = task.get("recipe") or task.get("script") or task.get("module") or shlex.join(task.get("command") or [])
     return str(words)[:LONGEST_WHAT]
 

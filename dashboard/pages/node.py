@@ -13,7 +13,6 @@ from django.utils import timezone
 from dashboard.pages.clusters.boxes import boxes_of
 from dashboard.pages.shared.check_rows import check_table
 from dashboard.pages.shared.frame import answer, page, person, problems_of, refusal, show
-from dashboard.pages.shared.numbers import number, percent, size, speed
 from dashboard.pages.shared.run_rows import rows
 from runs import actions
 from runs.life.preflight.needs import checked_nodes
@@ -27,14 +26,13 @@ from runs.rights.access.operations import machine
 from runs.serving.node_troubles import sentences_of
 from runs.values.columns import Check
 from trainyard.contract.machines import HIGHEST_LEVEL, Cpu, GpuHealth, Health, HealthSample, NodeSandbox, SandboxLevel
+from trainyard.formats.figures import number, percent, size, speed
 
 KEPT = "Trainyard's own files, its sockets and its other processes are closed to it."
-OTHER_USER = (
-    f"A rank here is another Unix user, one for each project: {KEPT} It reads files that are open to all users."
-)
+BY_USER = f"A rank here is another Unix user, one for each project: {KEPT} It reads files that are open to all users."
 BY_MECHANISM = {  # heading and sentence, by Inventory.isolation
-    "user and namespace": ("Kept apart by user and by mounts", OTHER_USER),
-    "user": ("Kept apart by user", OTHER_USER),
+    "user and namespace": ("Kept apart by user and by mounts", BY_USER),
+    "user": ("Kept apart by user", BY_USER),
     "namespace": (
         "Kept apart by mounts",
         f"A rank here has its own view of the disk: {KEPT} It reads what else the node's user may read, and may end "
@@ -89,13 +87,12 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     now = timezone.now()
     seconds = next((span for _, span in RANGES if str(span) == request.GET.get("range")), RANGES[0][1])
     history = node_history(found.pk, since=now.timestamp() - seconds, until=now.timestamp())
-    here = visible_runs(request.user).filter(attempts__placements__node=found).distinct()
     context = {
         "node": found,
         "box": boxes_of(request.user, [found], now)[0],
         "gauges": gauges(found.health_now, history, now.timestamp() - seconds, now.timestamp()),
         "facts": facts(found),
-        "rows": rows(list(here[:NUM_RUNS])),
+        "rows": rows(list(visible_runs(request.user).filter(attempts__placements__node=found).distinct()[:NUM_RUNS])),
         "checks": check_table(checks_at(found, now)),
         "refused": sentences_of(found.pk),
         "spare_words": spare_sentence(found),
@@ -129,8 +126,7 @@ def slots(request: HttpRequest, node_id: str) -> HttpResponse:
         actions.set_slots(actor=person(request), node=found, slots=wanted)
     except ValidationError as error:
         return refusal(request, 422, " ".join(problems_of(error).values()))
-    sentence = f"{found.name} has {found.slots} slot{'s'[: found.slots != 1]} now."
-    return answer(request, sentence, home="clusters")
+    return answer(request, f"{found.name} has {found.slots} slot{'s'[: found.slots != 1]} now.", home="clusters")
 
 
 def facts(node: Node) -> list[tuple[str, str | int, str]]:
@@ -231,8 +227,7 @@ def _rate(label: str, health: Health, history: Sequence[HealthSample], since: fl
     top = max([value for _, value in values if value is not None] + [1024.0])
     path, area = line(values, since, until, top)
     value = read(health)
-    words = speed(value)
-    return Gauge(label, words, "", None, False, path, area, speed(top))
+    return Gauge(label, speed(value), "", None, False, path, area, speed(top))
 
 
 def line(values: Sequence[tuple[float, float | None]], since: float, until: float, top: float) -> tuple[str, str]:
@@ -293,10 +288,9 @@ def isolation_of(node: Node) -> IsolationView:
     if machine.sandbox and level:
         reach.append(OWN_TMP if known.has_own_tmp else SHARED_TMP)
     missing = list(known.missing)
-    if level < node.cluster.isolation_minimum:
-        missing.insert(
-            0, f"Cluster {node.cluster.name} asks for level {node.cluster.isolation_minimum}: it places nothing here."
-        )
+    cluster = node.cluster
+    if level < cluster.isolation_minimum:
+        missing.insert(0, f"Cluster {cluster.name} asks for level {cluster.isolation_minimum}: it places nothing here.")
     title = f"Sandbox level {level} of {HIGHEST_LEVEL}: {heading[0].lower()}{heading[1:]}"
     return IsolationView(title, reach, limits_of(known) if machine.sandbox else [], missing)
 
@@ -311,10 +305,8 @@ def limits_of(known: NodeSandbox) -> list[str]:
         words.append(f"A rank may take {cores}." if known.cpus else "Runs share the cores by their ranks.")
     else:
         words.append(f"No control group limits a run: {known.cgroup_problem or 'the node does not say why'}.")
-        if known.memory_bytes:
-            words.append(f"A process may take {memory}, but for ranks with GPUs.")
-        else:
-            words.append("Memory and cores are not limited.")
+        most = f"A process may take {memory}, but for ranks with GPUs."
+        words.append(most if known.memory_bytes else "Memory and cores are not limited.")
     if known.processes:
         words.append(f"The ranks of a project may have {known.processes:,} processes and threads.")
     return words

@@ -33,8 +33,7 @@ def _pages(words: str) -> list[dict[str, str]]:
 
 
 def _sweeps(request: HttpRequest, words: str) -> list[dict[str, str]]:
-    found = sweeps_of(request.user, words=words).order_by("-created_at", "-pk")[:MAX_SWEEPS]
     return [
         {"label": one.name, "kind": f"sweep, {sweep_badge(one.status).word}", "url": reverse("sweep", args=(one.pk,))}
-        for one in found
+        for one in sweeps_of(request.user, words=words).order_by("-created_at", "-pk")[:MAX_SWEEPS]
     ]

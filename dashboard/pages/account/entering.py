@@ -15,7 +15,7 @@ from django.utils.crypto import constant_time_compare
 from dashboard.pages.account import factors
 from runs.models import BrowserSession, User
 from runs.people.identity.checking import Arrival, keep_for_checks
-from runs.people.identity.sessions import CONFIRMED_AT, SESSION_ROW
+from runs.people.identity.sessions import SESSION_ROW
 from runs.rights.audit.recording import describe
 from trainyard.contract.base import convert, to_builtins
 
@@ -42,9 +42,8 @@ class SecondFactorPending:
 def enter(request: HttpRequest, user: User, after: str, method: str, *, is_enough: bool = False) -> HttpResponse:
     """Sign the person in, or ask for their second factor first. ``is_enough``: a provider has asked for one."""
     if factors.has_any(user) and not is_enough:
-        request.session[WAITING] = asdict(
-            SecondFactorPending(user.pk, method, after, time.time(), user.get_session_auth_hash())
-        )
+        pending = SecondFactorPending(user.pk, method, after, time.time(), user.get_session_auth_hash())
+        request.session[WAITING] = asdict(pending)
         by = {"actor": user.username, "actor_number": user.pk, "object": f"user {user.username}"}
         describe(action="sign-in.first-factor", is_wanted=True, **by)
         return redirect("second-factor-step")
@@ -62,25 +61,19 @@ def admit(request: HttpRequest, user: User, after: str, method: str) -> HttpResp
 def begin(request: HttpRequest, user: User, method: str) -> None:
     """Sign the person in; the signal of it records the session (dashboard.http.signed_in)."""
     request.session.pop(WAITING, None)
-    arrival = _arrival(request, method)
+    kept = request.session.pop(ARRIVAL, None)  # what a provider gave: taken before the session may be emptied
+    arrival = convert(kept, Arrival) if kept is not None else None
     request.sign_in_method = method  # type: ignore[attr-defined]
     login(request, user, backend=MODEL_BACKEND)
     row = BrowserSession.objects.filter(pk=request.session.get(SESSION_ROW, "")).first()
     provider = settings.SIGN_IN.provider(method)
-    if arrival is not None and row is not None and provider is not None:
+    if arrival is not None and arrival.provider == method and row is not None and provider is not None:
         keep_for_checks(row, provider, arrival)
 
 
 def wait_with(request: HttpRequest, arrival: Arrival) -> None:
     """Keep what a provider gave until the session begins."""
     request.session[ARRIVAL] = to_builtins(arrival)
-
-
-def _arrival(request: HttpRequest, method: str) -> Arrival | None:
-    """Return what the provider gave, if the person came through it. Taken before the session may be emptied."""
-    kept = request.session.pop(ARRIVAL, None)
-    arrival = convert(kept, Arrival) if kept is not None else None
-    return arrival if arrival is not None and arrival.provider == method else None
 
 
 def waiting(request: HttpRequest) -> tuple[User, SecondFactorPending] | None:
@@ -90,18 +83,11 @@ def waiting(request: HttpRequest) -> tuple[User, SecondFactorPending] | None:
         return None
     one = SecondFactorPending(**found)
     user = User.objects.filter(pk=one.user_id, is_active=True).first()
-    if (
-        user is None
-        or time.time() - one.since > WAITS_S
-        or not constant_time_compare(one.stamp, user.get_session_auth_hash())
-    ):
+    stamp = user.get_session_auth_hash() if user is not None else ""
+    if user is None or time.time() - one.since > WAITS_S or not constant_time_compare(one.stamp, stamp):
         del request.session[WAITING]
         return None
     return user, one
-
-
-def confirmed(request: HttpRequest) -> None:
-    request.session[CONFIRMED_AT] = time.time()
 
 
 def sign_in_context(**context: object) -> dict[str, object]:
@@ -123,10 +109,9 @@ def browser_of(request: HttpRequest, username: str) -> str:
 
 
 def remember(request: HttpRequest, response: HttpResponse, username: str) -> None:
-    browser = browser_of(request, username) or secrets.token_urlsafe(12)
     response.set_cookie(
         NAME,
-        signing.dumps([username, browser], salt=SALT),
+        signing.dumps([username, browser_of(request, username) or secrets.token_urlsafe(12)], salt=SALT),
         max_age=AGE_S,
         secure=settings.IS_TLS,
         httponly=True,

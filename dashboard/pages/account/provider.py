@@ -37,9 +37,10 @@ log = structlog.get_logger(__name__)
 LOGIN, CONNECT = "login", "connect"
 
 
-def known_provider(provider_id: str) -> Provider:
+def known_provider(provider_id: str, protocol: str = "") -> Provider:
+    """Raises NotFound, also for a provider that does not speak the protocol."""
     found: Provider | None = settings.SIGN_IN.provider(provider_id)
-    if found is None:
+    if found is None or (protocol and found.protocol != protocol):
         raise NotFound("There is no such way to sign in.")
     return found
 
@@ -79,9 +80,7 @@ def start(request: HttpRequest, provider_id: str) -> HttpResponse:
 @page(get=PUBLIC)
 def back(request: HttpRequest, provider_id: str) -> HttpResponse:
     """The browser comes back. allauth checks state and code and calls ``arrive`` with what the provider said."""
-    provider = known_provider(provider_id)
-    if provider.protocol != "openid-connect":
-        raise NotFound("There is no such way to sign in.")
+    provider = known_provider(provider_id, "openid-connect")
     if request.method == "HEAD":
         return redirect("sign-in")
     try:
@@ -120,12 +119,11 @@ def arrive(request: HttpRequest, login: Any) -> HttpResponse:
         locked = _locked(provider, claims, login.token)
     except KeyProblem as error:
         return _refuse(request, f"What {provider.name} gave cannot be stored now. {error}", 503)
-    arrival = Arrival(provider.id, claims.subject, claims.sid, locked)
     return let_in(
         request,
         provider,
         claims,
-        arrival,
+        Arrival(provider.id, claims.subject, claims.sid, locked),
         process=str(login.state.get("process")),
         wanted=login.state.get("next") or "",
     )
@@ -137,7 +135,11 @@ def let_in(
     """Sign in, or connect, the person of the provider's claims. ``wanted``: the page to go to."""
     try:
         if process == CONNECT:
-            return _connect(request, provider, claims)
+            if not isinstance(request.user, User):
+                return failed(request, provider.name)
+            connect(provider, claims, request.user)
+            messages.success(request, f"Connected your account of {provider.name}: it signs you in from now on.")
+            return redirect("security")
         user = person_of(provider, claims)
     except NotAdmitted as error:
         return not_taken(request, provider, str(error))
@@ -157,7 +159,7 @@ def not_taken(request: HttpRequest, provider: Provider, why: str) -> HttpRespons
 @page(get=PUBLIC, post=PUBLIC)
 def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
     """The answer of a SAML provider: checked as it is posted, which comes without our cookies, then taken by a GET."""
-    provider = _by_saml(provider_id)
+    provider = known_provider(provider_id, "saml")
     if request.method == "POST":
         return saml.check(request, provider)
     arrived = saml.take(request, provider) if request.method == "GET" else None
@@ -170,14 +172,7 @@ def assertion(request: HttpRequest, provider_id: str) -> HttpResponse:
 @page(get=PUBLIC)
 def metadata(request: HttpRequest, provider_id: str) -> HttpResponse:
     """Show a SAML provider the metadata of this site."""
-    return saml.metadata(_by_saml(provider_id))
-
-
-def _by_saml(provider_id: str) -> Provider:
-    provider = known_provider(provider_id)
-    if provider.protocol != "saml":
-        raise NotFound("There is no such way to sign in.")
-    return provider
+    return saml.metadata(known_provider(provider_id, "saml"))
 
 
 def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> HttpResponse:
@@ -185,14 +180,6 @@ def failed(request: HttpRequest, name: str, *, is_cancelled: bool = False) -> Ht
     if is_cancelled:
         return _refuse(request, f"You broke off the sign-in at {name}.", 401)
     return _refuse(request, f"The sign-in at {name} did not come to an end. Begin again.", 401)
-
-
-def _connect(request: HttpRequest, provider: Provider, claims: Claims) -> HttpResponse:
-    if not isinstance(request.user, User):
-        return failed(request, provider.name)
-    connect(provider, claims, request.user)
-    messages.success(request, f"Connected your account of {provider.name}: it signs you in from now on.")
-    return redirect("security")
 
 
 def _locked(provider: Provider, claims: Claims, token: Any) -> str:

@@ -5,7 +5,7 @@ checked then; what it says goes on in a signed cookie of two minutes, to a GET t
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
@@ -49,13 +49,7 @@ class Passed(WireStruct):
 
     provider: str
     request: str
-    subject: str
-    email: str
-    is_email_verified: bool
-    username: str
-    first_name: str
-    last_name: str
-    groups: tuple[str, ...]
+    claims: Claims
     ends_at: float
 
 
@@ -94,12 +88,8 @@ def check(request: HttpRequest, provider: Provider) -> HttpResponse:
         return _refuse(request, provider, "The sign-in cannot be checked now. Begin again in a moment.", 503)
     if not is_new:
         return _refuse(request, provider, AGAIN)
-    claims = found.claims
-    passed = Passed(
-        provider.id, found.in_response_to, claims.subject, claims.email, claims.is_email_verified, claims.username,
-        claims.first_name, claims.last_name, tuple(sorted(known_groups(provider, claims.groups))),
-        found.session_ends_at,
-    )  # fmt: skip
+    claims = replace(found.claims, groups=frozenset(known_groups(provider, found.claims.groups)))
+    passed = Passed(provider.id, found.in_response_to, claims, found.session_ends_at)
     text = signing.dumps(to_builtins(passed), salt=SALT, compress=True)
     if len(text) > MAX_COOKIE:
         return _refuse(request, provider, "The answer of the provider is too long: have it send fewer groups.")
@@ -123,11 +113,7 @@ def take(request: HttpRequest, provider: Provider) -> Arrived | None:
     is_ours = wanted is not None and passed.provider == wanted.provider == provider.id
     if wanted is None or not is_ours or time.time() - wanted.since > REQUEST_S:
         return None
-    claims = Claims(
-        passed.subject, passed.email, passed.is_email_verified, passed.username, passed.first_name, passed.last_name,
-        frozenset(passed.groups),
-    )  # fmt: skip
-    return Arrived(claims, wanted.process, wanted.after, passed.ends_at)
+    return Arrived(passed.claims, wanted.process, wanted.after, passed.ends_at)
 
 
 def metadata(provider: Provider) -> HttpResponse:
@@ -136,8 +122,7 @@ def metadata(provider: Provider) -> HttpResponse:
 
 
 def _waiting(request: HttpRequest) -> dict[str, Wanted]:
-    found = request.session.get(REQUESTS, {})
-    return {key: convert(one, Wanted) for key, one in found.items()}
+    return {key: convert(one, Wanted) for key, one in request.session.get(REQUESTS, {}).items()}
 
 
 def _here(provider: Provider) -> str:

@@ -79,8 +79,7 @@ def set_up_key(request: HttpRequest) -> HttpResponse:
         if factors.set_up_key(user, request.POST.get("name", ""), _json(request.POST.get("credential", ""))):
             return _set_up(request, had_any=had_any)
         problem, status = "The security key was not accepted. Try again, or another key.", 422
-    context = {"options": factors.new_key(user), "problem": problem}
-    return show(request, "account/key.html", context, status=status)
+    return show(request, "account/key.html", {"options": factors.new_key(user), "problem": problem}, status=status)
 
 
 @page(post=own(Permission.ACCOUNT_MANAGE))
@@ -124,14 +123,11 @@ def _set_up(request: HttpRequest, *, had_any: bool) -> HttpResponse:
     return show(request, "account/codes.html", {"codes": factors.new_codes(person(request)), "is_first": True})
 
 
-def _app_page(
-    request: HttpRequest, secret_and_svg: tuple[str, str], problem: str = "", status: int = 200
-) -> HttpResponse:
-    secret, svg = secret_and_svg
+def _app_page(request: HttpRequest, app: tuple[str, str], problem: str = "", status: int = 200) -> HttpResponse:
+    secret, svg = app
     shown = " ".join(secret[start : start + 4] for start in range(0, len(secret), 4))
     picture = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-    context = {"secret": shown, "picture": picture, "problem": problem}
-    return show(request, "account/app.html", context, status=status)
+    return show(request, "account/app.html", {"secret": shown, "picture": picture, "problem": problem}, status=status)
 
 
 def _json(text: str) -> object:

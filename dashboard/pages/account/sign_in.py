@@ -1,6 +1,7 @@
 """Ways in and out: a one-time link, a password where somebody set one, and the second factor behind it."""
 
 import json
+import time
 
 from django.contrib.auth import logout
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -10,11 +11,12 @@ from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from dashboard.pages.account import factors
-from dashboard.pages.account.entering import WAITING, admit, browser_of, confirmed, enter, sign_in_context, waiting
+from dashboard.pages.account.entering import WAITING, admit, browser_of, enter, sign_in_context, waiting
 from dashboard.pages.shared.frame import SIGNED_OUT, is_script, page, safe_next, show, to_sign_in
 from runs import actions
 from runs.actions import Paused
 from runs.models import User
+from runs.people.identity.sessions import CONFIRMED_AT
 from runs.rights.access import Forbidden, Permission
 from runs.rights.access.operations import ARRIVING, PUBLIC, site
 
@@ -131,7 +133,8 @@ def second_step(request: HttpRequest) -> HttpResponse:
     else:
         return to_sign_in(request, reverse("home"))
     if not factors.has_any(user):
-        return _by_password(request, user, after)
+        # They prove it by signing in again.
+        return show(request, "account/again.html", {"after": after, "person": user})
     if request.method != "POST":
         return _ask(request, user)
     try:
@@ -146,7 +149,7 @@ def second_step(request: HttpRequest) -> HttpResponse:
         return _ask(request, user, problem, 422)
     if waits is not None:
         return admit(request, user, after, waits[1].method)
-    confirmed(request)
+    request.session[CONFIRMED_AT] = time.time()
     return redirect(after)
 
 
@@ -162,17 +165,8 @@ def _problem_of(request: HttpRequest, user: User) -> str:
     return "" if factors.check_key(user, document, address) else WRONG_KEY
 
 
-def _by_password(request: HttpRequest, user: User, after: str) -> HttpResponse:
-    """Ask somebody without a second factor to prove who they are by signing in again."""
-    return show(request, "account/again.html", {"after": after, "person": user})
-
-
 def _ask(request: HttpRequest, user: User, problem: str = "", status: int = 200) -> HttpResponse:
     there = factors.factors_of(user)
-    context = {
-        "person": user,
-        "factors": there,
-        "problem": problem,
-        "options": factors.ask_key(user) if there.keys else None,
-    }
+    options = factors.ask_key(user) if there.keys else None
+    context = {"person": user, "factors": there, "problem": problem, "options": options}
     return show(request, "account/second_step.html", context, status=status)

@@ -63,9 +63,8 @@ def revoke_all(request: HttpRequest) -> HttpResponse:
 def password(request: HttpRequest) -> HttpResponse:
     user = person(request)
     try:
-        actions.set_password(
-            actor=user, password=request.POST.get("password", ""), current=request.POST.get("current", "")
-        )
+        new, current = request.POST.get("password", ""), request.POST.get("current", "")
+        actions.set_password(actor=user, password=new, current=current)
     except ValidationError as error:
         return _show(request, problems=problems_of(error), status=422)
     update_session_auth_hash(request, user)  # this session stays; the person's others end

@@ -61,8 +61,8 @@ def _slow(runs: Mapping[str, Run]) -> defaultdict[str, list[str]]:
 
 def _box(
     node: Node,
-    held: Mapping[int, list[str]],
-    runs: Mapping[str, Run],
+    held: dict[int, list[str]],
+    runs: dict[str, Run],
     colours: Mapping[str, int],
     slow: list[str],
     now: datetime,
@@ -95,5 +95,4 @@ def _square(index: int, holders: Sequence[str], runs: Mapping[str, Run], colours
 
 @lru_cache(maxsize=2 * MAX_SLOTS)  # free, and held by somebody else
 def _plain(index: int, words: str, *, is_held: bool) -> str:
-    plain = stencil("nodes/_slot.html", ("words",), is_seen=False, is_held=is_held)
-    return plain.fill(words=f"slot {index}: {words}")
+    return stencil("nodes/_slot.html", ("words",), is_seen=False, is_held=is_held).fill(words=f"slot {index}: {words}")

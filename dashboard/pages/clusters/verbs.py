@@ -165,11 +165,9 @@ def add_node(request: HttpRequest, cluster_id: str) -> HttpResponse:
 
 @page(post=machine(Permission.CLUSTERS_USE))
 def check(request: HttpRequest, cluster_id: str) -> HttpResponse:
-    cluster = get_cluster(request, cluster_id)
-    actions.check_cluster(actor=person(request), cluster=cluster)
-    return answer(
-        request, f"Checking the nodes of cluster {cluster.name}; the results come in seconds.", home="clusters"
-    )
+    found = get_cluster(request, cluster_id)
+    actions.check_cluster(actor=person(request), cluster=found)
+    return answer(request, f"Checking the nodes of cluster {found.name}; the results come in seconds.", home="clusters")
 
 
 def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]) -> HttpResponse:
@@ -185,12 +183,11 @@ def _form(request: HttpRequest, form: ClusterForm, act: Callable[[Values], None]
             problems = {"name": error.sentence}
         else:
             return redirect("clusters")
-    engines = [(name, engine.label) for name, engine in sorted(ENGINES.items())] if form.is_new else []
     context = {
         **form._asdict(),
         "lines": form.lines(problems),
         "about": ENGINES[form.engine].about if form.engine in ENGINES else "",
-        "engines": engines,
+        "engines": [(name, engine.label) for name, engine in sorted(ENGINES.items())] if form.is_new else [],
         "problems": problems,
         "levels": LEVELS,
         "policies": [(name, policy.label) for name, policy in POLICIES.items()],

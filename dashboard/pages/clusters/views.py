@@ -120,7 +120,6 @@ def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: dat
     nodes = [box.node for box in boxes]
     usable = [box for box in boxes if not box.is_away and not box.node.is_draining]
     queue = queue_rows(user, cluster, now)
-    runs = visible_runs(user).filter(cluster=cluster)
     return ClusterView(
         cluster=cluster,
         boxes=boxes,
@@ -134,7 +133,7 @@ def describe(user: Someone, cluster: Cluster, boxes: Sequence[NodeBox], now: dat
         num_waiting=waiting_runs(cluster).count() if len(queue) == MAX_QUEUE else len(queue),
         machines=machines_view(user, cluster),
         num_ready_spares=num_ready(box.node for box in boxes if not box.is_away),
-        time=time_view(time_of_all(runs, now), "Where the time went"),
+        time=time_view(time_of_all(visible_runs(user).filter(cluster=cluster), now), "Where the time went"),
         checks=check_table(checks_together(checked_nodes(nodes, contact_time(now)))),
         preflight=cluster.preflights.filter(why=Preflight.Why.ASKED).first(),
         may_check=bool(nodes) and can_run_on(user, cluster),
@@ -229,8 +228,7 @@ def _line(allocation: Allocation, run: Run | None) -> JobLine:
 
 
 def _state(box: NodeBox) -> str:
-    is_slow = box.slow and not box.is_away
-    state = 3 if is_slow else 0 if box.is_away else 1 if box.node.is_draining else 2
+    state = 3 if box.slow and not box.is_away else 0 if box.is_away else 1 if box.node.is_draining else 2
     return drawn.titled(STATES[state], " ".join(box.slow))
 
 

@@ -33,8 +33,7 @@ def table(
     listing: CompareList, metric: Metric, fields: Mapping[str, Fields], differ: Sequence[str], sorts: Sequence[Sort]
 ) -> Table:
     """Return the table. The address of a head is the value of ``sort`` alone: the whole may name a thousand runs."""
-    paths = list(differ)[:MAX_FIELDS]
-    columns = _columns(paths, metric, has_base=listing.base is not None)
+    columns = _columns(list(differ)[:MAX_FIELDS], metric, has_base=listing.base is not None)
     parts: list[str] = []
     place = 0
     for group in listing.groups:
@@ -55,11 +54,10 @@ def table(
 
 def _columns(paths: Sequence[str], metric: Metric, *, has_base: bool) -> list[Column]:
     labels = labels_of(paths)
-    against = [Column("against", "Against baseline", "Against the baseline", 230, phone="wide")] if has_base else []
     return [
         Column("name", "Run", "Run", 140, is_pinned=True, can_sort=True, phone="", grows=True),
         Column("value", metric.name, f"{metric.name}, {metric.statistic}", 96, True, can_sort=True, phone=""),
-        *against,
+        *([Column("against", "Against baseline", "Against the baseline", 230, phone="wide")] if has_base else []),
         Column("status", "Status", "Status", 116, can_sort=True, phone="end"),
         *(Column(path, labels[path], path, 96, can_sort=True, phone="") for path in paths),
     ]

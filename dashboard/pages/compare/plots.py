@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from dashboard.pages.compare.baseline import goal_of
 from dashboard.pages.compare.rows import Metric, Number, figure, number_of
@@ -41,25 +41,31 @@ class RunColumns(TypedDict):
     metrics: list[str]
 
 
-def columns(
-    runs: Sequence[Run],
-    fields: Mapping[str, Fields],
-    differ: Sequence[str],
-    metric: Metric,
-    values: Mapping[str, Number],
-    wanted: Sequence[str],
-) -> RunColumns:
+class Compared(NamedTuple):
+    """Runs with what plots over them are of."""
+
+    runs: list[Run]
+    fields: dict[str, Fields]
+    differ: list[str]
+    metric: Metric
+    values: dict[str, Number]
+
+
+def columns(compared: Compared, wanted: Sequence[str]) -> RunColumns:
     """Return the columns of the first fields that differ, and of the ``wanted`` ones: paths, or names of metrics."""
+    runs, fields, differ, metric, values = compared
     paths = [path for path in differ if path.rpartition(".")[2] != SEED]
     found = {path: one for path in [*paths, *(set(differ) - set(paths))] if (one := field_of(path, runs, fields))}
     axes = list(found)[:MAX_AXES]
     labels = labels_of(list(found))
     chosen = dict.fromkeys([*axes, *(path for path in wanted if path in found)])
-    drawn = [_column(found[path], labels[path], runs, fields, is_axis=path in axes) for path in chosen]
+    drawn: list[RunColumn] = []
+    for path in chosen:
+        own = [_value(found[path], fields[run.pk]) for run in runs]
+        drawn.append({**field_column(found[path], labels[path], own), "isAxis": path in axes})
     for name in wanted:
         if name in metric.names and name not in found:
             drawn.append(_figure(name, metric._replace(name=name).of_runs([run.pk for run in runs]), runs))
-    goal = goal_of(metric.name, [run.pk for run in runs])
     return {
         "total": len(runs),
         "number": list(range(len(runs))),
@@ -71,7 +77,7 @@ def columns(
         "objectives": [
             {
                 "metric": metric.name,
-                "direction": "maximize" if goal else "minimize",
+                "direction": "maximize" if goal_of(metric.name, [run.pk for run in runs]) else "minimize",
                 "values": [number_of(values[run.pk]) for run in runs],
             }
         ],
@@ -92,14 +98,9 @@ def field_of(path: str, runs: Sequence[Run], fields: Mapping[str, Fields]) -> Sp
     return SpaceField(path, choices=tuple(sorted(texts))) if 0 < len(texts) <= MAX_CHOICES else None
 
 
-def importance_of(
-    runs: Sequence[Run],
-    fields: Mapping[str, Fields],
-    differ: Sequence[str],
-    metric: Metric,
-    values: Mapping[str, Number],
-) -> KeptFigures:
+def importance_of(compared: Compared) -> KeptFigures:
     """Return how much each field that differs matters for the metric, over the runs that have a number of it."""
+    runs, fields, differ, metric, values = compared
     space = [one for path in differ[:MAX_FIELDS] if (one := field_of(path, runs, fields))]
     points = [
         TrialPoint(place, COMPLETE, number, (), _parameters(space, fields[run.pk]))
@@ -108,14 +109,7 @@ def importance_of(
     ]
     # Kept for whoever sees the same runs: another set of runs must never have the same key.
     known = repr((metric.name, metric.statistic, [(run.pk, values[run.pk]) for run in runs])).encode()
-    key = f"runs {sha256(known).hexdigest()}"
-    return figures_kept(key, {}, lambda: lambda: importance(points, space, noun="run"))
-
-
-def _column(
-    field: SpaceField, label: str, runs: Sequence[Run], fields: Mapping[str, Fields], *, is_axis: bool
-) -> RunColumn:
-    return {**field_column(field, label, [_value(field, fields[run.pk]) for run in runs]), "isAxis": is_axis}
+    return figures_kept(f"runs {sha256(known).hexdigest()}", {}, lambda: lambda: importance(points, space, noun="run"))
 
 
 def _figure(name: str, values: Mapping[str, Number], runs: Sequence[Run]) -> RunColumn:

@@ -63,11 +63,6 @@ class Metric(NamedTuple):
     statistic: str
     names: list[str]
 
-    def steps_of(self, run_ids: Sequence[str]) -> dict[str, int]:
-        """Return how far each run came, where values at the end are shown: a mean has those of the same step, as the
-        line of the group has it there."""
-        return read.last_steps(run_ids, self.name) if self.statistic == "last" else {}
-
     def of_runs(self, run_ids: Sequence[str]) -> dict[str, Number]:
         if self.statistic == MEDIAN:
             medians = read.steady_medians(list(run_ids), [self.name])
@@ -122,7 +117,8 @@ def listed(
     base: str,
 ) -> CompareList:
     values = metric.of_runs([run.pk for run in runs])
-    steps = metric.steps_of(list(values))
+    # A mean of values at the end has those of the same step, as the line of the group has it there.
+    steps = read.last_steps(list(values), metric.name) if metric.statistic == "last" else {}
     rows = rows_of(runs, values, colours, fields, by, steps)
     chosen = next((row for row in rows if row.run.pk == base), None)
     sides = sides_of(rows, fields, differ, by)

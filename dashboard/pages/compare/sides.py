@@ -123,9 +123,8 @@ def environment(runs: Sequence[Run], _: Mapping[str, str]) -> dict[str, object]:
         own |= _machines(run)
     names = sorted({name for own in known for name in own})
     lines = [PackageLine(name, [own.get(name, "") for own in known]) for name in names]
-    return {"lines": [one for one in lines if len(set(one.versions)) > 1], "num_same": sum(
-        len(set(one.versions)) == 1 for one in lines
-    )}  # fmt: skip
+    different = [one for one in lines if len(set(one.versions)) > 1]
+    return {"lines": different, "num_same": len(lines) - len(different)}
 
 
 def packages_of(spec: SpecDocument, files: Files) -> dict[str, str]:
@@ -167,19 +166,15 @@ def _locked(text: str) -> dict[str, str]:
 def _machines(run: Run) -> dict[str, str]:
     """Return what the nodes have that the newest attempt ran on."""
     attempt = Attempt.objects.filter(run=run).order_by("-number").first()
-    machines = [one.node.machine for one in attempt.placements.select_related("node")] if attempt is not None else []
-    known = {
-        "Python of the nodes": [one.python for one in machines],
-        "torch of the nodes": [one.torch for one in machines],
-    }
+    nodes = [one.node.machine for one in attempt.placements.select_related("node")] if attempt is not None else []
+    known = {"Python of the nodes": [one.python for one in nodes], "torch of the nodes": [one.torch for one in nodes]}
     return {name: ", ".join(sorted({one for one in own if one})) for name, own in known.items() if any(own)}
 
 
 def media_side(runs: Sequence[Run], asked: Mapping[str, str]) -> dict[str, object]:
     known = [{(one["name"], labels_text(one["labels"])): one for one in media.media_list(run.pk)} for run in runs]
     keys = sorted({name for own in known for name in own}, key=lambda name: (-sum(name in own for own in known), name))
-    wanted = asked.get("key", "")
-    key = next((one for one in keys if " ".join(one) == wanted), keys[0] if keys else None)
+    key = next((one for one in keys if " ".join(one) == asked.get("key", "")), keys[0] if keys else None)
     if key is None:
         return {"sides": [], "keys": []}
     items = []

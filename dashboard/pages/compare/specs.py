@@ -86,7 +86,7 @@ def spec_table(
 ) -> SpecTable:
     """Return a line for each path that differs, or, when ``is_whole``, for each that any of the specs has."""
     base = base if base in fields else next((run.pk for run in runs), "")
-    paths = _paths(list(fields.values())) if is_whole else list(differ)
+    paths = list(dict.fromkeys(path for one in fields.values() for path in one)) if is_whole else list(differ)
     shown, left_out = paths[:MAX_ROWS], max(0, len(paths) - MAX_ROWS)
     if len(runs) > MAX_COLUMNS:
         summary = [_values(path, list(fields.values())) for path in shown]
@@ -96,26 +96,17 @@ def spec_table(
     for path in shown:
         own = fields[base].get(path, NOT_SET)
         texts = [fields[run.pk].get(path, NOT_SET) for run in runs]
-        cells = [Cell(text, text != own) for text in texts]
-        lines.append(SettingLine(path, path in different, cells))
+        lines.append(SettingLine(path, path in different, [Cell(text, text != own) for text in texts]))
     return SpecTable(runs, base, _in_sections(lines), is_whole, len(lines), left_out, [])
-
-
-def section_of(path: str) -> str:
-    return path.partition(".")[0] if "." in path else "general"
 
 
 def _in_sections(lines: Sequence[T]) -> list[tuple[str, list[T]]]:
     found: dict[str, list[T]] = {}
     for line in lines:
-        found.setdefault(section_of(line.path), []).append(line)
+        found.setdefault(line.path.partition(".")[0] if "." in line.path else "general", []).append(line)
     return list(found.items())
 
 
 def _values(path: str, fields: Sequence[Fields]) -> FieldValues:
     counts = Counter(one.get(path, NOT_SET) for one in fields)
     return FieldValues(path, counts.most_common(MAX_VALUES), max(0, len(counts) - MAX_VALUES))
-
-
-def _paths(fields: Sequence[Fields]) -> list[str]:
-    return list(dict.fromkeys(path for one in fields for path in one))

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 
 from dashboard.pages.compare import cells
-from dashboard.pages.compare.plots import columns, importance_of
-from dashboard.pages.compare.rows import STATISTICS, Metric, Number, choose_metric, listed
+from dashboard.pages.compare.plots import Compared, columns, importance_of
+from dashboard.pages.compare.rows import STATISTICS, choose_metric, listed
 from dashboard.pages.compare.sides import MOST, SIDES
 from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
 from dashboard.pages.shared.chart_runs import MANY, charts_context, fields_of
-from dashboard.pages.shared.frame import page, person, show
+from dashboard.pages.shared.frame import fresh_json, page, person, show
 from dashboard.pages.shared.grid import read_sorts
 from dashboard.pages.shared.run_colours import colours_apart, colours_for
 from dashboard.pages.sweeps.columns import labels_of
@@ -53,21 +53,6 @@ class Asked(NamedTuple):
         return bool(self.fitting or self.project or self.tag)
 
 
-class Compared(NamedTuple):
-    """Runs with what plots over them are of."""
-
-    runs: list[Run]
-    fields: dict[str, Fields]
-    differ: list[str]
-    metric: Metric
-    values: dict[str, Number]
-
-
-class Found(NamedTuple):
-    runs: list[Run]
-    warning: str
-
-
 @page(get=lists(Permission.RUNS_READ))
 def compare(request: HttpRequest) -> HttpResponse:
     if (side := request.GET.get("fragment", "")) in SIDES:
@@ -102,7 +87,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 def _side(request: HttpRequest, side: str) -> HttpResponse:
     """Draw one part of the first named runs side by side."""
-    runs = _find(request, _asked(request)).runs[:MOST]
+    runs = _find(request, _asked(request))[0][:MOST]
     found = SIDES[side](runs, request.GET.dict()) if len(runs) > 1 else {"too_few": True}
     return show(request, "runs/_compare_side.html", {"side": side, "runs": runs, **found})
 
@@ -138,20 +123,18 @@ def _list(
 @page(get=lists(Permission.RUNS_READ))
 def plots(request: HttpRequest) -> HttpResponse:
     """The columns that the plots over runs draw; ``axis`` names what further ones are of."""
-    found = _compared(request)
-    wanted = [one[:MAX_CHARS] for one in request.GET.getlist("axis")[:2]]
-    return _json(columns(*found, wanted))
+    return fresh_json(columns(_compared(request), [one[:MAX_CHARS] for one in request.GET.getlist("axis")[:2]]))
 
 
 @page(get=lists(Permission.RUNS_READ))
 def matters(request: HttpRequest) -> HttpResponse:
     """Return how much each field matters for the metric. Where ``isCurrent`` is false, it is being computed."""
-    found, is_current = importance_of(*_compared(request))
+    found, is_current = importance_of(_compared(request))
     if found is None:
-        return _json({"isCurrent": False}, status=202)
+        return fresh_json({"isCurrent": False}, status=202)
     labels = labels_of([one.path for one in found.fields])
     fields = [{**one._asdict(), "label": labels[one.path]} for one in found.fields]
-    return _json({**found._asdict(), "fields": fields, "isCurrent": is_current})
+    return fresh_json({**found._asdict(), "fields": fields, "isCurrent": is_current})
 
 
 def _compared(request: HttpRequest) -> Compared:
@@ -160,12 +143,6 @@ def _compared(request: HttpRequest) -> Compared:
     ids = list(fields)
     metric = choose_metric(read.series_names(ids), _text(request, "metric"), _text(request, "statistic"))
     return Compared(runs, fields, differing(list(fields.values())), metric, metric.of_runs(ids))
-
-
-def _json(document: object, *, status: int = 200) -> JsonResponse:
-    answer = JsonResponse(document, status=status)
-    answer["Cache-Control"] = "no-store"
-    return answer
 
 
 def _text(request: HttpRequest, name: str) -> str:
@@ -177,17 +154,12 @@ def _asked(request: HttpRequest) -> Asked:
         list(dict.fromkeys(one[:MAX_CHARS] for one in request.GET.getlist(name) if one)) for name in ("run", "without")
     )
     tag = _text(request, "tag")
-    return Asked(
-        named,
-        request.GET.get("filter", "")[: MAX_LENGTH + 1],
-        _text(request, "project"),
-        tag,
-        _text(request, "trials") == "1" or tag.startswith(OF_SWEEP),
-        without,
-    )
+    fitting = request.GET.get("filter", "")[: MAX_LENGTH + 1]
+    has_trials = _text(request, "trials") == "1" or tag.startswith(OF_SWEEP)
+    return Asked(named, fitting, _text(request, "project"), tag, has_trials, without)
 
 
-def _find(request: HttpRequest, asked: Asked) -> Found:
+def _find(request: HttpRequest, asked: Asked) -> tuple[list[Run], str]:
     """Return those of the named runs that the person may see, as they were named, and behind them those that fit, the
     newest first; and the sentence about runs that are not shown: how many, and never which."""
     sentences = []
@@ -211,7 +183,7 @@ def _find(request: HttpRequest, asked: Asked) -> Found:
         elif not fitting and not sentences:
             sentences.append("No run that you may see fits this filter.")
         runs = [*runs, *fitting][:MAX_RUNS]
-    return Found(runs, " ".join(sentences))
+    return runs, " ".join(sentences)
 
 
 def _fitting(request: HttpRequest, asked: Asked, at_most: int) -> list[Run]:
@@ -222,5 +194,4 @@ def _fitting(request: HttpRequest, asked: Asked, at_most: int) -> list[Run]:
         fitting=asked.fitting,
         has_trials=asked.has_trials,
     )
-    keys = {*asked.named, *asked.without}
-    return list(found.exclude(pk__in=keys).order_by("-created_at", "-pk")[:at_most])
+    return list(found.exclude(pk__in={*asked.named, *asked.without}).order_by("-created_at", "-pk")[:at_most])

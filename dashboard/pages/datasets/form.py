@@ -67,7 +67,7 @@ def _create(request: HttpRequest, values: dict[str, str]) -> str:
         options={
             name: int(values[name]) if info.kind == "number" and NUMBER.fullmatch(values[name]) else values[name]
             for name, info in options_of(values["source"]).items()
-            if values[name] and not _is_for_others(name, values["source"])
+            if values[name]
         },
     )
     return dataset.pk
@@ -80,10 +80,6 @@ def _cluster(request: HttpRequest, values: dict[str, str]) -> Cluster:
         return get_cluster_for(request.user, project, values["cluster"])
     except Forbidden as error:
         raise ValidationError({"cluster": str(error)}) from None
-
-
-def _is_for_others(name: str, source: str) -> bool:
-    return source not in _sources_with(name)
 
 
 def _sources_with(name: str) -> list[str]:
@@ -112,9 +108,8 @@ def _options(values: dict[str, str], problems: dict[str, str]) -> list[SourceOpt
         sources = _sources_with(name)
         info = options_of(sources[0])[name]
         only = " ".join(f"for-{source}" for source in sources)
-        made.append(
-            SourceOption(name, info.label, info.help, only, values[name], problems.get(name, ""), str(info.default))
-        )
+        problem, default = problems.get(name, ""), str(info.default)
+        made.append(SourceOption(name, info.label, info.help, only, values[name], problem, default))
     return made
 
 
@@ -124,8 +119,7 @@ def _asked(request: HttpRequest, projects: list[str], clusters: list[str]) -> di
         "cluster": "local" if "local" in clusters else next(iter(clusters), ""),
         "source": "csv",
     }
-    names = (*FIELDS, *_option_names())
-    return {name: request.POST.get(name, first.get(name, "")).strip() for name in names}
+    return {name: request.POST.get(name, first.get(name, "")).strip() for name in (*FIELDS, *_option_names())}
 
 
 def _command(values: dict[str, str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
@@ -12,7 +12,6 @@ from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge
 from dashboard.pages.shared.frame import answer, page, person, show
 from dashboard.pages.shared.grid import GridRow, Sort
-from dashboard.pages.shared.numbers import count, number, size
 from dashboard.pages.shared.run_rows import rows
 from dashboard.pages.shared.sheet import Kind, Sheet
 from runs import actions
@@ -21,6 +20,7 @@ from runs.models import Dataset, Run
 from runs.rights import access
 from runs.rights.access.operations import lists, thing
 from trainyard.contract.inspections import ColumnFacts, DatasetFacts, Picture
+from trainyard.formats.figures import count, number, size
 
 BADGES = {
     Dataset.State.WAITING: Badge("waiting", "grey", "status-queued"),
@@ -59,11 +59,7 @@ NONE_USED = '<span class="muted">no run</span>'
 NOT_YET = '<span class="muted">not yet</span>'
 KINDS: dict[str, Kind[Line]] = {
     "name": Kind(
-        "Name",
-        180,
-        lambda line: drawn.opener("dataset", str(line.dataset.pk), line.dataset.name),
-        sort="name",
-        phone="",
+        "Name", 180, lambda one: drawn.opener("dataset", str(one.dataset.pk), one.dataset.name), "name", phone=""
     ),
     "location": Kind("Where", 200, lambda line: drawn.clipped(line.dataset.location), phone="wide"),
     "kind": Kind("Kind", 120, lambda line: SOURCES.get(line.dataset.source, line.dataset.source), sort="source"),
@@ -88,24 +84,22 @@ def table(request: HttpRequest) -> HttpResponse:
     if sheet.words:
         found = found.filter(name__icontains=sheet.words)
     keys = found.order_by(*sheet.order, "pk").values_list("pk", flat=True)
-    may_add = _may_add(request.user)
+    may_add = access.projects_with(request.user, access.Permission.DATASETS_EDIT).exists()
     context = {"title": "Data", "news": "datasets", "may_add": may_add, "command": ADD_COMMAND}
     return sheet.show("datasets/table.html", keys, partial(_rows, request.user), context)
 
 
 def _rows(user: access.Someone, keys: Sequence[str]) -> list[tuple[GridRow, Line]]:
     known = Dataset.objects.select_related("project").in_bulk(keys)
-    datasets = [known[key] for key in keys if key in known]
-    uses = _uses(user, datasets)
-    return [
-        (GridRow(str(one.pk), one.name, ()), Line(one, uses.get((one.project_id, one.name), 0))) for one in datasets
-    ]
+    found = [known[key] for key in keys if key in known]
+    uses = _uses(user, found)
+    return [(GridRow(str(one.pk), one.name, ()), Line(one, uses.get((one.project_id, one.name), 0))) for one in found]
 
 
 @page(get=thing(access.Permission.DATASETS_READ))
 def dataset(request: HttpRequest, dataset_id: str) -> HttpResponse:
     chosen = access.get_dataset(request, dataset_id)
-    runs = _runs(request.user, chosen)
+    runs = runs_with(access.visible_runs(request.user), chosen).order_by("-created_at", "-pk")
     context = {
         "dataset": chosen,
         "badge": badge_of(chosen),
@@ -141,14 +135,6 @@ def delete(request: HttpRequest, dataset_id: str) -> HttpResponse:
 def _label(chosen: Dataset, name: str) -> str:
     known = options_of(chosen.source)
     return known[name].label if name in known else name
-
-
-def _may_add(user: access.Someone) -> bool:
-    return access.projects_with(user, access.Permission.DATASETS_EDIT).exists()
-
-
-def _runs(user: access.Someone, chosen: Dataset) -> QuerySet[Run]:
-    return runs_with(access.visible_runs(user), chosen).order_by("-created_at", "-pk")
 
 
 def _uses(user: access.Someone, datasets: list[Dataset]) -> dict[tuple[Any, Any], int]:

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 import yaml
+from django.conf import settings
 
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
-from dashboard.pages.shared.numbers import seconds
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
 from runs.actions.estimates import shown_run
 from runs.engines import engine_of
@@ -24,6 +24,7 @@ from runs.placing.scheduling import Placed
 from runs.presenting.measured import measured_of
 from runs.rights.access import Forbidden, NotFound, Permission, Someone, projects_with, require, visible_runs
 from trainyard.contract.base import JsonObject
+from trainyard.formats.figures import seconds
 from trainyard.formats.words import listed
 from trainyard.spec import Problem, RecipeSpec, Spec, SpecError, is_own_code, parse_spec, range_sentence, read_spec
 from trainyard.spec.strategies import AXES, of_axis, used
@@ -64,15 +65,14 @@ class Plan(NamedTuple):
 def plan(
     user: Someone,
     document: JsonObject,
-    url: str,
     now: datetime,
     *,
     coloured_by: str = "",
     packed: Packed | None = None,
     source: str = "",
 ) -> Plan:
-    """``url`` is how this site is reached from outside, for the curl command; ``coloured_by`` an axis of the mesh;
-    ``packed`` the code that would be stored with the launch; ``source`` what the form was filled from."""
+    """``coloured_by`` is an axis of the mesh, ``packed`` the code that would be stored with the launch, ``source`` what
+    the form was filled from."""
     problems: list[Problem] = []
     found: Cost | None = None
     nodes: Sequence[Node] = ()
@@ -83,7 +83,7 @@ def plan(
         problems, tone = error.errors, "red"
         sentence = f"It can never start on {error.cluster.name}: {problems[0].message}."
     except (SpecError, NotFound, Forbidden) as error:
-        problems, tone = _problems(error), "red"
+        problems, tone = problems_in(error), "red"
         sentence = f"{len(problems)} {'thing is' if len(problems) == 1 else 'things are'} wrong with this spec."
     else:
         nodes, sentence, tone = _prospects(launchable, now)
@@ -97,18 +97,9 @@ def plan(
     if overflow:
         sentence, start, tone = overflow, sentence, "red"
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    command, curl = f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC", as_curl(document)
     return Plan(
-        problems=problems,
-        mesh=mesh,
-        sentence=sentence,
-        tone=tone,
-        yaml=text,
-        command=as_command(text),
-        curl=as_curl(document, url),
-        cost=found,
-        is_script=is_own_code(document["task"]),
-        overflow=overflow,
-        start=start,
+        problems, mesh, sentence, tone, text, command, curl, found, is_own_code(document["task"]), overflow, start
     )
 
 
@@ -118,7 +109,7 @@ def _refuse_lookers(user: Someone, project: Project) -> None:
         require(user, project, Permission.RUNS_LAUNCH)
 
 
-def _problems(error: SpecError | NotFound | Forbidden) -> list[Problem]:
+def problems_in(error: SpecError | NotFound | Forbidden) -> list[Problem]:
     return error.errors if isinstance(error, SpecError) else [Problem("project", str(error))]
 
 
@@ -139,19 +130,13 @@ def _prospects(found: Launchable, now: datetime) -> tuple[Sequence[Node], str, s
     by_id = {node.pk: node for node in found.nodes}
     chosen = [by_id[part.node] for part in answer.parts if part.node in by_id]
     names = [node.name for node in chosen]
-    shown = listed(names, at_most=None if len(names) <= 4 else 3)
-    return chosen, f"It would start at once, on {shown}.", "green"
+    return chosen, f"It would start at once, on {listed(names, at_most=None if len(names) <= 4 else 3)}.", "green"
 
 
-def as_command(text: str) -> str:
-    return f"trainyard submit - <<'END_OF_SPEC'\n{text}END_OF_SPEC"
-
-
-def as_curl(document: JsonObject, url: str) -> str:
-    body = shlex.quote(json.dumps(document, ensure_ascii=False))
+def as_curl(document: JsonObject) -> str:
     return (
-        f'curl -X POST {shlex.quote(url + "/api/v1/runs")} -H "Authorization: Bearer $TRAINYARD_TOKEN"'
-        f" -H 'Content-Type: application/json' -d {body}"
+        f'curl -X POST {shlex.quote(settings.PUBLIC_URL + "/api/v1/runs")} -H "Authorization: Bearer $TRAINYARD_TOKEN"'
+        f" -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(document, ensure_ascii=False))}"
     )
 
 
@@ -206,8 +191,7 @@ def draw(spec: Spec, names: Sequence[str] = (), chosen: str = "") -> Drawing:
     boxes = []
     for node in range(num_boxes):
         name = names[node] if node < len(names) else f"node {node + 1}"
-        ranks = [_rank(node * each + at, name, mesh, chosen) for at in range(shown)]
-        boxes.append(Box(name, ranks, each - shown))
+        boxes.append(Box(name, [_rank(node * each + at, name, mesh, chosen) for at in range(shown)], each - shown))
     axes = [_axis(spec, axis, degree) for axis, degree in used.items() if isinstance(spec, RecipeSpec)]
     density = "" if shown * num_boxes <= MANY or not chosen else "is-dense" if shown <= 16 else "is-dense is-wide"
     return Drawing(boxes, num_nodes, spec.world_size(), num_nodes - num_boxes, axes, chosen, density)
@@ -282,19 +266,16 @@ def cost(user: Someone, spec: Spec, nodes: Sequence[Node], source: str = "") -> 
         return Cost(None, [], problem, "", None, measure)
     try:
         costs = planning.costs(spec, cluster, nodes)
-        return _cost(user, spec, costs, measure, _measured(user, source, costs, nodes))
+        measured = _measured(user, source, costs, nodes)
+        view = estimate_view.view(spec, costs.estimate, measured.step_s if measured else None)
+        plans = list(estimate_view.suggestions(spec, costs.proposals))
+        return Cost(view, plans, "", shown_run(user, costs.known), costs.known.at, measure, measured)
     except ValueError as error:
         problem = str(error)
     except Exception:  # the form works without
         logger.exception("no estimate could be made of %s", spec.name)
         problem = "The planner could not work this one out."
     return Cost(None, [], problem, "", None, measure)
-
-
-def _cost(user: Someone, spec: RecipeSpec, costs: Costs, measure: str, measured: MeasuredStep | None) -> Cost:
-    view = estimate_view.view(spec, costs.estimate, measured.step_s if measured else None)
-    plans = estimate_view.suggestions(spec, costs.proposals)
-    return Cost(view, plans, "", shown_run(user, costs.known), costs.known.at, measure, measured)
 
 
 def _measured(user: Someone, source: str, costs: Costs, nodes: Sequence[Node]) -> MeasuredStep | None:

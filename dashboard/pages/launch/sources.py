@@ -58,9 +58,8 @@ def find(user: Someone, key: str) -> FormSource:
         start = find(user, f"run:{run_id}")
         if "recipe" not in start.document.get("task", {}):
             raise NotFound(f"{start.label.capitalize()} is of a script, which goes on in its own run only: restart it.")
-        document = merge(
-            start.document, {"checkpoint.restore": name, "train.steps": _steps_behind(step, start.document)}
-        )
+        steps = _steps_behind(step, start.document)
+        document = merge(start.document, {"checkpoint.restore": name, "train.steps": steps})
         return start._replace(key=key, label=f"step {step} of {start.label}", document=document)
     if kind == "measure":
         return FormSource(key, "a benchmark", _benchmark(name))
@@ -79,12 +78,11 @@ def _benchmark(where: str) -> JsonObject:
     if not (cluster and nodes.isdecimal() and processes.isdecimal()) or len(shape) > 20:
         raise NotFound(f"There is nothing called {where!r} to measure.")
     is_alone = int(nodes) * int(processes) == 1
-    task = {"recipe": "communication-benchmark", **({"operations": ["compute"]} if is_alone else {})}
     return {
         "name": f"rates-{shape}",
         "cluster": cluster,
         "resources": {"nodes": int(nodes), "processes_per_node": int(processes)},
-        "task": task,
+        "task": {"recipe": "communication-benchmark", **({"operations": ["compute"]} if is_alone else {})},
     }
 
 
@@ -105,8 +103,7 @@ def _with_dataset(dataset: Dataset) -> JsonObject:
 def _steps_behind(step: str, document: JsonObject) -> int:
     """As many steps as the run had; behind its last one, as many again."""
     steps = int(document["train"]["steps"])
-    is_number = step.isdecimal() and len(step) <= 20
-    return steps + int(step) if is_number and steps <= int(step) else steps
+    return steps + int(step) if step.isdecimal() and len(step) <= 20 and steps <= int(step) else steps
 
 
 def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
@@ -125,7 +122,7 @@ def offered(user: Someone) -> dict[str, list[tuple[str, str]]]:
 def examples() -> dict[str, SpecDocument]:
     """The shipped specs by name, the first one first. A script's code is named as the example's own."""
     found = {}
-    for document in _shipped():
+    for document in _read(_spec_in):
         if is_own_code(document["task"]):
             document["task"]["code"] = OWN + document["name"]
         found[document["name"]] = document
@@ -136,10 +133,6 @@ def examples() -> dict[str, SpecDocument]:
 def sweep_examples() -> dict[str, JsonObject]:
     """The shipped sweeps by name, each with its base filled in."""
     return {sweep["name"]: sweep for sweep in _read(_sweep_in)}
-
-
-def _shipped() -> Iterator[SpecDocument]:
-    return _read(_spec_in)
 
 
 def _spec_in(document: Any) -> SpecDocument | None:
@@ -181,7 +174,7 @@ def is_sweep(document: object) -> bool:
 @cache
 def own_code(name: str) -> tuple[bytes, str, list[str]]:
     """The packed folder of the example. Raises NotFound where no example of that name brings code."""
-    for document in _shipped():
+    for document in _read(_spec_in):
         task = document["task"]
         if document["name"] == name and is_own_code(task):
             return bundle.pack(FOLDER / task["code"])

@@ -37,20 +37,17 @@ class SpaceEntry(NamedTuple):
 
 def entries_of(space: Mapping[str, JsonObject]) -> list[SpaceEntry]:
     """The rows for the space of a document."""
-    found = []
-    for path, one in space.items():
-        numbers = {name: f"{one[name]:.12g}" for name in ("low", "high", "step") if one.get(name) is not None}
-        found.append(
-            SpaceEntry(
-                path=path,
-                log=bool(one.get("log")),
-                whole=bool(one.get("int")),
-                values=", ".join(map(_written, one.get("values") or [])),
-                when=json.dumps(one["when"]) if one.get("when") else "",
-                **numbers,
-            )
+    return [
+        SpaceEntry(
+            path=path,
+            log=bool(one.get("log")),
+            whole=bool(one.get("int")),
+            values=", ".join(map(_written, one.get("values") or [])),
+            when=json.dumps(one["when"]) if one.get("when") else "",
+            **{name: f"{one[name]:.12g}" for name in ("low", "high", "step") if one.get(name) is not None},
         )
-    return found
+        for path, one in space.items()
+    ]
 
 
 def space_in(post: QueryDict) -> tuple[JsonObject, list[SpaceEntry]]:
@@ -65,13 +62,10 @@ def _row(post: QueryDict, path: str) -> SpaceEntry:
 
     return SpaceEntry(
         path=path.strip()[:200],
-        low=text("low"),
-        high=text("high"),
         log=bool(text("log")),
         whole=bool(text("whole")),
-        values=text("values"),
-        step=text("step"),
         when=_kept(text("when")),
+        **{part: text(part) for part in ("low", "high", "values", "step")},
     )
 
 

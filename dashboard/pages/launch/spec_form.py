@@ -183,13 +183,12 @@ def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, li
         controls = [_control(info, typed, by_path, choices.get(info.path)) for info in infos]
         free = [one for one in controls if not is_fixed(one.info)]
         advanced = [one for one in free if one.info.advanced]
-        kinds = {task for one in free for task in one.info.tasks}
         made.append(
             FormSection(
                 key=key,
                 title=title,
                 help=help_,
-                only=_only(kinds or TASKS),
+                only=_only({task for one in free for task in one.info.tasks} or TASKS),
                 controls=[one for one in free if not one.info.advanced],
                 advanced=advanced,
                 fixed=[one for one in controls if is_fixed(one.info) and not one.info.is_required],
@@ -270,8 +269,6 @@ def as_value(info: FieldInfo, text: str) -> Any:
         return int(text) if _WHOLE.fullmatch(text) else _float(text)
     if info.kind == "nodes":
         return _nodes(text)
-    if info.kind == "list" and not text:
-        return []
     if info.kind == "list":
         return _words(text) if info.path in WORDS else _entries(text)
     if info.kind == "lines":

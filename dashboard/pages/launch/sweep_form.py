@@ -7,7 +7,7 @@ from typing import NamedTuple
 import yaml
 from django.http import QueryDict
 
-from dashboard.pages.launch.plan import Cost
+from dashboard.pages.launch.plan import Cost, problems_in
 from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
 from runs.models import User
 from runs.rights.access import Forbidden, NotFound
@@ -98,7 +98,7 @@ class SweepTyped(NamedTuple):
         """The pruner with the steps at which the metric is measured. A population stops bad trials itself."""
         if self.texts["sampler"] == POPULATION:
             return {"name": "none"}
-        name, by, first = (self.texts[one] for one in ("pruner", "by", "min"))
+        name, by, first, metric = (self.texts[one] for one in ("pruner", "by", "min", "metric"))
         if name == "none":
             return {"name": name}
         kept = self._kept("pruner")
@@ -106,9 +106,7 @@ class SweepTyped(NamedTuple):
         every, steps = train.get("validate_every_steps"), train.get("steps")
         if first:
             found["min"] = number_in(first)
-        elif (
-            not kept and by == "steps" and self.texts["metric"].startswith("val/") and isinstance(every, int) and every
-        ):
+        elif not kept and by == "steps" and metric.startswith("val/") and isinstance(every, int) and every:
             found["min"] = every
         if name == "hyperband" and by == "steps" and isinstance(steps, int):
             found.setdefault("max", steps)
@@ -171,13 +169,10 @@ def sweep_plan(user: User, typed: SweepTyped, base: JsonObject, cost: Cost | Non
     try:
         found = preview(user, document, pace=measured.pace if measured else 1.0)
         parallel = min(found.trials, int(document["budget"].get("parallel", 1)))
-    except SpecError as error:
-        problems = error.errors
-    except (NotFound, Forbidden) as error:
-        problems = [Problem("project", str(error))]
-    return SweepPlan(
-        found, problems, text, f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP", parallel, _basis(cost)
-    )
+    except (SpecError, NotFound, Forbidden) as error:
+        problems = problems_in(error)
+    command = f"trainyard sweep - <<'END_OF_SWEEP'\n{text}END_OF_SWEEP"
+    return SweepPlan(found, problems, text, command, parallel, _basis(cost))
 
 
 def _basis(cost: Cost | None) -> str:
@@ -194,7 +189,7 @@ def base_problems(problems: Sequence[Problem]) -> list[Problem]:
 def context(typed: SweepTyped, problems: Sequence[Problem]) -> dict[str, object]:
     """Return what the template draws of the sweep."""
     main, advanced = (controls_of(fields, typed.texts, problems) for fields in (MAIN, ADVANCED))
-    rows = _entry_rows(typed, problems)
+    rows = [{**one._asdict(), "problem": _problem_of(one.path, problems)} for one in typed.entries]
     return {
         "sweep": typed,
         "sweep_rows": json.dumps(rows),
@@ -211,11 +206,6 @@ def _places(rows: Sequence[Mapping[str, object]], controls: "Sequence[SweepContr
     """Return the places with problems: ids of elements, with words."""
     found = [(one.id, one.info.label) for one in controls if one.problem]
     return [*found, ("sweep-title", "what varies")] if any(row["problem"] for row in rows) else found
-
-
-def _entry_rows(typed: SweepTyped, problems: Sequence[Problem]) -> list[dict[str, object]]:
-    """The entries as the page's script reads them, each with what is wrong with it."""
-    return [{**one._asdict(), "problem": _problem_of(one.path, problems)} for one in typed.entries]
 
 
 def _rest(typed: SweepTyped, problems: Sequence[Problem]) -> list[Problem]:
@@ -261,8 +251,7 @@ def _plain_object(text: str) -> str:
         found = json.loads(text[:4000]) if text else {}
     except (ValueError, RecursionError):
         return ""
-    is_one = isinstance(found, dict) and all(isinstance(one, dict) for one in found.values())
-    return json.dumps(found) if is_one else ""
+    return json.dumps(found) if isinstance(found, dict) and all(isinstance(one, dict) for one in found.values()) else ""
 
 
 # The fields of a sweep as the launch form draws them: words, choices, and what is wrong beside each.
@@ -288,7 +277,6 @@ MEASURES = {"steps": "steps", "time": "seconds of training", "tokens": "tokens"}
 WAYS = {"minimize": "lower", "maximize": "higher"}
 OF = {"last": "its last value", "best": "its best value", "area": "the area below it"}
 WARM = {"": "none", "on": "runs of the project that fit"}
-KINDS_OF_TASK = " ".join(KINDS)
 ALONE = " ".join(one for one in SAMPLERS if one != "population")  # a population stops bad trials itself
 
 
@@ -325,19 +313,15 @@ MAIN = (
     SweepField("trials", "Trials", "Each is a whole run.", ("budget", "budget.trials")),
     SweepField("parallel", "At once", "Trials that train side by side.", ("budget.parallel",)),
     SweepField("sampler", "Search", "How the next values are chosen.", ("sampler",), SAMPLERS, is_double=True),
-    SweepField(
-        "size", "Members", "Trials that take over from each other.", ("sampler.size",), needs="population"
-    ),
-    SweepField(
-        "interval", "Compare every", "Steps between two comparisons.", ("sampler.interval",), needs="population"
-    ),
+    SweepField("size", "Members", "Trials that take over from each other.", ("sampler.size",), needs="population"),
+    SweepField("interval", "Compare every", "Steps between two comparisons.", ("sampler.interval",),
+               needs="population"),
     SweepField(
         "pruner", "Early stopping", "Ends trials that are behind. They keep their checkpoint.", ("pruner",), PRUNERS,
         is_double=True, needs=ALONE,
     ),
-    SweepField(
-        "by", "Compared by", "How far trials must have come to be compared.", ("pruner.by",), MEASURES, needs=ALONE
-    ),
+    SweepField("by", "Compared by", "How far trials must have come to be compared.", ("pruner.by",), MEASURES,
+               needs=ALONE),
     SweepField("min", "First look at", "So many steps, seconds or tokens. Empty: the first validation.",
                ("pruner.min",), needs=ALONE),
 )  # fmt: skip
@@ -357,9 +341,7 @@ ADVANCED = (
 )  # fmt: skip
 
 
-def controls_of(
-    fields: Sequence[SweepField], texts: Mapping[str, str], problems: Sequence[Problem]
-) -> list[SweepControl]:
+def controls_of(fields: Sequence[SweepField], texts: dict[str, str], problems: Sequence[Problem]) -> list[SweepControl]:
     return [
         SweepControl(
             info=one,
@@ -368,7 +350,7 @@ def controls_of(
             options=[(value, words, value == texts[one.name]) for value, words in (one.choices or {}).items()],
             problem="; ".join(problem.message for problem in problems if field_of(problem.path) == one.name),
             is_hidden=bool(one.needs) and texts["sampler"] not in one.needs.split(),
-            kinds=KINDS_OF_TASK,
+            kinds=" ".join(KINDS),
         )
         for one in fields
     ]

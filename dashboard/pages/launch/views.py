@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
-from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
@@ -15,7 +14,7 @@ from django.utils import timezone
 
 from dashboard.pages.launch import sources as launch_sources
 from dashboard.pages.launch import sweep_form
-from dashboard.pages.launch.plan import Plan, plan
+from dashboard.pages.launch.plan import Plan, plan, problems_in
 from dashboard.pages.launch.sources import OWN, FormSource
 from dashboard.pages.launch.spec_form import (
     TASKS,
@@ -81,15 +80,12 @@ def launch(request: HttpRequest) -> HttpResponse:
         if request.POST.get("do") == "sweep":
             return redirect("sweep", start_sweep(actor=person(request), document=sweep.document(document)).pk)
         if request.POST.get("do") == "save":
-            job = save_job(actor=person(request), document=document)
-            return redirect("job", job.pk)
+            return redirect("job", save_job(actor=person(request), document=document).pk)
         if request.POST.get("do") != "launch-anyway" and _prospect(request, typed)["plan"].overflow:
             return _show(request, source, typed, sweep, [], status=422, must_confirm=True)
         return redirect("run", _submit(request, source, document).pk)
-    except SpecError as error:
-        problems = error.errors
-    except (NotFound, Forbidden) as error:  # of the project: said beside it, so that nothing typed is lost
-        problems = [Problem("project", str(error))]
+    except (SpecError, NotFound, Forbidden) as error:  # said beside its field, so that nothing typed is lost
+        problems = problems_in(error)
     return _show(request, source, typed, sweep, problems, status=422)
 
 
@@ -172,7 +168,8 @@ def _show(
     must_confirm: bool = False,
     places: Choices | None = None,
 ) -> HttpResponse:
-    bundles = _bundles(request)
+    stored = CodeBundle.objects.filter(project__in=visible_projects(request.user))
+    bundles = list(stored.order_by("-created_at")[:NUM_BUNDLES])
     choices = {**(places or _places(request)), **_data_and_code(request, typed, bundles)}
     is_sweep = request.POST.get("do") == "sweep"
     problems, of_sweep = (sweep_form.base_problems(problems), problems) if is_sweep else (problems, [])
@@ -201,14 +198,10 @@ def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped | None = Non
         packed = {code: files}
     document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
     now, source = timezone.now(), request.POST.get("from") or request.GET.get("from", "")
-    found = plan(
-        request.user, document, settings.PUBLIC_URL, now, coloured_by=coloured_by, packed=packed, source=source
-    )  # fmt: skip
+    found = plan(request.user, document, now, coloured_by=coloured_by, packed=packed, source=source)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
-    sweep_plan = (
-        sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep and sweep.entries else None
-    )
-    return Prospect(plan=found, sweep_plan=sweep_plan, found_problems=by_path)
+    planned = sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep and sweep.entries else None
+    return Prospect(plan=found, sweep_plan=planned, found_problems=by_path)
 
 
 def _places(request: HttpRequest) -> Choices:
@@ -248,11 +241,6 @@ def _datasets(request: HttpRequest) -> list[Option]:
     return made
 
 
-def _bundles(request: HttpRequest) -> list[CodeBundle]:
-    found = CodeBundle.objects.filter(project__in=visible_projects(request.user))
-    return list(found.order_by("-created_at")[:NUM_BUNDLES])
-
-
 def _scripts(bundles: Sequence[CodeBundle], code: str) -> list[str]:
     """The Python files that the chosen code has."""
     if code.startswith(OWN):
@@ -274,9 +262,9 @@ def uploaded(request: HttpRequest) -> bytes | None:
     """Return what was sent as a bundle, None where nothing was. Raises BundleError for what is none."""
     archive = request.FILES.get("archive")
     if isinstance(archive, UploadedFile) and archive.size:
-        _check_size(archive.size)
-        is_file = (archive.name or "").endswith(".py")
-        return pack([archive], [archive.name or ""]) if is_file else bytes(archive.read())
+        if archive.size > MAX_BYTES:
+            raise BundleError(f"the code has more than {MAX_BYTES // 2**20} MB; {SMALLER}")
+        return pack([archive], [archive.name or ""]) if (archive.name or "").endswith(".py") else bytes(archive.read())
     files = [one for one in request.FILES.getlist("files") if one.name]
     return pack(files, request.POST.getlist("paths")) if files else None
 
@@ -308,8 +296,3 @@ def _inside(name: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.name:
         raise BundleError(f"{name!r:.200} is no path inside the folder")
     return PurePosixPath(*path.parts[1:]) if len(path.parts) > 1 else path
-
-
-def _check_size(num_bytes: int | None) -> None:
-    if num_bytes is not None and num_bytes > MAX_BYTES:
-        raise BundleError(f"the code has more than {MAX_BYTES // 2**20} MB; {SMALLER}")

@@ -167,6 +167,5 @@ def _show(
 
 
 def _kept(project: Project, kind: DataKind, typed: dict[str, str] | None, problems: dict[str, str]) -> KeptKind:
-    days = days_kept(project, kind)
-    shown = typed[kind] if typed is not None else str(days or "")
+    shown = typed[kind] if typed is not None else str(days_kept(project, kind) or "")
     return KeptKind(str(kind), WORDS[kind], shown, problems.get(kind, ""))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
-from dashboard.pages.people.views import FRAGMENTS, around, role_of_form
+from dashboard.pages.people.views import project_page, role_of_form
 from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.rules import COLUMNS, holders
 from runs import actions
@@ -33,8 +33,7 @@ def who_may_what(request: HttpRequest) -> HttpResponse:
 @page(post=thing(Permission.MEMBERS_MANAGE))
 def give_group_role(request: HttpRequest, project_id: str) -> HttpResponse:
     project = get_project(request, project_id)
-    name = request.POST.get("group", "").strip()
-    group = actions.group_named(name)
+    group = actions.group_named(request.POST.get("group", "").strip())
     role = role_of_form(request)
     actions.give_group_role(actor=person(request), group=group, project=project, role=role)
     return answer(request, f"Everybody in {group.name} is now {role.label.lower()} of {project.name}.", home="people")
@@ -60,15 +59,13 @@ def save_role(request: HttpRequest, project_id: str) -> HttpResponse:
         )
     except ValidationError as error:
         typed = {"name": name, "permissions": chosen, "problems": problems_of(error)}
-        context = {**around(request, project), "custom_role": typed}
-        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+        return project_page(request, project, status=422, custom_role=typed)
     return answer(request, f"Saved the role {saved.name} of {project.name}.", home="people")
 
 
 @page(post=thing(Permission.ROLES_MANAGE))
 def delete_role(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
-    project = get_project(request, project_id)
-    role = actions.custom_role_of(project, name)
+    role = actions.custom_role_of(get_project(request, project_id), name)
     actions.delete_custom_role(actor=person(request), role=role)
     return answer(request, f"Deleted the role {name}: whoever had it keeps their other one.", home="people")
 
@@ -77,27 +74,22 @@ def delete_role(request: HttpRequest, project_id: str, name: str) -> HttpRespons
 def new_account(request: HttpRequest, project_id: str) -> HttpResponse:
     """Make a service account with a token, and show the token's secret, this once."""
     project = get_project(request, project_id)
-    name = request.POST.get("name", "").strip()
+    name, role = request.POST.get("name", "").strip(), role_of_form(request)
     try:
-        account = actions.create_service_account(
-            actor=person(request), project=project, name=name, role=role_of_form(request)
-        )
+        account = actions.create_service_account(actor=person(request), project=project, name=name, role=role)
     except ValidationError as error:
-        context = {**around(request, project), "account": {"name": name, "problems": problems_of(error)}}
-        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+        return project_page(request, project, status=422, account={"name": name, "problems": problems_of(error)})
     return _with_token(request, project_id, account)
 
 
 @page(post=thing(Permission.TOKENS_MANAGE))
 def account_token(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
-    project = get_project(request, project_id)
-    return _with_token(request, project_id, _account(project.pk, user_id))
+    return _with_token(request, project_id, _account(get_project(request, project_id).pk, user_id))
 
 
 @page(post=thing(Permission.TOKENS_MANAGE))
 def close_account(request: HttpRequest, project_id: str, user_id: int) -> HttpResponse:
-    project = get_project(request, project_id)
-    account = _account(project.pk, user_id)
+    account = _account(get_project(request, project_id).pk, user_id)
     actions.close_service_account(actor=person(request), account=account)
     return answer(request, f"{account} is closed: its tokens open nothing any more.", home="people")
 
@@ -105,8 +97,7 @@ def close_account(request: HttpRequest, project_id: str, user_id: int) -> HttpRe
 def _with_token(request: HttpRequest, project_id: str, account: User) -> HttpResponse:
     project = get_project(request.user, project_id)
     _, secret = actions.create_token(actor=person(request), user=account, name=account.username)
-    context = {**around(request, project), "account_secret": secret, "account_name": account.username}
-    return show(request, "people/people.html", context, fragments=FRAGMENTS)
+    return project_page(request, project, account_secret=secret, account_name=account.username)
 
 
 def _account(project_id: str, user_id: int) -> User:

@@ -6,7 +6,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
-from dashboard.pages.people.views import FRAGMENTS, around
+from dashboard.pages.people.views import project_page
 from dashboard.pages.shared.frame import answer, is_script, page, person, problems_of, show
 from runs import actions
 from runs.models import GitKey, Project
@@ -30,8 +30,7 @@ def put(request: HttpRequest, project_id: str) -> HttpResponse:
 
 @page(post=thing(Permission.SECRETS_WRITE))
 def delete(request: HttpRequest, project_id: str, name: str) -> HttpResponse:
-    project = get_project(request, project_id)
-    actions.delete_secret(actor=person(request), project=project, name=name)
+    actions.delete_secret(actor=person(request), project=get_project(request, project_id), name=name)
     return answer(request, f"Deleted the secret {name}.", home="people")
 
 
@@ -69,8 +68,7 @@ def _own(request: HttpRequest) -> dict[str, object]:
 def _shown(request: HttpRequest, project: Project, **refused: object) -> HttpResponse:
     """The project's page again; ``refused`` is the form that was not taken, with its problems."""
     if refused or is_script(request):
-        context = {**around(request, project), **refused}
-        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422 if refused else 200)
+        return project_page(request, project, status=422 if refused else 200, **refused)
     return redirect(f"{reverse('people')}?project={project.name}")
 
 
@@ -104,6 +102,5 @@ def add_key(request: HttpRequest, project_id: str) -> HttpResponse:
 
 @page(post=thing(Permission.GIT_KEYS_MANAGE))
 def delete_key(request: HttpRequest, project_id: str, key_id: str) -> HttpResponse:
-    project = get_project(request, project_id)
-    actions.delete_git_key(actor=person(request), project=project, key_id=key_id)
+    actions.delete_git_key(actor=person(request), project=get_project(request, project_id), key_id=key_id)
     return answer(request, "Deleted the Git key.", home="people")

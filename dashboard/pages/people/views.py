@@ -64,7 +64,7 @@ def people(request: HttpRequest) -> HttpResponse:
     part = MemberTable(request, project).part()
     if part is not None:
         return part
-    return show(request, "people/people.html", {**around(request, project), "projects": projects}, fragments=FRAGMENTS)
+    return project_page(request, project, projects=projects)
 
 
 @page(post=thing(Permission.MEMBERS_MANAGE))
@@ -74,14 +74,11 @@ def invite(request: HttpRequest, project_id: str) -> HttpResponse:
     email = request.POST.get("email", "").strip()
     typed = {"email": email, "role": request.POST.get("role", "")}
     try:
-        role = _role(request)
-        _, secret = actions.invite(actor=person(request), project=project, role=role, email=email)
+        _, secret = actions.invite(actor=person(request), project=project, role=_role(request), email=email)
     except ValidationError as error:
-        context = {**around(request, project), "invite": {**typed, "problems": problems_of(error)}}
-        return show(request, "people/people.html", context, fragments=FRAGMENTS, status=422)
+        return project_page(request, project, status=422, invite={**typed, "problems": problems_of(error)})
     link = settings.PUBLIC_URL + reverse("invitation", args=(secret,))
-    context = {**around(request, project), "invite": typed, "link": link}
-    return show(request, "people/people.html", context, fragments=FRAGMENTS)
+    return project_page(request, project, invite=typed, link=link)
 
 
 @page(post=thing(Permission.MEMBERS_MANAGE))
@@ -126,15 +123,19 @@ def new_project(request: HttpRequest) -> HttpResponse:
     return show(request, "people/new_project.html", context, status=422 if problems else 200)
 
 
-def around(request: HttpRequest, project: Project) -> dict[str, object]:
+def project_page(request: HttpRequest, project: Project, *, status: int = 200, **context: object) -> HttpResponse:
+    shown = {**_around(request, project), **context}
+    return show(request, "people/people.html", shown, fragments=FRAGMENTS, status=status)
+
+
+def _around(request: HttpRequest, project: Project) -> dict[str, object]:
     held = permissions_in(request.user, project)
     may_manage = Permission.MEMBERS_MANAGE in held
     invitations = open_invitations().filter(project=project).select_related("created_by", "by_token")
     members = MemberTable(request, project)
-    time = time_of_all(Run.objects.filter(project=project), timezone.now())
     return {
         "project": project,
-        "time": time_view(time, "All runs"),
+        "time": time_view(time_of_all(Run.objects.filter(project=project), timezone.now()), "All runs"),
         "projects": visible_projects(request.user),
         **members.context(),
         "git_keys": project.git_keys.all() if Permission.GIT_KEYS_READ in held else [],
@@ -217,9 +218,7 @@ KINDS: dict[str, Kind[Member]] = {
     "username": Kind("Username", 130, lambda member: clipped(member.one.user.username), sort="user__username"),
     "email": Kind("E-mail", 180, lambda member: clipped(member.one.user.email), sort="user__email"),
     "role": Kind("Role", 190, lambda member: member.role, sort="rank", phone=""),
-    "since": Kind(
-        "Since", 100, lambda member: f'<span class="muted">{age(member.one.created_at)}</span>', sort="created_at"
-    ),
+    "since": Kind("Since", 100, lambda row: f'<span class="muted">{age(row.one.created_at)}</span>', sort="created_at"),
 }
 
 
@@ -228,8 +227,7 @@ class MemberTable:
 
     def __init__(self, request: HttpRequest, project: Project) -> None:
         self._request, self._project, self._held = request, project, permissions_in(request.user, project)
-        first = Sort("name", False)
-        self._sheet = Sheet(request, "Members", "member", KINDS, first, kept={"project": project.name})
+        self._sheet = Sheet(request, "Members", "member", KINDS, Sort("name", False), kept={"project": project.name})
         # The roles that whoever asks may give: value, label and meaning.
         self.roles = [(one.value, one.label, MEANINGS[one]) for one in Role if permissions_of(one) <= self._held]
 
@@ -271,9 +269,8 @@ class MemberTable:
             words = "(you)" if is_me else "(service account)" if user.service_of_id else ""
             shown = f'<span class="name clip" title="{escape(name)}">{escape(name)}</span>'
             if me.is_superuser and not user.service_of_id:
-                shown = (
-                    f'<a class="clip" tabindex="-1" href="{reverse("person", args=(user.pk,))}" data-open>{shown}</a>'
-                )
+                page_url = reverse("person", args=(user.pk,))
+                shown = f'<a class="clip" tabindex="-1" href="{page_url}" data-open>{shown}</a>'
             shown = f'<div class="name-line">{shown}<span class="muted">{words}</span></div>'
             row = GridRow(str(one.pk), name, (), actions=gone if is_me or can_change else "")
             found[row.key] = (row, Member(one, shown, form.fill(url=url, **values)))

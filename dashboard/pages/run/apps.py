@@ -22,8 +22,8 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
         return _open(request, run_id)
     run = get_run(request.user, run_id)
     found = ranks(run)
+    no_ranks = "" if found else why_no_ranks(run).replace("A terminal opens", "Apps open")
     words = f"trainyard exec {run.pk} --timeout 86400 -- sh -c"
-    command = f"{words} 'tensorboard --logdir \"$TRAINYARD_OUTPUT\" --port {TENSORBOARD_PORT}'"
     context = {
         **around(request, run, "apps"),
         "ranks": found,
@@ -31,8 +31,8 @@ def apps(request: HttpRequest, run_id: str) -> HttpResponse:
         "is_notebook": app_tickets.is_notebook(run),
         "is_served": app_tickets.proxy_origin() is not None,
         "tensorboard_port": TENSORBOARD_PORT,
-        "command": command,
-        "why_not": why_not_enter(request.user, run.pk) or ("" if found else _why_no_ranks(why_no_ranks(run))),
+        "command": f"{words} 'tensorboard --logdir \"$TRAINYARD_OUTPUT\" --port {TENSORBOARD_PORT}'",
+        "why_not": why_not_enter(request.user, run.pk) or no_ranks,
     }
     return show(request, "runs/apps.html", context, fragments=HEADER)
 
@@ -42,10 +42,6 @@ def _notebook_port(run: Run) -> int | None:
         return app_tickets.port_of(run)
     except Refused:  # it has none, or none now
         return None
-
-
-def _why_no_ranks(of_terminal: str) -> str:
-    return of_terminal.replace("A terminal opens", "Apps open")
 
 
 def _open(request: HttpRequest, run_id: str) -> HttpResponse:

@@ -1,5 +1,6 @@
 """The Checkpoints tab: what a run can be gone on from, who took it and who went on from it."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -43,7 +44,7 @@ class KeptCheckpoint(NamedTuple):
 def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
     rows = Checkpoint.objects.filter(run_id=run.pk)
-    kept = _kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN]))
+    kept = list(_kept(request.user, run, list(rows.order_by("-pk")[:NUM_SHOWN])))
     missing = [one.doc for one in kept if one.doc["state"] == "missing"]
     context = {
         **around(request, run, "checkpoints"),
@@ -51,7 +52,8 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
         "num_sound": rows.sound().count() - len(missing),
         "num_all": rows.count(),
         "num_shown": NUM_SHOWN,
-        "sound_bytes": (rows.sound().aggregate(total=Sum("bytes"))["total"] or 0) - _bytes(missing),
+        "sound_bytes": (rows.sound().aggregate(total=Sum("bytes"))["total"] or 0)
+        - sum(one["bytes"] or 0 for one in missing),
         "stall_s": rows.aggregate(total=Sum("stall_s"))["total"],
         "trouble_words": _trouble(run),
         "memory_words": memory_sentence(run),
@@ -62,30 +64,22 @@ def checkpoints(request: HttpRequest, run_id: str) -> HttpResponse:
     return show(request, "runs/checkpoints.html", context, fragments=fragments)
 
 
-def _bytes(documents: list[answers.Checkpoint]) -> int:
-    return sum(one["bytes"] or 0 for one in documents)
-
-
-def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> list[KeptCheckpoint]:
+def _kept(user: Someone, run: Run, rows: list[Checkpoint]) -> Iterator[KeptCheckpoint]:
     found = documents(user, run, rows)
     others = {use["run"] for doc in found for use in doc["restored_by"]} - {run.pk}
     names = dict(visible_runs(user).filter(pk__in=others).values_list("pk", "name"))
     newest: set[int] = set()  # RUN@STEP means the newest attempt's
-    made = []
     for doc in found:
         may_launch = doc["valid"] and doc["step"] not in newest and run.steps is not None
         newest |= {doc["step"]} if doc["valid"] else set()
-        made.append(
-            KeptCheckpoint(
-                doc,
-                COLOURS[doc["state"]],
-                doc["why"] or (LATE if doc["state"] == "late" else ""),
-                ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
-                [Use(use["run"], names.get(use["run"], ""), use["attempt"]) for use in doc["restored_by"]],
-                _launch_url(run, doc["step"]) if may_launch else "",
-            )
+        yield KeptCheckpoint(
+            doc,
+            COLOURS[doc["state"]],
+            doc["why"] or (LATE if doc["state"] == "late" else ""),
+            ", ".join(f"{axis} {number}" for axis, number in doc["degrees"].items() if number > 1),
+            [Use(use["run"], names.get(use["run"], ""), use["attempt"]) for use in doc["restored_by"]],
+            _launch_url(run, doc["step"]) if may_launch else "",
         )
-    return made
 
 
 def _launch_url(run: Run, step: int) -> str:
@@ -96,9 +90,8 @@ def _words(run: Run) -> dict[str, object]:
     """Return the words of an empty tab."""
     every = (run.spec.get("checkpoint") or {}).get("every_steps")
     when = f"One is taken every {every:,} steps, and at the end" if every else "One is taken every so many steps"
-    end = (
-        "a restart goes on from the newest." if run.is_live or not run.is_final else "this run ended before the first."
-    )
+    goes_on = run.is_live or not run.is_final
+    end = "a restart goes on from the newest." if goes_on else "this run ended before the first."
     return {
         "every_steps": every,
         "empty_sentence": f"No checkpoints{' yet' if run.is_live else ''}. {when}; {end}",

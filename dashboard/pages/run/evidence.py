@@ -11,7 +11,7 @@ from runs.presenting import groups, run_remarks
 from runs.values.status import Status
 from trainyard.contract.answers import runs as run_answers
 from trainyard.contract.base import JsonObject, convert
-from trainyard.contract.causes import Cause, CauseClass, RankStack
+from trainyard.contract.causes import CauseClass, RankStack
 
 # status -> (colour, headline): the sentence under it is the run's own reason
 HEADLINES = {
@@ -107,7 +107,8 @@ def trouble(run: Run) -> TroubleView | None:
         errors = found.pop("errors", {})
         found |= {f"process {producer[:8]}": text for producer, text in errors.items()} if len(errors) > 1 else {}
     facts = [(name.replace("_", " "), _text(value)) for name, value in found.items() if value not in (None, "", [], {})]
-    cause = _newest_cause(run) if run.status in CAUSED else None
+    attempt = run.attempts.order_by("-number").first() if run.status in CAUSED else None
+    cause = attempt.known_cause if attempt else None
     return TroubleView(
         colour,
         headline,
@@ -117,12 +118,6 @@ def trouble(run: Run) -> TroubleView | None:
         cause_word=CAUSE_WORDS[cause.cause_class] if cause else "",
         consequences=[one.sentence for one in cause.consequences] if cause else [],
     )
-
-
-def _newest_cause(run: Run) -> Cause | None:
-    """Return why the newest attempt ended; None while it goes on."""
-    attempt = run.attempts.order_by("-number").first()
-    return attempt.known_cause if attempt else None
 
 
 def _hang(run: Run) -> TroubleView | None:

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from dashboard.pages.shared.numbers import scaled, seconds, size, speed
 from runs.models import Run
 from runs.placing.planning import RATES
 from runs.records.metrics.progress import facts_of
 from trainyard.contract.base import JsonObject
 from trainyard.contract.facts import COMMUNICATION, CommunicationFacts, LinkFacts, TransferPoint
+from trainyard.formats.figures import scaled, seconds, size, speed
 from trainyard.planner import Rates
 
 NUM_SHADES = 6

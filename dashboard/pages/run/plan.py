@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
-from dashboard.pages.shared.numbers import between, percent, rate, scaled, seconds, size
 from runs.models import Run
 from runs.presenting.measured import Measured, measured_of
 from runs.records.metrics.progress import facts_of
 from trainyard.contract.facts import COORDINATES, CoordinateFacts, EstimateDocument, MemoryDocument, StepTimeDocument
+from trainyard.formats.figures import between, percent, rate, scaled, seconds, size
 
 NEAR = 0.2  # a difference above this gets a word…
 SLIGHT = 0.02  # …unless it is less than this of a step: a part of a millisecond may be off by as much
@@ -76,38 +76,24 @@ def _time_rows(predicted: EstimateDocument, measured: Measured | None, is_measur
         else "The plan counted with assumed speeds. Run the communication benchmark: the next plan counts with yours."
     )
     quicker = slower if not is_measured else "The machines were busier when the benchmark measured them."
+    why = slower, quicker
     yield _row(
-        "A whole step",
-        "of the slowest rank",
-        plan.get("total"),
-        found.get("total"),
-        seconds,
-        slower,
-        quicker,
-        range_of=plan,
+        "A whole step", "of the slowest rank", plan.get("total"), found.get("total"), seconds, *why, range_of=plan
     )
     yield _row(
-        "Compute",
-        "forward and backward",
-        plan.get("compute"),
-        found.get("compute"),
-        seconds,
-        slower,
-        quicker,
-        slight=slight,
+        "Compute", "forward and backward", plan.get("compute"), found.get("compute"), seconds, *why, slight=slight
     )
-    waiting = _sum(plan.get("communication"), plan.get("bubble"))
     yield _row(
         "Communication",
         "and waiting for other ranks, a pipeline's bubble too",
-        waiting,
+        _sum(plan.get("communication"), plan.get("bubble")),
         found.get("communication"),
         seconds,
         "Ranks wait for the slowest here: where their speed differs, this grows.",
         "More of it was hidden behind computing.",
         slight=slight,
     )
-    yield _row("Optimizer", "", plan.get("optimizer"), found.get("optimizer"), seconds, slower, quicker, slight=slight)
+    yield _row("Optimizer", "", plan.get("optimizer"), found.get("optimizer"), seconds, *why, slight=slight)
     yield _row("Data", "waiting for the next batch; the plan counts with none", None, found.get("data"), seconds)
     if found.get("checkpoint"):
         yield _row("Checkpoint", "what one takes from training, over all steps", None, found["checkpoint"], seconds)
@@ -116,14 +102,9 @@ def _time_rows(predicted: EstimateDocument, measured: Measured | None, is_measur
 def _rate_rows(predicted: EstimateDocument, measured: Measured | None) -> Iterator[Row]:
     pace = "It follows from the time of a step."
     unit = str(predicted.get("unit") or "samples")
+    planned, found = predicted.get("units_per_second"), measured and measured["units_per_second"]
     yield _row(
-        "Throughput",
-        f"{unit} in a second, over all ranks",
-        predicted.get("units_per_second"),
-        measured and measured["units_per_second"],
-        lambda value: rate(value, unit),
-        pace,
-        pace,
+        "Throughput", f"{unit} in a second, over all ranks", planned, found, lambda one: rate(one, unit), pace, pace
     )
     sent = "A run sends more at its start and end, and when it validates; over few steps that counts."
     found_bytes = measured and measured["sent_bytes"]
@@ -146,9 +127,8 @@ def _memory_rows(predicted: EstimateDocument, measured: Measured | None) -> Iter
         kinds.setdefault(key, []).append(rank)
     for ranks in list(kinds.values())[:MAX_KINDS]:
         most = max((value for rank in ranks if (value := found.get(rank)) is not None), default=None)
-        label = f"{'Rank' if len(ranks) == 1 else 'Ranks'} {spans(ranks)}"
         yield _row(
-            label,
+            f"{'Rank' if len(ranks) == 1 else 'Ranks'} {spans(ranks)}",
             "at the fullest moment",
             plan.get(ranks[0]),
             most,

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from dashboard.pages.run.evidence import CAUSE_WORDS
 from dashboard.pages.shared.check_rows import CheckTable, check_table
 from dashboard.pages.shared.estimate import Slice
-from dashboard.pages.shared.numbers import percent, seconds
 from runs.ingest.commit import REST
 from runs.life.hangs.sentences import stacks_text
 from runs.life.watching.scores import WAITING
@@ -20,6 +19,7 @@ from trainyard.contract.base import SpecDocument
 from trainyard.contract.causes import HangFinding
 from trainyard.contract.facts import MEASURED, MeasuredFacts
 from trainyard.contract.reports import RankReport, RankStall
+from trainyard.formats.figures import percent, seconds
 from trainyard.spec import RecipeSpec, read_spec
 from trainyard.spec.strategies.mesh import Mesh, make_mesh
 
@@ -202,9 +202,8 @@ def measures(attempt: Attempt, nodes: Mapping[int, str], spec: SpecDocument, mes
     newest = Fact.objects.filter(run_id=attempt.run_id, attempt=attempt.fence, name=MEASURED, rank__in=measured)
     slow = {one.rank for one in attempt.stragglers}
     parallel = spec.get("parallel", {})
-    ranks = [_measure_of_rank(rank, nodes.get(rank, ""), data, is_slow=rank in slow) for rank, data in measured.items()]
     return Measures(
-        ranks,
+        [_measure_of_rank(rank, nodes.get(rank, ""), data, is_slow=rank in slow) for rank, data in measured.items()],
         [Slice(*words, "", "", "") for words in PHASES.values()],
         BALANCE if slow and _could_balance(spec, mesh) else "",
         min(data.num_steps for data in measured.values()),

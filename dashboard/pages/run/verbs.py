@@ -55,9 +55,8 @@ def rewind(request: HttpRequest, run_id: str) -> HttpResponse:
         actions.rewind_run(actor=person(request), run=run, to=to, first=first, last=last)
     except SpecError as error:
         return refusal(request, 422, "; ".join(map(str, error.errors)))
-    return answer(
-        request, f"{run.name} goes back to step {to:,} and leaves out the batches of steps {first:,} to {last:,}."
-    )
+    words = f"{run.name} goes back to step {to:,} and leaves out the batches of steps {first:,} to {last:,}."
+    return answer(request, words)
 
 
 @page(post=thing(Permission.RUNS_ANNOTATE))
@@ -167,7 +166,6 @@ def _first_steps(run: Run) -> dict[int, int]:
 def _stretch(
     attempt: Attempt, count: int, most: int, first: int | None, scale: tuple[datetime, float], now: datetime
 ) -> Stretch:
-    placements = list(attempt.placements.all())
     start, length_s = scale
     left = (attempt.created_at - start).total_seconds() / length_s * WIDTH
     right = ((attempt.ended_at or now) - start).total_seconds() / length_s * WIDTH
@@ -175,7 +173,7 @@ def _stretch(
         number=attempt.number,
         num_nodes=count,
         num_ranks=attempt.world_size,
-        nodes=", ".join(one.node.name for one in placements),
+        nodes=", ".join(one.node.name for one in attempt.placements.all()),
         first_step=first,
         started_at=attempt.created_at,
         ended_at=attempt.ended_at,
@@ -221,8 +219,7 @@ def trace(request: HttpRequest, run_id: str) -> HttpResponse:
         return refusal(request, 422, "; ".join(map(str, error.errors)))
     where = "1 rank" if len(asked.ranks) == 1 else f"{len(asked.ranks)} ranks"
     steps_in_words = in_words(asked.first_step, asked.last_step).capitalize()
-    sentence = f"{steps_in_words} will be traced on {where}. The traces come to the Files tab."
-    return answer(request, sentence)
+    return answer(request, f"{steps_in_words} will be traced on {where}. The traces come to the Files tab.")
 
 
 def _ranks(text: str) -> Ranks:

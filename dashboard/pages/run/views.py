@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import yaml
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
@@ -17,7 +17,7 @@ from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab, width_transfer
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import chart_runs, charts_context
-from dashboard.pages.shared.frame import page, person, show
+from dashboard.pages.shared.frame import fresh_json, page, person, show
 from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
 from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
@@ -63,8 +63,7 @@ def charts(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
     if request.GET.get("fragment") == "marks":
         [known] = chart_runs([run])
-        found = {"alarms": known["alarms"], "attempts": known["attempts"], "marks": known["marks"]}
-        return JsonResponse(found, headers={"Cache-Control": "no-store"})
+        return fresh_json({"alarms": known["alarms"], "attempts": known["attempts"], "marks": known["marks"]})
     context = {**around(request, run, "charts"), **charts_context(person(request), [run])}
     return show(request, "runs/charts.html", context, fragments=HEADER)
 
@@ -119,11 +118,10 @@ def media(request: HttpRequest, run_id: str) -> HttpResponse:
 def files(request: HttpRequest, run_id: str) -> HttpResponse:
     run = get_run(request, run_id)
     found = listed(run)
-    has_traces = any(is_trace(one) for one in found)
     context = {
         **around(request, run, "files"),
         "files": found,
-        "has_traces": has_traces,
+        "has_traces": any(one.path.startswith("traces/") and one.path.endswith(".json.gz") for one in found),
         "pending": on_the_way(run),
         "left": left_on_nodes(run),
     }
@@ -253,11 +251,6 @@ class OutputFileRow(NamedTuple):
     size: int
     at: datetime
     url: str
-
-
-def is_trace(file: OutputFileRow) -> bool:
-    """Return whether the file is a rank's trace of some of its steps."""
-    return file.path.startswith("traces/") and file.path.endswith(".json.gz")
 
 
 def listed(run: Run) -> list[OutputFileRow]:

@@ -42,8 +42,7 @@ def asked_of(request: HttpRequest) -> Asked:
 
 
 def url_of(asked: Asked, **changes: str) -> str:
-    query = {name: value for name, value in {**asked, **changes}.items() if value}
-    return f"?{urlencode(query, safe=',/@!')}"
+    return f"?{urlencode({name: value for name, value in {**asked, **changes}.items() if value}, safe=',/@!')}"
 
 
 def columns_of(asked: Asked) -> list[Chosen]:

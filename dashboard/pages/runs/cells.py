@@ -102,9 +102,7 @@ KINDS: dict[str, Kind] = {
     "project": Kind("Project", 110, lambda seen: escape(seen.row.run.project.name)),
     "created": Kind("When", 88, lambda seen: _muted(drawn.age(seen.row.run.created_at)), phone=""),
     "ended": Kind("Ended", 96, lambda seen: _muted(drawn.age(seen.row.run.ended_at))),
-    "duration": Kind(
-        "Took", 84, lambda seen: _muted(numbers.duration(seen.row.duration_s)), is_number=True, phone=""
-    ),
+    "duration": Kind("Took", 84, lambda seen: _muted(numbers.duration(seen.row.duration_s)), is_number=True, phone=""),
     "tag": Kind("Tags", 160, lambda seen: _tags(seen, 10) or drawn.NOTHING),
     "id": Kind("Id", 110, lambda seen: f'<code class="xs">{seen.row.run.pk}</code>'),
     "mfu": Kind("MFU", 72, lambda seen: seen.row.mfu or drawn.NOTHING, is_number=True),
@@ -121,12 +119,9 @@ def kind_of(name: str) -> Kind:
     if name.startswith(SPARK):
         series = name.removeprefix(SPARK)
         return Kind(series, 104, lambda seen: drawn.sparkline(_spark(seen, series), series))
-    field = read_field(FilterText(name, 0))
-    if field.kind == "summary":
+    if read_field(FilterText(name, 0)).kind == "summary":
         series, _, statistic = name.removeprefix("summary.").rpartition(".")
-        return Kind(
-            f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), is_number=True, phone=""
-        )
+        return Kind(f"{series} {statistic}", 116, lambda seen: _figure(seen.values.get(name), series), True, "")
     return Kind(name.rpartition(".")[2], 110, lambda seen: _setting(seen.values.get(name)))
 
 
@@ -140,9 +135,7 @@ def _figure(value: Value, series: str) -> str:
 
 def _setting(value: Value) -> str:
     text = "" if value is None else numbers.setting(value)
-    if text == "":
-        return drawn.NOTHING
-    return f'<span class="clip" title="{escape(text)}">{escape(text)}</span>'
+    return drawn.clipped(text) if text else drawn.NOTHING
 
 
 def is_of_field(name: str) -> bool:

@@ -136,8 +136,7 @@ def as_csv(keys: Sequence[str]) -> str:
     paths = _paths(keys)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    metrics = [f"{name} {statistic}" for name in METRICS for statistic in STATISTICS]
-    own = [*FACTS, "tags", *metrics]
+    own = [*FACTS, "tags", *(f"{name} {statistic}" for name in METRICS for statistic in STATISTICS)]
     writer.writerow([*own, *(_text(f"spec {path}" if path in own else path) for path in paths)])
     for some in _in_parts(keys):
         for document in run_documents(some):

@@ -22,6 +22,7 @@ from trainyard.contract.statuses import TRIAL_FINAL
 
 MOST_OPEN = 10
 MOST_IN_SWEEP = 1000
+OF_RUNS = ("throughput", "ranks", "duration", "mfu", "step", "left", "tag")  # columns that a sweep has nothing for
 KEY = "sweep-"  # in front of the id, in the key of a row
 STEPS = (200, 5_000, 200_000)  # how far one looks for an opened sweep, until it is found
 
@@ -134,9 +135,7 @@ def _sweep_row(row: GridRow, sweep: SweepSummary, view: cells.Shown, opened: Seq
     best = f", best {numbers.number(sweep.best.value)}" if sweep.best else ""
     tag = f'<span class="cell-tags"><span class="tag">{words}{escape(best)}</span></span>'
     badge, progress = sweep_badge(sweep.status), drawn.progress(num_ended, sweep.trials_total, sweep.name)
-    own: dict[str, str] = dict.fromkeys(
-        ("throughput", "ranks", "duration", "mfu", "step", "left", "tag"), drawn.NOTHING
-    )
+    own: dict[str, str] = dict.fromkeys(OF_RUNS, drawn.NOTHING)
     own |= {
         "name": f'<span class="name-line"><a class="name clip" href="{drawn.address("sweep", sweep.id)}" tabindex="-1"'
         f' title="{name}" data-open>{name}</a>{tag}</span>',

@@ -112,9 +112,7 @@ def _value(cell: Cell) -> str:
     return repr(cell) if isinstance(cell, float) else json.dumps(cell, ensure_ascii=False)
 
 
-def _line(
-    columns: Sequence[Column], by: Sequence[str], group: Group, place: int, toggled: str, *, is_open: bool
-) -> str:
+def _line(columns: Sequence[Column], by: Sequence[str], group: Group, at: int, toggled: str, *, is_open: bool) -> str:
     label = " · ".join(f"{_label(name)} {_shown(name, cell)}" for name, cell in zip(by, group.key, strict=True))
     count = f"{group.count:,} run{'' if group.count == 1 else 's'}"
     drawn = []
@@ -130,7 +128,7 @@ def _line(
         )
     key = escape(fitting(by, group.key))
     return (
-        f'<tr role="row" class="grid-group" data-key="group-{key}" data-place="{place}" aria-rowindex="{place + 2}"'
+        f'<tr role="row" class="grid-group" data-key="group-{key}" data-place="{at}" aria-rowindex="{at + 2}"'
         f' aria-level="1" aria-expanded="{str(is_open).lower()}" data-toggled="{escape(toggled)}"><td role="gridcell"'
         f' aria-colindex="1" class="check pinned">{icon("chevron-right")}</td>{"".join(drawn)}<td role="gridcell"'
         f' aria-colindex="{len(columns) + 2}" class="actions-cell"></td></tr>'

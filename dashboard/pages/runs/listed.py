@@ -58,8 +58,7 @@ def keys_of(runs: QuerySet[Run], order: Any, first: int, count: int) -> list[str
     if not isinstance(order, str):
         return list(order.ids(runs, first, count))
     sign, field = ("-", order[1:]) if order.startswith("-") else ("", order)
-    keys = runs.order_by(f"{sign}{field}", f"{sign}pk").values_list("pk", flat=True)
-    return list(keys[first : first + count])
+    return list(runs.order_by(f"{sign}{field}", f"{sign}pk").values_list("pk", flat=True)[first : first + count])
 
 
 def whole(keys: Sequence[str]) -> list[Run]:

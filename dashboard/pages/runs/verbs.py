@@ -7,9 +7,9 @@ from typing import NamedTuple
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
-from dashboard.pages.shared.frame import answer, page
+from dashboard.pages.shared.frame import answer, page, person
 from runs import actions
-from runs.models import Run, User
+from runs.models import Run
 from runs.rights.access import Forbidden, NotFound, Permission, get_project, get_run
 from runs.rights.access.operations import thing
 
@@ -60,8 +60,7 @@ def do_many(request: HttpRequest, verb: str) -> HttpResponse:
     """The selected runs (fields ``run``), one by one: what is refused is named, the rest is done. A selection may be
     old: a run of it that is gone, or not this person's to change, keeps nobody from the others."""
     act = FORMS[verb](request) if verb in FORMS else find(verb).action
-    user = request.user
-    assert isinstance(user, User)
+    user = person(request)
     done, refused = 0, list[actions.Refused | NotFound | Forbidden]()
     for run_id in dict.fromkeys(request.POST.getlist("run")):
         try:
@@ -96,8 +95,7 @@ FORMS = {"tag": _tagging, "move": _moving}  # verbs that ask for more than the r
 @page(post=thing(Permission.RUNS_ANNOTATE))
 def annotate(request: HttpRequest, run_id: str) -> HttpResponse:
     """Save the tags (with commas between them) and the notes."""
-    user = request.user
-    assert isinstance(user, User)
+    user = person(request)
     run = get_run(request, run_id)
     actions.tag_run(actor=user, run=run, tags=request.POST.get("tags", "").split(","))
     actions.note_run(actor=user, run=run, notes=request.POST.get("notes", ""))

@@ -29,7 +29,7 @@ from dashboard.pages.runs.groups import Drawn, draw_groups
 from dashboard.pages.runs.listed import Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
 from dashboard.pages.runs.spread import spread_of
-from dashboard.pages.shared.frame import is_script, page, person, refusal, show
+from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
 from dashboard.pages.shared.grid import (
     MAX_COLUMNS,
     MOST_AT_ONCE,
@@ -109,8 +109,7 @@ def table(request: HttpRequest) -> HttpResponse:
     if len(chosen) > MAX_COLUMNS:
         notices.append(f"The first {MAX_COLUMNS} of {len(chosen):,} columns are shown.")
     places = dict(projects_with(request.user, Permission.RUNS_LAUNCH).order_by("name").values_list("pk", "name"))
-    may_act_in = set(places)
-    looked = Looked(shown, sorts_of(asked), notices, may_act_in)
+    looked = Looked(shown, sorts_of(asked), notices, set(places))
     try:
         _look(request, asked, by, looked)
     except FilterError as error:
@@ -223,9 +222,7 @@ def _found(asked: Asked, looked: Looked) -> dict[str, object]:
 def _compare_url(asked: Asked) -> str:
     """Return the address of the comparison of the runs that the table lists."""
     status = {"": "", "archived": ""}.get(asked["view"], f"status = {asked['view']}")
-    parts = [
-        part for part in (status, f"({asked['filter']})" if status and asked["filter"] else asked["filter"]) if part
-    ]
+    parts = [one for one in (status, f"({asked['filter']})" if status and asked["filter"] else asked["filter"]) if one]
     query = {"filter": " and ".join(parts) or "created > -52w", "project": asked["project"], "tag": asked["tag"],
              "trials": asked["trials"]}  # fmt: skip
     return f"{reverse('compare')}?{urlencode({name: value for name, value in query.items() if value})}"
@@ -261,9 +258,7 @@ def _charts(request: HttpRequest, asked: Asked) -> HttpResponse:
     """Return the runs of the charts beside the table as they are now, as JSON."""
     listed = Listed(runs_of(request, asked), sorts_of(asked))
     runs = listed.window(0, WINDOW)
-    answer = JsonResponse({"runs": beside.runs(person(request), runs), "words": beside.words(runs)})
-    answer["Cache-Control"] = "no-store"
-    return answer
+    return fresh_json({"runs": beside.runs(person(request), runs), "words": beside.words(runs)})
 
 
 def _names(request: HttpRequest, asked: Asked) -> HttpResponse:

@@ -83,19 +83,14 @@ class Charts(TypedDict):
     series: list[ChartSeries]
 
 
-class ChartsContext(TypedDict):
-    charts: Charts
-
-
-def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> ChartsContext:
+def charts_context(user: User, runs: Sequence[Run], *, colours: Mapping[str, int] | None = None) -> dict[str, Charts]:
     """Return what ``runs/_charts.html`` needs: the runs, and how this person looks at the project's charts.
 
     The project is the first run's. ``colours`` are what the runs have by id where nobody chose others.
     """
     project_id = runs[0].project_id if runs else ""
-    kept = {
-        one.user_id: one.state for one in Workspace.objects.filter(Q(user=user) | Q(user=None), project_id=project_id)
-    }
+    rows = Workspace.objects.filter(Q(user=user) | Q(user=None), project_id=project_id)
+    kept = {one.user_id: one.state for one in rows}
     return {
         "charts": {
             "runs": chart_runs(runs, colours),
@@ -166,11 +161,9 @@ def _marks(runs: Sequence[Run]) -> defaultdict[str, list[ChartMark]]:
     ids = [run.pk for run in runs]
     events = Event.objects.filter(run_id__in=ids, code__in=MARKED).select_related("actor").order_by("-at", "-pk")
     for one in events[:MAX_MARKS]:
-        is_note, step = one.code == NOTE, one.data.get("step")
-        words = f"{one.actor or 'Somebody'}: {one.sentence}" if is_note else one.sentence
-        found[one.run_id].append(
-            {"step": step, "time": one.at.timestamp(), "sentence": words, "kind": "note" if is_note else "event"}
-        )
+        kind, step = "note" if one.code == NOTE else "event", one.data.get("step")
+        words = f"{one.actor or 'Somebody'}: {one.sentence}" if kind == "note" else one.sentence
+        found[one.run_id].append({"step": step, "time": one.at.timestamp(), "sentence": words, "kind": kind})
     for saved in Checkpoint.objects.sound().filter(run_id__in=ids).order_by("-step")[:MAX_MARKS]:
         words = f"Checkpoint of step {saved.step:,}"
         found[saved.run_id].append({"step": saved.step, "time": saved.at, "sentence": words, "kind": "checkpoint"})
@@ -223,11 +216,7 @@ def _attempts(attempts: Sequence[Attempt], events: Sequence[Event]) -> list[Char
 
 def _cause(old: Attempt, new: Attempt, events: Sequence[Event]) -> str:
     """Return why an attempt that is not the first began, and what it went on from, in sentences."""
-    between = [one.sentence for one in events if one.attempt_id is None and _is_between(old, one, new)]
+    between = [one.sentence for one in events if one.attempt_id is None and old.created_at <= one.at <= new.created_at]
     after = [one.sentence for one in events if one.attempt_id == new.pk]
     why = [f"Attempt {old.number} ended: {old.reason_sentence}"] if old.reason_sentence else []
     return " ".join([f"Attempt {new.number} began.", *why, *between, *after[:1]])
-
-
-def _is_between(old: Attempt, event: Event, new: Attempt) -> bool:
-    return old.created_at <= event.at <= new.created_at

@@ -1,12 +1,12 @@
 """An estimate as the launch page draws it: bars, each part with its number, and sentences."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dashboard.pages.shared.field_text import as_text
-from dashboard.pages.shared.numbers import between, count, duration, number, percent, rate, scaled, seconds, size
-from trainyard.planner import Estimate, Memory, Proposal
+from trainyard.formats.figures import between, count, duration, number, percent, rate, scaled, seconds, size
+from trainyard.planner import Estimate, Memory, Proposal, StepTime
 from trainyard.planner.results import Fit
 from trainyard.spec import RecipeSpec, fields_of
 
@@ -114,11 +114,12 @@ def overflow(bars: Sequence[EstimateBar]) -> str:
 
 
 def time_bar(estimate: Estimate) -> EstimateBar:
-    values = [(getattr(estimate.step_time, name), *words) for name, words in TIME_PARTS.items()]
-    time = estimate.step_time
-    return EstimateBar(
-        "One step", seconds(time.total), between(time.low, time.high, seconds), slices_of(values, time.total, seconds)
-    )
+    return _bar("One step", estimate.step_time, TIME_PARTS, seconds)
+
+
+def _bar(label: str, whole: Memory | StepTime, parts: Mapping[str, tuple[str, str, int]], words: Any) -> EstimateBar:
+    slices = slices_of([(getattr(whole, name), *about) for name, about in parts.items()], whole.total, words)
+    return EstimateBar(label, words(whole.total), between(whole.low, whole.high, words), slices)
 
 
 def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[EstimateBar]:
@@ -135,10 +136,7 @@ def memory_bars(spec: RecipeSpec, estimate: Estimate) -> list[EstimateBar]:
 
 
 def _memory_bar(label: str, memory: Memory, limit: float) -> EstimateBar:
-    values = [(getattr(memory, name), *words) for name, words in MEMORY_PARTS.items()]
-    found = EstimateBar(
-        label, size(memory.total), between(memory.low, memory.high, size), slices_of(values, memory.total, size)
-    )
+    found = _bar(label, memory, MEMORY_PARTS, size)
     if limit <= 0:
         return found
     return found._replace(limit=size(limit), share=memory.high / limit, tone=TONES[memory.fit(limit)])
@@ -167,23 +165,19 @@ def spans(ranks: Iterable[int]) -> str:
     return ", ".join(words[:4]) + (", …" if len(words) > 4 else "")
 
 
-def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> list[Suggestion]:
-    fields, made = fields_of(spec.task.recipe), []
+def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> Iterator[Suggestion]:
+    fields = fields_of(spec.task.recipe)
     for one in proposals:
         fullest, time = max((memory.high for memory in one.estimate.memory), default=0.0), one.estimate.step_time
         texts = {path: as_text(fields[path], value) for path, value in one.changes.items() if path in fields}
-        changes = ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts)
-        made.append(
-            Suggestion(
-                one.sentence if texts else "",
-                changes,
-                texts,
-                between(time.low, time.high, seconds),
-                size(fullest),
-                not texts,
-            )
+        yield Suggestion(
+            one.sentence if texts else "",
+            ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts),
+            texts,
+            between(time.low, time.high, seconds),
+            size(fullest),
+            not texts,
         )
-    return made
 
 
 def slices_of(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:

@@ -134,6 +134,11 @@ def answer(request: HttpRequest, sentence: str, *, undo: str = "", to: str = "",
     return redirect(to or safe_next(request, request.headers.get("Referer", ""), reverse(home)))
 
 
+def fresh_json(document: object, *, status: int = 200) -> JsonResponse:
+    """Return JSON that no cache keeps."""
+    return JsonResponse(document, status=status, safe=False, headers={"Cache-Control": "no-store"})
+
+
 def is_script(request: HttpRequest) -> bool:
     """Return whether a page's script sent the request: it wants words and no page."""
     return request.headers.get("X-Requested-With") == "fetch"
@@ -165,9 +170,7 @@ def problems_of(error: ValidationError) -> dict[str, str]:
 def safe_next(request: HttpRequest, wanted: str, otherwise: str) -> str:
     """Return ``wanted`` when it leads to this site, else ``otherwise``. A word without a slash would be looked for
     among the names of routes."""
-    is_ours = "/" in wanted and url_has_allowed_host_and_scheme(
-        wanted, {request.get_host()}, require_https=request.is_secure()
-    )
+    is_ours = "/" in wanted and url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure())
     return wanted if is_ours else otherwise
 
 

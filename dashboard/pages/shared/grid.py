@@ -114,9 +114,7 @@ def read_sorts(text: str) -> list[Sort]:
     return list(reversed(found.values()))
 
 
-def heads_of(
-    columns: Sequence[Column], sorts: Sequence[Sort], url: Callable[[str], str], *, first: int = 2
-) -> list[Head]:
+def heads_of(columns: list[Column], sorts: Sequence[Sort], url: Callable[[str], str], *, first: int = 2) -> list[Head]:
     """Return the head of each column, of which ``first`` is the place of the first one. ``url`` gives the address with
     another value of ``sort``."""
     places = {one.name: place for place, one in enumerate(sorts, start=1)}
@@ -126,8 +124,7 @@ def heads_of(
         is_descending = place > 0 and sorts[place - 1].is_descending
         state = "none" if not place else "descending" if is_descending else "ascending"
         wanted = Sort(column.name, place > 0 and not is_descending)
-        others = [one for one in sorts if one.name != column.name]
-        add = ",".join(map(str, [*others, wanted]))
+        add = ",".join(map(str, [*(one for one in sorts if one.name != column.name), wanted]))
         made.append(Head(column, index, state, place if len(sorts) > 1 else 0, url(str(wanted)), url(add)))
     return made
 

@@ -5,36 +5,9 @@ from datetime import UTC, datetime
 
 from django.utils.safestring import SafeString, mark_safe
 
-from trainyard.formats.figures import (
-    between,
-    count,
-    duration,
-    metric,
-    number,
-    percent,
-    rate,
-    scaled,
-    seconds,
-    size,
-    speed,
-)
+from trainyard.formats.figures import count, duration, metric, number, percent, size
 
-__all__ = [
-    "age",
-    "age_element",
-    "between",
-    "count",
-    "duration",
-    "metric",
-    "number",
-    "percent",
-    "rate",
-    "scaled",
-    "seconds",
-    "setting",
-    "size",
-    "speed",
-]
+__all__ = ["age", "age_element", "count", "duration", "metric", "number", "percent", "setting", "size"]
 
 
 def setting(value: object) -> str:

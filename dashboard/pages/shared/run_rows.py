@@ -2,14 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import NamedTuple
 
-from django.urls import reverse
 from django.utils import timezone
 
 from dashboard.pages.shared.badges import Badge, run_badge
-from dashboard.pages.shared.numbers import percent
+from dashboard.pages.shared.drawn import address
 from dashboard.pages.shared.run_colours import colour_of, colours_for
 from runs.models import Run
 from runs.presenting import runs as presenters
@@ -21,6 +19,7 @@ from runs.records.points import read
 from runs.rights.access import Someone
 from runs.values.status import Status
 from trainyard.contract.answers.runs import Lamp, Lamps, RunDocument
+from trainyard.formats.figures import percent
 
 LOSS = "train/loss"
 SPARK_POINTS = 44
@@ -68,9 +67,8 @@ def row_with_document(run: Run, now: datetime) -> tuple[Row, RunDocument]:
     """The run's row, and its REST document without where its time went."""
     newest = newest_of_all([run])
     known, summary = _known([run], newest), read.summaries([run.pk])[run.pk]
-    speed = throughput_of(known.figures[run.pk].medians)
     doc = presenters.run_document(
-        run, known.telemetry[run.pk], summary, now, speed, newest=newest[run.pk]
+        run, known.telemetry[run.pk], summary, now, throughput_of(known.figures[run.pk].medians), newest=newest[run.pk]
     )  # fmt: skip
     return _row(run, known, now), doc
 
@@ -79,8 +77,7 @@ def _known(runs: Sequence[Run], newest: dict[str, Newest]) -> Known:
     ids = [run.pk for run in runs]
     ranks = ranks_of_all([run_id for run_id in ids if run_id not in newest])
     ranks |= {run_id: [one.num_ranks for one in found.placements] for run_id, found in newest.items()}
-    figures = read.row_figures(ids, LOSS, SPARK_POINTS, medians=SPEEDS)
-    return Known(newest, ranks, progress.telemetry(ids), figures)
+    return Known(newest, ranks, progress.telemetry(ids), read.row_figures(ids, LOSS, SPARK_POINTS, medians=SPEEDS))
 
 
 def _row(run: Run, known: Known, now: datetime) -> Row:
@@ -109,8 +106,7 @@ def _row(run: Run, known: Known, now: datetime) -> Row:
 
 
 def _lamps(run: Run, newest: Newest, telemetry: Telemetry, now: datetime) -> Lamps:
-    sendings = presenters.sendings_of(newest.placements)
-    return presenters.lamps(presenters.facts_of(run, newest, sendings, telemetry, now))
+    return presenters.lamps(presenters.facts_of(run, newest, presenters.sendings_of(newest.placements), telemetry, now))
 
 
 def coloured(user: Someone, made: Sequence[Row]) -> list[Row]:
@@ -119,14 +115,9 @@ def coloured(user: Someone, made: Sequence[Row]) -> list[Row]:
     return [row._replace(colour=colours[row.run.pk] + 1) for row in made]
 
 
-@cache
-def _url_of_any() -> str:
-    return reverse("run", args=("RUN-ID",))
-
-
 def run_url(run_id: str) -> str:
     """The URL of the run's page, for tables that hold hundreds of them."""
-    return _url_of_any().replace("RUN-ID", run_id)
+    return address("run", run_id)
 
 
 def shape(run: Run, ranks: Sequence[int]) -> tuple[int, int]:
@@ -167,7 +158,5 @@ def spark_path(values: Iterable[float]) -> str:
     low, high = min(found), max(found)
     span = (high - low) or 1.0
     step = SPARK_WIDTH / (len(found) - 1)
-    points = (
-        f"{index * step:.1f},{2 + (high - value) / span * (SPARK_HEIGHT - 4):.1f}" for index, value in enumerate(found)
-    )
+    points = (f"{at * step:.1f},{2 + (high - value) / span * (SPARK_HEIGHT - 4):.1f}" for at, value in enumerate(found))
     return "M" + "L".join(points)

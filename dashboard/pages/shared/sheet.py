@@ -82,8 +82,7 @@ class Sheet(Generic[T]):
         """Answer what the table's script asks for: names of columns, or rows; None for the whole page."""
         query = self.request.GET
         if query.get("fragment") == "names":
-            names = [{"name": name, "kind": "column"} for name in self.kinds]
-            return JsonResponse({"names": names, "values": {}})
+            return JsonResponse({"names": [{"name": name, "kind": "column"} for name in self.kinds], "values": {}})
         if query.get("fragment") != "rows":
             return None
         first = place_of(query.get("offset", ""))
@@ -134,8 +133,7 @@ class Sheet(Generic[T]):
         for one in self._chosen:
             kind = self.kinds[one.name]
             can = " ".join(["sort"] * bool(kind.sort) + ["move"] * (one.name != "name") + ["size"])
-            grows = one.name == "name" and not one.width
-            looks = (kind.is_number, one.is_pinned, bool(kind.sort), kind.phone, grows)
+            looks = (kind.is_number, one.is_pinned, bool(kind.sort), kind.phone, one.name == "name" and not one.width)
             made.append(Column(one.name, kind.label, kind.label, one.width or kind.width, *looks, can, one.width))
         return made
 

@@ -16,16 +16,13 @@ class Stencil:
     """A template whose row is filled in. ``names`` are its values; what else it asks for is the same in every row."""
 
     def __init__(self, template: str, names: Sequence[str], **same: object) -> None:
-        marked = {name: f"{MARK}{name}{MARK}" for name in names}
-        drawn = render_to_string(template, {**same, **marked}).strip()
+        drawn = render_to_string(template, {**same, **{name: f"{MARK}{name}{MARK}" for name in names}}).strip()
         self._texts = re.split(f"{MARK}[a-z_]+{MARK}", drawn)
         self._names = re.findall(f"{MARK}([a-z_]+){MARK}", drawn)
 
     def fill(self, **values: str | int) -> SafeString:
         """Return the row's markup; what is not marked as safe is escaped."""
-        escaped = {
-            name: value if isinstance(value, SafeString) else html.escape(str(value)) for name, value in values.items()
-        }
+        escaped = {name: one if isinstance(one, SafeString) else html.escape(str(one)) for name, one in values.items()}
         shown = (escaped[name] for name in self._names)
         return mark_safe("".join(chain.from_iterable(zip_longest(self._texts, shown, fillvalue=""))))
 

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from dashboard.pages.shared.estimate import EstimateBar, slices_of
-from dashboard.pages.shared.numbers import duration, percent
 from runs.records.time_use.split import TimeUse
+from trainyard.formats.figures import duration, percent
 
 # In the order of the bar. Colours are of series-N; the same part has the same colour everywhere.
 PARTS = {

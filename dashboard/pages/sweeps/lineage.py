@@ -66,8 +66,7 @@ def drawing(branches: Sequence[Branch], labels: Mapping[str, str], last_step: in
 
 def _chosen(branches: Sequence[Branch]) -> list[Branch]:
     """The trials that led to the best one, and the newest ones, as many as there are lanes for."""
-    found = sorted(branches, key=lambda one: (one.is_on_best_line, one.number), reverse=True)
-    return found[:LIMIT]
+    return sorted(branches, key=lambda one: (one.is_on_best_line, one.number), reverse=True)[:LIMIT]
 
 
 def _ordered(branches: Iterable[Branch]) -> list[Branch]:
@@ -135,10 +134,7 @@ def _settings(one: Branch, labels: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _changes(one: Branch, labels: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [
-        (labels.get(path, path), f"{setting(before)} → {setting(after)}")
-        for path, (before, after) in one.changed.items()
-    ]
+    return [(labels.get(path, path), f"{setting(old)} → {setting(new)}") for path, (old, new) in one.changed.items()]
 
 
 def _steps(start: int, end: int | None) -> str:

@@ -61,7 +61,7 @@ class TrialTable:
         num_all, sheet = self._sweep.trials.count(), self.sheet
         axes = self._labels | {f"{VALUE}:{at}": one.metric for at, one in enumerate(self._sweep.parsed.objectives)}
         by_state = [
-            (str(state).lower(), sheet.url(state=state.lower()), self._asked.state == state) for state in TrialState
+            (one.lower(), sheet.url(state=one.lower()), self._asked.state == one) for one in map(str, TrialState)
         ]
         return {
             **sheet.context(self.keys, self.rows),
@@ -107,12 +107,11 @@ class TrialTable:
         }
 
     def _actions(self, trial: TrialRow) -> str:
-        is_population = self._sweep.parsed.sampler.name == "population"
         buttons = stencil(
             "sweeps/_row_actions.html", ("sweep_id", "number"), has_seeds=has_seeds(self._sweep),
             can_promote=trial.state == TrialState.PRUNED and bool(trial.run),
             can_launch=trial.state in TRIAL_FINAL and trial.state != TrialState.FAILED,
-            can_replay=is_population and trial.parent is not None,
+            can_replay=self._sweep.parsed.sampler.name == "population" and trial.parent is not None,
         )  # fmt: skip
         return buttons.fill(sweep_id=self._sweep.pk, number=trial.number)
 
@@ -216,8 +215,7 @@ def _columns(sorts: Sequence[str], sweep: Sweep) -> list[Any] | None:
         return [*sorts]
     if len(sorts) > 1 or sorts[0].removeprefix("-") != f"{VALUE}:0" or sweep.parsed.is_multiple:
         return None
-    value = F("value").desc(nulls_last=True) if sorts[0].startswith("-") else F("value").asc(nulls_last=True)
-    return [value, NEWEST]
+    return [F("value").desc(nulls_last=True) if sorts[0].startswith("-") else F("value").asc(nulls_last=True), NEWEST]
 
 
 def ordered(rows: Sequence[TrialPoint], sort: str) -> list[TrialPoint]:

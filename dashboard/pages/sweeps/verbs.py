@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 
-from dashboard.pages.launch.space_entries import SpaceEntry, entries_of, number_in, space_in
+from dashboard.pages.launch.space_entries import entries_of, number_in, space_in
 from dashboard.pages.shared.frame import answer, is_script, page, person, refusal, show
 from dashboard.pages.sweeps.columns import labels_of
 from dashboard.pages.sweeps.offers import has_seeds
@@ -61,8 +61,7 @@ def do(request: HttpRequest, sweep_id: str, verb: str) -> HttpResponse:
 @page(post=thing(Permission.SWEEPS_LAUNCH))
 def promote(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Let a trial that was stopped early go on from its checkpoint."""
-    sweep = get_sweep(request, sweep_id)
-    actions.promote_trial(actor=person(request), sweep=sweep, number=number)
+    actions.promote_trial(actor=person(request), sweep=get_sweep(request, sweep_id), number=number)
     return answer(request, f"Trial {number} goes on from its checkpoint, to its end.", home="sweeps")
 
 
@@ -92,8 +91,7 @@ def launch_trial(request: HttpRequest, sweep_id: str, number: int) -> HttpRespon
 @page(post=thing(Permission.SWEEPS_LAUNCH))
 def replay(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Launch what led to a trial of a population as one run, and lead to it."""
-    sweep = get_sweep(request, sweep_id)
-    run = replay_trial(actor=person(request), sweep=sweep, number=number)
+    run = replay_trial(actor=person(request), sweep=get_sweep(request, sweep_id), number=number)
     return answer(request, f"Launched what led to trial {number} as one run.", to=reverse("run", args=(run.pk,)))
 
 
@@ -109,8 +107,7 @@ def add(request: HttpRequest, sweep_id: str) -> HttpResponse:
         except SpecError as error:
             problems = error.errors
     context = {"sweep": sweep, "fields": _trial_fields(request, sweep, problems), "problem": _rest(problems, sweep)}
-    status = 422 if problems else 200
-    return show(request, "sweeps/add.html", context, fragments=ADD, status=status)
+    return show(request, "sweeps/add.html", context, fragments=ADD, status=422 if problems else 200)
 
 
 @page(get=thing(Permission.SWEEPS_LAUNCH), post=thing(Permission.SWEEPS_LAUNCH))
@@ -126,14 +123,14 @@ def widen(request: HttpRequest, sweep_id: str) -> HttpResponse:
             return _done(request, sweep, "Widened the space", "The next trial is looked for in it.")
         except SpecError as error:
             problems = error.errors
+    labels = labels_of(list(sweep.parsed.space))
     context = {
         "sweep": sweep,
-        "entries": [_named(one, sweep) for one in entries],
+        "entries": [(labels.get(one.path, one.path), one) for one in entries],
         "trials": request.POST.get("trials", sweep.parsed.budget.trials),
         "problems": problems,
     }
-    status = 422 if problems else 200
-    return show(request, "sweeps/widen.html", context, fragments=WIDEN, status=status)
+    return show(request, "sweeps/widen.html", context, fragments=WIDEN, status=422 if problems else 200)
 
 
 def _launch_again(request: HttpRequest, sweep: Sweep, number: int) -> HttpResponse:
@@ -151,10 +148,6 @@ def _done(request: HttpRequest, sweep: Sweep, headline: str, sentence: str) -> H
     if is_script(request):
         return show(request, "sweeps/_done.html", {"headline": headline, "sentence": sentence})
     return answer(request, f"{headline}. {sentence}", to=reverse("sweep", args=(sweep.pk,)))
-
-
-def _named(entry: SpaceEntry, sweep: Sweep) -> tuple[str, SpaceEntry]:
-    return labels_of(list(sweep.parsed.space)).get(entry.path, entry.path), entry
 
 
 def _parameters(request: HttpRequest, sweep: Sweep) -> JsonObject:
@@ -196,9 +189,7 @@ def _trial_fields(request: HttpRequest, sweep: Sweep, problems: list[Problem]) -
 
 
 def _help(field: SpaceField, dimension: Dimension, labels: Mapping[str, str]) -> str:
-    conditions = [
-        f"{labels[path]} is {' or '.join(map(text_of, allowed(one)))}" for path, one in dimension.when.items()
-    ]
+    conditions = [f"{labels[key]} is {' or '.join(map(text_of, allowed(one)))}" for key, one in dimension.when.items()]
     sentences = [] if field.is_choice else [f"The search looks from {field.low:g} to {field.high:g}."]
     sentences += [f"Only when {' and '.join(conditions)}; else leave it empty."] if conditions else []
     return " ".join(sentences)

@@ -9,16 +9,15 @@ from typing import NamedTuple
 import msgspec
 from django.db.models import Count, Max, Q, TextField
 from django.db.models.functions import Cast
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils import timezone
 
 from dashboard.pages.shared import drawn
 from dashboard.pages.shared.badges import Badge, sweep_badge
 from dashboard.pages.shared.drawn import titled
-from dashboard.pages.shared.frame import page, refusal, show
+from dashboard.pages.shared.frame import fresh_json, page, refusal, show
 from dashboard.pages.shared.grid import GridRow, Sort
-from dashboard.pages.shared.numbers import number
 from dashboard.pages.shared.sheet import Kind, Sheet
 from dashboard.pages.sweeps.columns import columns, labels_of
 from dashboard.pages.sweeps.lineage import drawing
@@ -34,6 +33,7 @@ from runs.sweeps.analysis.trials import COMPLETE, fields_of
 from runs.sweeps.population_rows import last_step_of, lineage
 from runs.sweeps.reading import SweepSummary, summaries_of, summary_of, sweeps_of, time_of, timed_points, trial_points
 from trainyard.contract.statuses import TRIAL_FINAL, SweepStatus, TrialState
+from trainyard.formats.figures import number
 
 MOST = 16  # sweeps; one of ten thousand trials has a third of a megabyte
 
@@ -100,10 +100,8 @@ KINDS: dict[str, Kind[SweepLine]] = {
     "search": Kind("Search", 110, _search),
     "project": Kind("Project", 110, lambda line: drawn.clipped(line.sweep.project), sort="project__name"),
     "user": Kind("Who", 90, lambda line: drawn.clipped(line.sweep.created_by or "–"), sort="created_by__username"),
-    "created": Kind(
-        "When", 92, lambda line: f'<span class="muted">{drawn.age(line.sweep.created_at)}</span>', "created_at",
-        phone="",
-    ),
+    "created": Kind("When", 92, lambda line: f'<span class="muted">{drawn.age(line.sweep.created_at)}</span>',
+                    "created_at", phone=""),
 }  # fmt: skip
 
 
@@ -121,8 +119,7 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
     if fragment not in FRAGMENTS:
         context |= table.context()
     if "lineage" in wanted and chosen.parsed.sampler.name == "population":
-        labels = labels_of(list(chosen.parsed.space))
-        context["lineage"] = drawing(lineage(chosen), labels, last_step_of(chosen))
+        context["lineage"] = drawing(lineage(chosen), labels_of(list(chosen.parsed.space)), last_step_of(chosen))
         context["may_replay"] = can(request.user, chosen.project, Permission.SWEEPS_LAUNCH)
     return show(request, "sweeps/sweep.html", context, fragments=FRAGMENTS)
 
@@ -130,8 +127,7 @@ def sweep(request: HttpRequest, sweep_id: str) -> HttpResponse:
 @page(get=thing(Permission.SWEEPS_READ))
 def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
     """The columns that the charts draw."""
-    found = columns_json(get_sweep(request, sweep_id), timezone.now())
-    answer = HttpResponse(found, content_type="application/json")
+    answer = HttpResponse(columns_json(get_sweep(request, sweep_id), timezone.now()), content_type="application/json")
     answer["Cache-Control"] = "no-store"
     return answer
 
@@ -155,12 +151,10 @@ def fields(request: HttpRequest, sweep_id: str) -> HttpResponse:
     chosen = get_sweep(request, sweep_id)
     found, is_current = importance_of(chosen)
     if found is None:
-        answer = _json({"isCurrent": False})
-        answer.status_code = 202
-        return answer
+        return fresh_json({"isCurrent": False}, status=202)
     labels = labels_of(list(chosen.parsed.space))
     fields = [{**one._asdict(), "label": labels.get(one.path, one.path)} for one in found.fields]
-    return _json({**found._asdict(), "fields": fields, "isCurrent": is_current})
+    return fresh_json({**found._asdict(), "fields": fields, "isCurrent": is_current})
 
 
 @page(get=thing(Permission.SWEEPS_READ))
@@ -171,8 +165,7 @@ def surface(request: HttpRequest, sweep_id: str) -> HttpResponse:
     across, up = (known.get(request.GET.get(name, "")) for name in ("x", "y"))
     if across is None or up is None or across == up:
         return refusal(request, 422, "A contour needs two different fields of the space, x and y.")
-    found = contour(trial_points(chosen, state=COMPLETE), across, up)
-    return _json(found._asdict())
+    return fresh_json(contour(trial_points(chosen, state=COMPLETE), across, up)._asdict())
 
 
 def line_of(summary: SweepSummary) -> SweepLine:
@@ -184,23 +177,13 @@ def line_of(summary: SweepSummary) -> SweepLine:
 def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
     labels = labels_of(list(chosen.parsed.space))
     summary = summary_of(chosen)
-    best = (
-        [(labels[path], value) for path, value in summary.best.parameters.items() if path in labels]
-        if summary.best
-        else []
-    )
+    best = summary.best.parameters if summary.best else {}
     return {
         "line": line_of(summary),
         "offers": offers_of(request.user, chosen),
-        "best_parameters": best,
+        "best_parameters": [(labels[path], value) for path, value in best.items() if path in labels],
         "spec": chosen.parsed,
     }
-
-
-def _json(document: object) -> JsonResponse:
-    answer = JsonResponse(document, safe=False)
-    answer["Cache-Control"] = "no-store"
-    return answer
 
 
 # The columns of a sweep as JSON. Of a sweep in which nothing runs they are kept in this process, until a trial or a

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from dashboard.pages.shared import numbers
 from tests.dashboard.figures import CASES
 from tests.dashboard.js.conftest import Ask
 from tests.dashboard.pages.shared.test_numbers import AGES, NOW
+from trainyard.formats import figures
 
 KINDS = ("number", "size", "speed", "percent", "seconds", "duration", "count")
 
@@ -29,7 +29,7 @@ def test_the_browser_says_of_any_value_what_the_server_says(kind: str, ask: Ask)
     if kind in ("duration", "count"):
         values = [abs(value) for value in values if abs(value) < 2**53]
     found = ask("shared/format.js", f"(format, all) => all.map((value) => format.{kind}(value))", values)
-    ours = [getattr(numbers, kind)(value) for value in values]
+    ours = [getattr(figures, kind)(value) for value in values]
     assert [one for one in zip(values, found, ours, strict=True) if one[1] != one[2]] == []
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from dashboard.pages.shared import numbers
 from tests.dashboard.figures import CASES
+from trainyard.formats import figures
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 AGES = [
@@ -21,7 +22,7 @@ AGES = [
 
 @pytest.mark.parametrize(("function", "arguments", "words"), CASES)
 def test_a_figure_is_written_as_the_table_says(function: str, arguments: list[Any], words: str) -> None:
-    assert getattr(numbers, function)(*arguments) == words
+    assert getattr(figures, function)(*arguments) == words
 
 
 @pytest.mark.parametrize(("seconds", "words"), AGES)
