@@ -73,8 +73,7 @@ def back_up(home: Path, target: Path) -> int:
 
 def open_private(path: Path) -> tarfile.TarFile:
     """Open a new archive that only its owner reads: it holds the key of the site."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    os.close(descriptor)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     return tarfile.open(path, "w:gz" if ".gz." in path.name else "w")
 
 
@@ -108,10 +107,7 @@ def add_folder(archive: tarfile.TarFile, home: Path, folder: Path) -> None:
     """Add the files below ``folder``. One that goes away meanwhile is left out: its run was deleted."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            try:
-                archive.add(path, arcname=str(path.relative_to(home)), recursive=False)
-            except FileNotFoundError:
-                continue
+            add_file(archive, path, str(path.relative_to(home)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 
 from celery import Celery, bootsteps, signals
 from celery.exceptions import SecurityWarning
+from django.utils.module_loading import import_string
 
 from trainyard import lifeline
 from workers.transport.broker import MessageGate
@@ -44,16 +45,14 @@ def leave(sender: Any, **_: Any) -> None:
 class ThreadStep(bootsteps.StartStopStep):
     """A thread of the worker, made when the worker starts and stopped with it."""
 
+    made_by = ""  # imported when the worker starts: Django is ready by then
+
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
         self.thread: Any = None
 
-    def make(self) -> Any:
-        """Return the thread. What it needs is imported here: Django is ready by now."""
-        raise NotImplementedError
-
     def start(self, parent: Any) -> None:
-        self.thread = self.make()
+        self.thread = import_string(self.made_by)()
         self.thread.start()
 
     def stop(self, parent: Any) -> None:
@@ -64,55 +63,37 @@ class ThreadStep(bootsteps.StartStopStep):
 class Ticks(ThreadStep):
     """Ticks."""
 
-    def make(self) -> Any:
-        from runs.life.reconcile.clock import tick_clock
-
-        return tick_clock()
+    made_by = "runs.life.reconcile.clock.tick_clock"
 
 
 class Watch(ThreadStep):
     """Looks at what live runs log."""
 
-    def make(self) -> Any:
-        from runs.life.watching.clock import watch_clock
-
-        return watch_clock()
+    made_by = "runs.life.watching.clock.watch_clock"
 
 
 class Allocations(ThreadStep):
     """Asks the systems of engines that bring nodes, beside the ticks: those may answer slowly."""
 
-    def make(self) -> Any:
-        from runs.engines.allocations import AllocationClock
-
-        return AllocationClock()
+    made_by = "runs.engines.allocations.AllocationClock"
 
 
 class Sweeps(ThreadStep):
     """Steps sweeps, beside the ticks: a sampler may take its time."""
 
-    def make(self) -> Any:
-        from runs.sweeps.stepping import sweep_clock
-
-        return sweep_clock()
+    made_by = "runs.sweeps.stepping.sweep_clock"
 
 
 class Listener(ThreadStep):
     """Receives the hints of supervisors with a new report."""
 
-    def make(self) -> Any:
-        from runs.life.reconcile.clock import Hints
-
-        return Hints()
+    made_by = "runs.life.reconcile.clock.Hints"
 
 
 class ProviderChecks(ThreadStep):
     """Asks identity providers whether people may stay signed in."""
 
-    def make(self) -> Any:
-        from runs.people.identity.checking import check_clock
-
-        return check_clock()
+    made_by = "runs.people.identity.checking.check_clock"
 
 
 class AuditToCollector(ThreadStep):
@@ -127,10 +108,7 @@ class AuditToCollector(ThreadStep):
 class Privacy(ThreadStep):
     """Makes exports, applies retention and measures what projects store."""
 
-    def make(self) -> Any:
-        from runs.privacy.clock import privacy_clock
-
-        return privacy_clock()
+    made_by = "runs.privacy.clock.privacy_clock"
 
 
 class Lifeline(bootsteps.Step):
@@ -141,14 +119,4 @@ class Lifeline(bootsteps.Step):
         lifeline.watch()
 
 
-app.steps["worker"] |= {
-    Ticks,
-    Watch,
-    Allocations,
-    Sweeps,
-    Listener,
-    ProviderChecks,
-    AuditToCollector,
-    Privacy,
-    Lifeline,
-}
+app.steps["worker"] |= {*ThreadStep.__subclasses__(), Lifeline}

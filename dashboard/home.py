@@ -98,8 +98,7 @@ def make_private(folder: Path) -> None:
 def write_private(path: Path, text: str) -> None:
     """Replace ``path`` in one step by a file that only its owner reads."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     beside.replace(path)
 

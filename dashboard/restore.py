@@ -13,7 +13,7 @@ from pathlib import Path
 from dashboard.backup import erasures_path
 from dashboard.home import RESTORE_MARKER, home_path, write_private
 from dashboard.up.checks import CannotStart
-from dashboard.up.database import open_database, set_up_django
+from dashboard.up.database import erase_again, open_database, set_up_django
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,12 +45,7 @@ def restore(home: Path, archive: Path | None, erasures: Path | None) -> int:
         add_list(erasures, erasures_path(home))
     set_up_django()
     open_database(is_restored=True)
-    from runs.privacy import erasure, tombstones
-
-    try:
-        num_erased = erasure.catch_up()
-    except tombstones.BadList as error:
-        raise CannotStart(str(error)) from error
+    num_erased = erase_again()
     (home / RESTORE_MARKER).unlink(missing_ok=True)
     return num_erased
 

@@ -60,10 +60,8 @@ def outcome(rule: Rule, caller: Caller) -> CallOutcome:
     if caller == Caller.ADMINISTRATOR or rule.kind in (RuleKind.LIST, RuleKind.ACCOUNT):
         return CallOutcome.ALLOWED
     if rule.kind in (RuleKind.AUDIT, RuleKind.AUDITORS_OF_ALL):
-        in_project = (
-            rule.kind == RuleKind.AUDIT and caller in ROLE_OF and rule.permission in PERMISSIONS_OF[ROLE_OF[caller]]
-        )
-        return CallOutcome.ALLOWED if in_project or caller == Caller.OPERATOR else refused
+        holds = rule.kind == RuleKind.AUDIT and caller in ROLE_OF and rule.permission in PERMISSIONS_OF[ROLE_OF[caller]]
+        return CallOutcome.ALLOWED if holds or caller == Caller.OPERATOR else refused
     if rule.kind == RuleKind.GROUP:
         return CallOutcome.FORBIDDEN if caller in ROLE_OF else CallOutcome.HIDDEN
     if rule.kind in (RuleKind.ADMINISTRATOR, RuleKind.SITE):

@@ -142,14 +142,7 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if IS_TLS else Non
 # Not for the address of a laptop: it would keep browsers from other programs of that host.
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_TLS and "PUBLIC_URL" in os.environ else 0
 # The proxy that ends TLS decides about redirects from plain HTTP and about subdomains.
-SILENCED_SYSTEM_CHECKS = [
-    "security.W004",
-    "security.W005",
-    "security.W008",
-    "security.W012",
-    "security.W016",
-    "security.W021",
-]
+SILENCED_SYSTEM_CHECKS = [f"security.W{number}" for number in ("004", "005", "008", "012", "016", "021")]
 DATA_UPLOAD_MAX_NUMBER_FILES = 2000  # a folder of code comes file by file from a browser, each with its path
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 2500
 DATA_UPLOAD_MAX_MEMORY_SIZE = 56 * 1024 * 1024  # a code bundle has up to 50 MB
@@ -194,11 +187,9 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = os.environ.get("REDIS_URL") or embedded_valkey_url(HOME)
 # Where nodes on other machines reach the embedded one; empty where REDIS_URL is for them too.
-VALKEY_TLS_URL = (
-    hosts.valkey_url(PUBLIC_URL, os.environ.get("VALKEY_TLS_PORT", ""))
-    if IS_TLS_SERVED and not os.environ.get("REDIS_URL")
-    else ""
-)
+VALKEY_TLS_URL = ""
+if IS_TLS_SERVED and not os.environ.get("REDIS_URL"):
+    VALKEY_TLS_URL = hosts.valkey_url(PUBLIC_URL, os.environ.get("VALKEY_TLS_PORT", ""))
 NODES_REDIS_URL = VALKEY_TLS_URL or REDIS_URL
 # Whether nodes get the server's own password of Valkey where they cannot have users of their own.
 NODES_SHARE_VALKEY_USER = os.environ.get("NODES_SHARE_VALKEY_USER") == "1"

@@ -44,6 +44,5 @@ class NpmFinder(BaseFinder):
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
         for path in ALLOWED:
-            is_ignored = any(fnmatchcase(path, pattern) for pattern in ignore_patterns or ())
-            if not is_ignored and self.storage.exists(path):
+            if not any(fnmatchcase(path, pattern) for pattern in ignore_patterns or ()) and self.storage.exists(path):
                 yield path, self.storage

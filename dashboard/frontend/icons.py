@@ -95,8 +95,7 @@ FOLDER = settings.BASE_DIR / "node_modules/@tabler/icons/icons/outline"
 @cache
 def icon(name: str) -> SafeString:
     """Return the icon as markup that screen readers skip. Raises KeyError for a name that is not in ICONS."""
-    source = (FOLDER / f"{ICONS[name]}.svg").read_text()
-    paths = "".join(re.findall(r"<(?:path|circle|line|rect)\b[^>]*/>", source))
+    paths = "".join(re.findall(r"<(?:path|circle|line|rect)\b[^>]*/>", (FOLDER / f"{ICONS[name]}.svg").read_text()))
     return mark_safe(
         '<svg class="icon" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-linecap="round"'
         f' stroke-linejoin="round" aria-hidden="true">{paths}</svg>'

@@ -89,7 +89,7 @@ class BodyLimit:
             if not is_away(error):
                 raise
             await body.drain(headers)
-            await _send(send, database_away(error))
+            await send_answer(send, database_away(error))
             return
         if is_refused:
             await body.drain(headers)
@@ -162,14 +162,14 @@ def _too_large(limit: int) -> str:
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:
-    await _send(send, problem(status, detail))
+    await send_answer(send, problem(status, detail))
 
 
-async def _send(send: Send, answer: HttpResponse) -> None:
-    headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
-    await send(
-        {"type": "http.response.start", "status": answer.status_code, "headers": [*headers, (b"connection", b"close")]}
-    )
+async def send_answer(send: Send, answer: HttpResponse) -> None:
+    """Send the answer, and close the connection."""
+    own = ((name.lower().encode(), value.encode()) for name, value in answer.items())
+    headers = [*own, (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": answer.content})
 
 
@@ -178,8 +178,7 @@ async def _send(send: Send, answer: HttpResponse) -> None:
 
 async def is_known(scope: Scope, caller: Literal["person", "node"]) -> bool:
     """Return whether a token or a session opens something, or the seal is a node's. The view asks for more."""
-    look = _is_node if caller == "node" else _is_person
-    return bool(await database_sync_to_async(look)(scope))
+    return bool(await database_sync_to_async(_is_node if caller == "node" else _is_person)(scope))
 
 
 def _is_person(scope: Scope) -> bool:

@@ -126,8 +126,7 @@ async def _refuse(connection: socket.socket, refusal: bytes) -> None:
 def http_refusal(url: str) -> bytes:
     """Return the answer to a request that comes without TLS."""
     detail = f"This server takes connections with TLS only: open {url}."
-    problem = {"type": "about:blank", "title": "TLS is needed", "status": 400, "detail": detail}
-    body = json.dumps(problem).encode()
+    body = json.dumps({"type": "about:blank", "title": "TLS is needed", "status": 400, "detail": detail}).encode()
     head = (
         "HTTP/1.1 400 Bad Request",
         "content-type: application/problem+json",

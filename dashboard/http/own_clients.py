@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dashboard.http.asgi import Receive, Scope, Send
-from dashboard.http.body_limits import App
+from dashboard.http.body_limits import App, send_answer
 from dashboard.http.credentials import bearer_of
 from runs.api.problems import problem
 from runs.rights.access import MACHINE_PREFIX, token_of_machine
@@ -142,7 +142,4 @@ async def _refuse(scope: Scope, send: Send, sentence: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close"})  # before it was accepted: a 403
         return
-    answer = problem(401, sentence, code="sign-in")
-    headers = [(name.lower().encode(), value.encode()) for name, value in answer.items()]
-    await send({"type": "http.response.start", "status": 401, "headers": [*headers, (b"connection", b"close")]})
-    await send({"type": "http.response.body", "body": answer.content})
+    await send_answer(send, problem(401, sentence, code="sign-in"))

@@ -108,13 +108,10 @@ class AppProxy:
                 raise NotPassedOn(405, f"{scope['method']} is not passed on.")
             if problem := why_not_from_here(scope["method"], headers, visit.own_origin):
                 raise NotPassedOn(403, problem)
-            secret, granted = await _pass(visit, origin)
-            await self._pass_on(scope, visit, (secret, granted), receive, began)
+            await self._pass_on(scope, visit, await _pass(visit, origin), receive, began)
         except NotPassedOn as refusal:
             if not began.is_so:
-                await send_notice(
-                    send, refusal.status, refusal.sentence, is_page=is_page, run_url=run_url, again_s=refusal.again_s
-                )
+                await send_notice(send, refusal, is_page=is_page, run_url=run_url)
 
     async def _enter(self, scope: Scope, visit: Visit, origin: ProxyOrigin, send: Send) -> None:
         """Take a ticket for a cookie. Raises Refusal."""
@@ -125,10 +122,9 @@ class AppProxy:
         if not secret:
             raise NotPassedOn(401, "This link was used before, or is too old. The run's page makes a new one.")
         name, more = (SECURE_COOKIE, "; Secure") if origin.is_tls else (COOKIE, "")
-        cookie = f"{name}={secret}; Path=/; HttpOnly; SameSite=Lax{more}"
         headers = [
             (b"location", b"/"),
-            (b"set-cookie", cookie.encode()),
+            (b"set-cookie", f"{name}={secret}; Path=/; HttpOnly; SameSite=Lax{more}".encode()),
             (b"cache-control", b"no-store"),
             (b"referrer-policy", b"no-referrer"),
             (b"content-length", b"0"),
@@ -162,8 +158,7 @@ class AppProxy:
             entered = await _pass(visit, origin)
             path, query = _raw(scope)
             async with _Connection(visit, *entered) as channel:
-                exchange = SocketExchange(channel, receive, send)
-                await exchange.run(
+                await SocketExchange(channel, receive, send).run(
                     port=visit.app.port,
                     path=(path + (b"?" + query if query else b"")).decode("latin1"),
                     headers=towards_app(
@@ -227,8 +222,7 @@ def _visit(scope: Scope) -> tuple[ProxyOrigin, Visit]:
     app = origin.app_at(value_of(headers, b"host").lower()) if origin is not None else None
     if origin is None or app is None:
         raise NotPassedOn(404, "No app of a run has this address.")
-    client = scope.get("client") or ("", 0)
-    return origin, Visit(app, origin.origin_of(app), headers, client[0])
+    return origin, Visit(app, origin.origin_of(app), headers, (scope.get("client") or ("", 0))[0])
 
 
 async def _pass(visit: Visit, origin: ProxyOrigin) -> tuple[str, AppPass]:
@@ -258,8 +252,7 @@ def _outgoing(scope: Scope, visit: Visit, app_token: str) -> Outgoing:
     path, query = _raw(scope)
     length = value_of(visit.headers, b"content-length")
     is_chunked = any(name == b"transfer-encoding" for name, _ in visit.headers)
-    is_number = length.isascii() and length.isdigit() and len(length) < 19
-    if length and not (is_number and int(length) <= MAX_BODY_BYTES):
+    if length and not (length.isascii() and length.isdigit() and len(length) < 19 and int(length) <= MAX_BODY_BYTES):
         raise NotPassedOn(413, f"A request has at most {MAX_BODY_BYTES:,} bytes.")
     passed: Headers = towards_app(visit.headers, own_origin=visit.own_origin, port=visit.app.port, app_token=app_token)
     return Outgoing(
@@ -316,10 +309,9 @@ def tunnels() -> Tunnels:
 # Our own answers in the origin of an app: a page without scripts for people, a line of text for programs.
 
 
-async def send_notice(
-    send: Send, status: int, sentence: str, *, is_page: bool, run_url: str = "", again_s: int = 0
-) -> None:
+async def send_notice(send: Send, refusal: NotPassedOn, *, is_page: bool, run_url: str = "") -> None:
     """Answer a request; with ``again_s`` a page loads itself again after so many seconds."""
+    status, sentence, again_s = refusal.status, refusal.sentence, refusal.again_s
     title = TITLES.get(status, "Not accepted")
     kind, body = (b"text/plain; charset=utf-8", sentence + "\n")
     if is_page:

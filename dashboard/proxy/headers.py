@@ -13,54 +13,23 @@ LOOPBACK = "127.0.0.1"
 COOKIE = "trainyard-app"
 SECURE_COOKIE = f"__Host-{COOKIE}"
 RESERVED_COOKIE = re.compile(rb"(?:__(?:host|secure)-)?trainyard", re.IGNORECASE)  # ours, the dashboard's too
-HOP_BY_HOP = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    )
-)
+HOP_BY_HOP = frozenset((
+    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
+    b"transfer-encoding", b"upgrade",
+))  # fmt: skip
 # Rewritten below, or of the way between the browser and us; Authorization could be a token of ours.
-NOT_TO_THE_APP = HOP_BY_HOP | frozenset(
-    (
-        b"host",
-        b"cookie",
-        b"origin",
-        b"referer",
-        b"authorization",
-        b"forwarded",
-        b"x-real-ip",
-        b"expect",
-        b"content-length",
-    )
-)
+NOT_TO_THE_APP = HOP_BY_HOP | frozenset((
+    b"host", b"cookie", b"origin", b"referer", b"authorization", b"forwarded", b"x-real-ip", b"expect",
+    b"content-length",
+))  # fmt: skip
 FORWARDED = b"x-forwarded-"
 # Access for other origins, and what reaches beyond this one: other ports of the host, other hosts of the domain.
-NOT_TO_THE_BROWSER = HOP_BY_HOP | frozenset(
-    (
-        b"date",  # our server sets it
-        b"set-cookie",
-        b"location",
-        b"strict-transport-security",
-        b"public-key-pins",
-        b"expect-ct",
-        b"alt-svc",
-        b"clear-site-data",
-        b"nel",
-        b"report-to",
-        b"reporting-endpoints",
-        b"referrer-policy",
-        b"cross-origin-resource-policy",
-        b"origin-agent-cluster",
-        b"x-accel-redirect",
-    )
-)
+NOT_TO_THE_BROWSER = HOP_BY_HOP | frozenset((
+    b"date",  # our server sets it
+    b"set-cookie", b"location", b"strict-transport-security", b"public-key-pins", b"expect-ct", b"alt-svc",
+    b"clear-site-data", b"nel", b"report-to", b"reporting-endpoints", b"referrer-policy",
+    b"cross-origin-resource-policy", b"origin-agent-cluster", b"x-accel-redirect",
+))  # fmt: skip
 CORS = b"access-control-"
 OWN: Headers = [
     (b"referrer-policy", b"same-origin"),
@@ -80,8 +49,7 @@ def value_of(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
 
 def cookie_of(headers: Iterable[tuple[bytes, bytes]], name: str) -> str:
     """Return the value of the cookie, empty where there is none, or more than one: none of them is believed then."""
-    pairs = [pair.partition("=") for pair in _cookies(headers)]
-    found = [value for one, _, value in pairs if one == name]
+    found = [value for one, _, value in (pair.partition("=") for pair in _cookies(headers)) if one == name]
     return found[0] if len(found) == 1 else ""
 
 
@@ -163,8 +131,7 @@ def _own_cookie(value: bytes) -> bytes:
     pair, *attributes = value.split(b";")
     if RESERVED_COOKIE.match(pair.strip()):
         return b""
-    kept = [one for one in attributes if one.partition(b"=")[0].strip().lower() != b"domain"]
-    return b";".join([pair, *kept])
+    return b";".join([pair, *(one for one in attributes if one.partition(b"=")[0].strip().lower() != b"domain")])
 
 
 def _own_location(value: bytes, own_origin: str, port: int) -> bytes:

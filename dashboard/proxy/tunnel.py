@@ -139,8 +139,7 @@ class Tunnel:
             raise TunnelClosed(429, f"You have {MAX_PER_PERSON} apps of runs open. Close one of them first.")
         _open[self.granted.user] += 1
         self._is_counted = True
-        opened = await database_sync_to_async(self._opened)(address)
-        self._link = SessionLink(opened)
+        self._link = SessionLink(await database_sync_to_async(self._opened)(address))
         self._tasks = [asyncio.create_task(work) for work in (self._receive(), self._keep(), self._take())]
         await self._link.send(FrameKind.KEEP)
 

@@ -110,8 +110,7 @@ class Watch(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels has no ty
     def stay(self, sight: Sight) -> None:
         """Admission has checked this socket again; its person sees this now."""
         self.sight = sight
-        now = asyncio.get_running_loop().time()
-        if self.sending_since is not None and now - self.sending_since > SLOWEST_SEND_S:
+        if self.sending_since is not None and asyncio.get_running_loop().time() - self.sending_since > SLOWEST_SEND_S:
             self.end(TOO_SLOW)
 
     def end(self, code: int) -> None:

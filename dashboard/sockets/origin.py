@@ -18,8 +18,7 @@ def is_same_origin(origin: str, host: str) -> bool:
     if parts.scheme not in ("http", "https") or not host:
         return False
     domain, _ = split_domain_port(host)
-    is_ours = bool(domain) and validate_host(domain, [*settings.ALLOWED_HOSTS])
-    return is_ours and parts.netloc.lower() == host.lower()
+    return bool(domain) and validate_host(domain, [*settings.ALLOWED_HOSTS]) and parts.netloc.lower() == host.lower()
 
 
 class SameOrigin:

@@ -31,9 +31,8 @@ class SessionLink:
         record = opened.record
         self.record = record
         self.link = opened.link
-        self._client = redis.asyncio.Redis.from_url(
-            str(settings.REDIS_URL), socket_timeout=10, socket_connect_timeout=5
-        )
+        url = str(settings.REDIS_URL)
+        self._client = redis.asyncio.Redis.from_url(url, socket_timeout=10, socket_connect_timeout=5)
         self._up_key = session_key(record.node, record.session, "up")
         self._down_key = session_key(record.node, record.session, "down")
         self._up = FrameLock(opened.node_key, record.session, "up")

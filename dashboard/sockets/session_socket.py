@@ -124,16 +124,12 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         record = self.link.record
         started = {"session": record.session, "node": record.node_name, "rank": record.rank}
         await self.send(text_data=encode({"type": "started", **started}))
-        self.tasks = [
-            asyncio.create_task(self.forward(self.link, wish.since)),
-            asyncio.create_task(self.keep(self.link)),
-        ]
+        self.tasks = [asyncio.create_task(work) for work in (self.forward(self.link, wish.since), self.keep(self.link))]
 
     def _opened(self, user: User, wish: SessionWish) -> opening.OpenSession:
         if wish.session:
             return opening.resume(actor=user, run_id=self.run_id, session=wish.session)
-        address = (self.scope.get("client") or ("",))[0]
-        return opening.begin(actor=user, run_id=self.run_id, wish=wish, address=address)
+        return opening.begin(actor=user, run_id=self.run_id, wish=wish, address=(self.scope.get("client") or ("",))[0])
 
     async def pass_on(self, data: bytes) -> None:
         """Send a frame of the person to the node. Raises ValueError for what is none."""
@@ -144,8 +140,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
             raise ValueError(f"a frame of the kind {kind.name} and {len(data)} bytes")
         if kind in (FrameKind.OPEN, FrameKind.DATA, FrameKind.CLOSE) and len(data) < 5:
             raise ValueError("a frame without the number of its connection")
-        payload = b"The session was ended by its person." if kind == FrameKind.END else data[1:]
-        await self.link.send(kind, payload)
+        await self.link.send(kind, b"The session was ended by its person." if kind == FrameKind.END else data[1:])
 
     async def forward(self, link: SessionLink, since: int) -> None:
         """Send the person what the node sends, no faster than they read."""
@@ -190,14 +185,12 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         """End a session whose frames do not pass any more."""
         log.warning("session.broken", error=str(error) or type(error).__name__)
         name = self.link.record.node_name if self.link is not None else "the run"
-        sentence = (
-            f"Node {name} does not answer: the session has ended. Its command ends there within {ABANDONED_S:g} s."
-        )
+        words = f"Node {name} does not answer: the session has ended. Its command ends there within {ABANDONED_S:g} s."
         if isinstance(error, RedisError | OSError):
-            sentence = "Valkey does not answer: the session has ended."
+            words = "Valkey does not answer: the session has ended."
         elif isinstance(error, BadSeal | BadDocument):
-            sentence = f"The session has ended, since {error}."
-        await self.finish(UNAVAILABLE, SessionEnd(code="lost", sentence=sentence))
+            words = f"The session has ended, since {error}."
+        await self.finish(UNAVAILABLE, SessionEnd(code="lost", sentence=words))
 
     # Admission checks again every few seconds.
 
@@ -221,13 +214,10 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         except OSError:  # the person has gone
             pass
         if self.link is not None and not self.may_return:  # last: a node that takes nothing keeps nobody in
-            await self._send_end(self.link, end.sentence)
-
-    async def _send_end(self, link: SessionLink, sentence: str) -> None:
-        try:
-            await link.send(FrameKind.END, sentence.encode())
-        except (RedisError, OSError, NodeSilent) as error:  # the node ends it when nobody keeps it
-            log.info("session.end_not_sent", error=str(error))
+            try:
+                await self.link.send(FrameKind.END, end.sentence.encode())
+            except (RedisError, OSError, NodeSilent) as error:  # the node ends it when nobody keeps it
+                log.info("session.end_not_sent", error=str(error))
 
     async def disconnect(self, code: int) -> None:
         admission().leave(self)
@@ -239,8 +229,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels h
         if self.link is not None and self.is_recorded:
             await self.link.close()
         elif self.link is not None:
-            may_return = self.may_return and self.link.record.terminal
-            task = asyncio.create_task(conclude(self.link, may_return=may_return))
+            task = asyncio.create_task(conclude(self.link, may_return=self.may_return and self.link.record.terminal))
             concluding.add(task)
             task.add_done_callback(concluding.discard)
 

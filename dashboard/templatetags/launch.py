@@ -14,11 +14,6 @@ from dashboard.pages.shared.stencil import Stencil
 register = template.Library()
 
 
-@register.simple_tag
-def form_field(control: Control, scripts: Sequence[str]) -> SafeString:
-    return field_markup(control, scripts)
-
-
 # The markup of the form's fields. There are some two hundred, and most look alike for everybody but for what is
 # typed: these are drawn once, and what is typed is filled in.
 
@@ -27,6 +22,7 @@ FILLED = ("text", "number", "lines")  # widgets whose value is a text in their m
 WITH_UPLOADS = ("task.code", "task.script")  # fields that show what was uploaded
 
 
+@register.simple_tag(name="form_field")
 def field_markup(control: Control, scripts: Sequence[str]) -> SafeString:
     """``scripts`` are the Python files of the chosen code."""
     path = control.info.path

@@ -18,19 +18,10 @@ from trainyard.contract.answers.runs import Lamp
 
 register = template.Library()
 
-for tag in (drawn.address, drawn.age, drawn.status, drawn.progress, drawn.sparkline):
+for tag in (drawn.address, drawn.age, drawn.status, drawn.progress, drawn.sparkline, icons.icon):
     register.simple_tag(tag)
-register.filter("number", numbers.number)
-register.filter("count", numbers.count)
-register.filter("size", numbers.size)
-register.filter("duration", numbers.duration)
-register.filter("metric", numbers.metric)
-register.filter("setting", numbers.setting)
-
-
-@register.simple_tag
-def icon(name: str) -> SafeString:
-    return icons.icon(name)
+for name in ("number", "count", "size", "duration", "metric", "setting"):
+    register.filter(name, getattr(numbers, name))
 
 
 @register.simple_tag
@@ -53,8 +44,7 @@ def import_map() -> SafeString:
 def preload(name: str) -> SafeString:
     """Links to a script that the page's start would import later, and to the packages that it needs: fetched at once,
     and behind the styles, without which nothing is painted."""
-    paths = [f"js/{name}", *(path for path in script(name) if path in PACKAGES.values())]
-    links = ((static(path),) for path in paths)
+    links = ((static(path),) for path in [f"js/{name}", *(path for path in script(name) if path in PACKAGES.values())])
     return format_html_join("\n  ", '<link rel="modulepreload" href="{}" fetchpriority="low">', links)
 
 

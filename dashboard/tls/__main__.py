@@ -22,9 +22,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     place, now = tls_folder(home_path()), datetime.now(UTC)
     try:
-        if options.command == "show":
-            return show(place, now)
-        change(options, place, now)
+        if options.command != "show":
+            change(options, place, now)
         return show(place, now)
     except (folder.BadCertificates, Unreadable, OSError) as error:
         print(error, file=sys.stderr)
@@ -82,17 +81,8 @@ def change(options: argparse.Namespace, place: Path, now: datetime) -> None:
 def names_here() -> list[str]:
     """Return the names and addresses by which this server may be called, without repeats."""
     host, public = os.environ.get("HOST") or "127.0.0.1", urlsplit(os.environ.get("PUBLIC_URL", "")).hostname
-    found = [
-        public,
-        host,
-        "localhost",
-        "127.0.0.1",
-        "::1",
-        socket.gethostname().lower(),
-        *sorted(hosts.own_addresses()),
-    ]
-    names = [name.strip("[]") for name in found if name and name not in hosts.EVERY_ADDRESS]
-    return list(dict.fromkeys(names))
+    here = [public, host, "localhost", "127.0.0.1", "::1", socket.gethostname().lower(), *sorted(hosts.own_addresses())]
+    return list(dict.fromkeys(name.strip("[]") for name in here if name and name not in hosts.EVERY_ADDRESS))
 
 
 def show(place: Path, now: datetime) -> int:
@@ -107,8 +97,7 @@ def show(place: Path, now: datetime) -> int:
             print(line)
     if not found.authorities:
         print("Authority      that of the system of each node")
-    sentence = ending(found, now)
-    if sentence:
+    if sentence := ending(found, now):
         print(sentence)
     return 1 if sentence else 0
 

@@ -95,9 +95,8 @@ def bring(folder: Path, chain: Path, key: Path, authorities: Path | None) -> Non
 def _serve(
     folder: Path, authority: "Authority", names: Sequence[str], cross: Sequence[x509.Certificate], now: datetime
 ) -> None:
-    issued = issue(authority, names, now)
-    chain = [issued.certificate, *cross]
-    write_private(folder / SERVER, private_pem(issued.key) + "".join(map(public_pem, chain)))
+    key, certificate = issue(authority, names, now)
+    write_private(folder / SERVER, private_pem(key) + "".join(map(public_pem, [certificate, *cross])))
 
 
 def _authority(folder: Path) -> "Authority":
@@ -147,13 +146,6 @@ class Authority(NamedTuple):
     certificate: x509.Certificate
 
 
-class Issued(NamedTuple):
-    """A key and its certificate."""
-
-    key: ec.EllipticCurvePrivateKey
-    certificate: x509.Certificate
-
-
 def new_authority(now: datetime) -> Authority:
     """Return an authority whose name no other one has."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -168,7 +160,9 @@ def signed_by(old: Authority, new: Authority, now: datetime) -> x509.Certificate
     return _authority_certificate(subject, new.key.public_key(), issuer, old.key, now, life)
 
 
-def issue(authority: Authority, names: Sequence[str], now: datetime) -> Issued:
+def issue(
+    authority: Authority, names: Sequence[str], now: datetime
+) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
     """Return a server's key and certificate for these names and addresses. Raises ValueError without any."""
     if not names:
         raise ValueError("a certificate needs a name")
@@ -180,7 +174,7 @@ def issue(authority: Authority, names: Sequence[str], now: datetime) -> Issued:
     builder = builder.add_extension(_usage(signs=False), True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
     builder = builder.add_extension(_authority_identifier(authority.key.public_key()), False)
-    return Issued(key, builder.sign(authority.key, SHA256()))
+    return key, builder.sign(authority.key, SHA256())
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> str:

@@ -56,9 +56,8 @@ def prepare() -> Processes:
     # The children read the same names; whatever was relative, or chosen for us, is settled here.
     os.environ.update({"TRAINYARD_HOME": str(home), "HOST": host, "PORT": str(port)})
     orphans.adopt()
-    return Processes(
-        home, listeners, url, num_nodes, Console(is_coloured=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
-    )
+    console = Console(is_coloured=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+    return Processes(home, listeners, url, num_nodes, console)
 
 
 def _listen(home: Path, host: str, port: int) -> Listeners:
@@ -66,9 +65,8 @@ def _listen(home: Path, host: str, port: int) -> Listeners:
     apps = _listen_for_apps(home, host, web.getsockname()[1], is_any=port == 0)
     if not serves_tls(home) or os.environ.get("REDIS_URL"):
         return Listeners(web, apps=apps)
-    valkey = checks.listen(
-        host, checks.number("VALKEY_TLS_PORT", hosts.VALKEY_TLS_PORT, 65535), variable="VALKEY_TLS_PORT"
-    )
+    tls_port = checks.number("VALKEY_TLS_PORT", hosts.VALKEY_TLS_PORT, 65535)
+    valkey = checks.listen(host, tls_port, variable="VALKEY_TLS_PORT")
     os.environ["VALKEY_TLS_PORT"] = str(valkey.getsockname()[1])
     return Listeners(web, valkey, apps)
 
@@ -180,13 +178,9 @@ async def say_goodbye(processes: Processes) -> None:
     if processes.owner is not None:
         with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
             names, num_live = await asyncio.wait_for(processes.call(database.live_runs, started), 0.5)
-    live = (
-        f"this ends {len(names)} live run{'s'[: len(names) != 1]} ({', '.join(names[:5])})"
-        if names
-        else "no live run is ended by this"
-        if num_live
-        else "no run is live"
-    )
+    live = "no live run is ended by this" if num_live else "no run is live"
+    if names:
+        live = f"this ends {len(names)} live run{'s'[: len(names) != 1]} ({', '.join(names[:5])})"
     processes.console.say(f"Stopping: {live}.")
 
 

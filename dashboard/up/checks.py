@@ -72,9 +72,8 @@ def describe_owner(descriptor: int, url: str) -> None:
 def listen(host: str, port: int, *, variable: str = "PORT") -> socket.socket:
     """Return a listening socket. We hold it, not the web process: while that one restarts, callers wait in line."""
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-            0
-        ]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, _, _, address = found[0]
     except OSError as error:
         raise CannotStart(f"HOST is {host!r}, which is no address of this machine: {error.strerror}.") from error
     listener = socket.socket(family, kind)

@@ -170,11 +170,7 @@ class StartedProcess:
     """A started process. Make it in the main thread: the parent-death signal follows the thread that forks."""
 
     def __init__(
-        self,
-        command: list[str],
-        environment: dict[str, str],
-        descriptors: tuple[int, ...],
-        say: Callable[[bytes], None],
+        self, command: list[str], environment: dict[str, str], pass_fds: tuple[int, ...], say: Callable[[bytes], None]
     ) -> None:
         self._say = say
         self._loop = asyncio.get_running_loop()
@@ -182,7 +178,7 @@ class StartedProcess:
         self.started_at = time.time()
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
-            cwd=ROOT, pass_fds=descriptors,
+            cwd=ROOT, pass_fds=pass_fds,
             start_new_session=True,  # Ctrl-C is for us alone: we stop the children gracefully
         )  # fmt: skip
         self.pid = self._process.pid

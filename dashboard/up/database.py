@@ -65,15 +65,13 @@ def open_database(*, is_restored: bool = False) -> int:
     num_applied = 0
     for alias in connections:
         connection = connections[alias]
+        place = place_of(connection.settings_dict)
         try:
             connection.ensure_connection()
         except OperationalError as error:
             reason = str(error).strip().splitlines()[0]
-            raise CannotStart(
-                f"The database {place_of(connection.settings_dict)} cannot be reached: {reason}"
-            ) from error
+            raise CannotStart(f"The database {place} cannot be reached: {reason}") from error
         if _is_too_old(connection):
-            place = place_of(connection.settings_dict)
             raise CannotStart(f"The database {place} {TOO_OLD}")
         executor = MigrationExecutor(connection)
         leaves = [leaf for leaf in executor.loader.graph.leaf_nodes() if router.allow_migrate(alias, leaf[0])]
@@ -83,7 +81,7 @@ def open_database(*, is_restored: bool = False) -> int:
             call_command("migrate", *only, database=alias, interactive=False, verbosity=0)
             num_applied += len(plan)
     if not is_restored:
-        _erase_again()
+        erase_again()
     return num_applied
 
 
@@ -93,18 +91,18 @@ def _is_too_old(connection: BaseDatabaseWrapper) -> bool:
     from django.db.migrations.recorder import MigrationRecorder
 
     applied = MigrationRecorder(connection).applied_migrations().keys()
-    replacing = [one for one in MigrationLoader(None).disk_migrations.values() if one.replaces]
     return any(
         (one.app_label, one.name) not in applied and 0 < len(applied & set(one.replaces)) < len(one.replaces)
-        for one in replacing
+        for one in MigrationLoader(None).disk_migrations.values()
     )
 
 
-def _erase_again() -> None:
+def erase_again() -> int:
+    """Erase whom the list of erased people names. Returns how many there were."""
     from runs.privacy import erasure, tombstones
 
     try:
-        erasure.catch_up()
+        return erasure.catch_up()
     except tombstones.BadList as error:
         raise CannotStart(str(error)) from error
 

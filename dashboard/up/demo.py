@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from dashboard.places import EXAMPLES
 from dashboard.up import database
@@ -31,27 +31,20 @@ async def launch(processes: Processes, started_s: float) -> str:
     return run_id
 
 
-class DemoProgress(NamedTuple):
-    status: str
-    sentence: str
-    is_final: bool
-    is_success: bool
-
-
 async def wait(processes: Processes, run_id: str) -> int:
     """Print each new status, then the summary. Returns 0 only for a run that succeeded."""
     seen = ""
     while True:
-        facts = await processes.call(_progress, run_id)
-        if facts.sentence != seen:
-            seen = facts.sentence
-            processes.console.say(f"  {facts.status}: {seen}")
-        if facts.is_final:
+        status, sentence, is_final, is_success = await processes.call(_progress, run_id)
+        if sentence != seen:
+            seen = sentence
+            processes.console.say(f"  {status}: {seen}")
+        if is_final:
             break
         await asyncio.sleep(0.5)
     for line in await processes.call(_summary, run_id):
         processes.console.say(line)
-    return 0 if facts.is_success else 1
+    return 0 if is_success else 1
 
 
 def document_for(num_nodes: int) -> JsonObject:
@@ -74,12 +67,12 @@ def _submit(owner: Any, num_nodes: int) -> str:
         raise CannotStart(f"The example was refused: {error}") from error
 
 
-def _progress(run_id: str) -> DemoProgress:
+def _progress(run_id: str) -> tuple[str, str, bool, bool]:
     from runs.models import Run
     from runs.values.status import Status
 
     run = Run.objects.get(pk=run_id)
-    return DemoProgress(run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED)
+    return run.status, run.reason_sentence, run.is_final, run.status == Status.SUCCEEDED
 
 
 def _summary(run_id: str) -> list[str]:

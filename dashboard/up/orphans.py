@@ -43,7 +43,5 @@ def end_all(timeout_s: float = 1.0) -> None:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in left:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+        reap(left)
         time.sleep(0.02)

@@ -68,8 +68,7 @@ class Processes:
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call what blocks, or touches the database, in the one thread for that."""
-        call = asyncio.get_running_loop().run_in_executor
-        return await call(self._database, lambda: function(*args, **kwargs))
+        return await asyncio.get_running_loop().run_in_executor(self._database, lambda: function(*args, **kwargs))
 
     async def start(self) -> None:
         """Start everything, in parallel where one does not need the other. Raises CannotStart."""
@@ -132,8 +131,7 @@ class Processes:
         last = [name for name in self.children if name in ("valkey", "valkey-tls")]
         site = [name for name in self.children if name not in (*last, *self.names)]
         for names, seconds in ((site, SITE_S), (last, VALKEY_S)):
-            here = [self.children[name] for name in names]
-            await asyncio.gather(*(child.stop(seconds) for child in here))
+            await asyncio.gather(*(self.children[name].stop(seconds) for name in names))
         orphans.end_all()
         if self.owner is not None:
             with contextlib.suppress(Exception):  # a database that is gone now keeps nobody from stopping
@@ -144,8 +142,7 @@ class Processes:
     def reap(self) -> int:
         """Take leave of dead orphans and return how many live. One that we see for the first time may be a child
         that is just being started, which its keeper waits for: it is left alone until the next look."""
-        own = {child.pid for child in self.children.values() if child.pid}
-        strangers = set(orphans.children()) - own
+        strangers = set(orphans.children()) - {child.pid for child in self.children.values() if child.pid}
         orphans.reap(strangers & self._strangers)
         self._strangers = strangers
         return len(strangers)
@@ -175,10 +172,8 @@ class Processes:
             await self._start_child(programs.valkey_gate(self.listeners.valkey))
 
     async def _start_nodes(self) -> None:
-        parts = shares(len(self.names), usable_cores(), usable_gpus())
-        for name, share in zip(self.names, parts, strict=True):
-            node_home = self.home / "nodes" / name
-            secret = await self.call(database.join_secret, node_home, name, self.owner)
+        for name, share in zip(self.names, shares(len(self.names), usable_cores(), usable_gpus()), strict=True):
+            secret = await self.call(database.join_secret, self.home / "nodes" / name, name, self.owner)
             await self._start_child(programs.node(self.home, name, self.url, secret, share))
         self._removing = asyncio.create_task(self._remove_other_nodes())
 
@@ -218,9 +213,8 @@ class Processes:
         while not await asyncio.to_thread(_is_healthy, self.listeners.web, serves_tls(self.home)):
             self._refuse_what_dies()
             if time.monotonic() > deadline:
-                raise CannotStart(
-                    f"The site does not answer after {READY_S:.0f} s; see {self.home / 'logs' / 'web.log'}."
-                )
+                log = self.home / "logs" / "web.log"
+                raise CannotStart(f"The site does not answer after {READY_S:.0f} s; see {log}.")
             await asyncio.sleep(0.05)
 
     async def _settle(self) -> None:
@@ -295,9 +289,7 @@ def shares(num_nodes: int, num_cores: int, gpus: list[str]) -> list[dict[str, st
 
 
 def usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def usable_gpus() -> list[str]:

@@ -30,8 +30,7 @@ NODE: dict[str, str | None] = {
 
 def valkey(home: Path, unix_socket: Path) -> Program:
     # SIGTERM, so that it writes its file to the end when we are gone.
-    password = valkey_password(home) if serves_tls(home) else ""
-    command = server_command(home / "valkey", unix_socket, password=password)
+    command = server_command(home / "valkey", unix_socket, password=valkey_password(home) if serves_tls(home) else "")
     return Program("valkey", command, death_signal=signal.SIGTERM, prepare=partial(mend, home / "valkey"))
 
 

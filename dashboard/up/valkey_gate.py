@@ -118,8 +118,7 @@ async def serve(listener: socket.socket, certificate: ServerCertificate, target:
 def main(descriptor: int) -> None:
     logging.config.dictConfig(logs.configure())
     home = home_path()
-    certificate = ServerCertificate(tls_folder(home) / SERVER)
-    uvloop.run(serve(socket.socket(fileno=descriptor), certificate, socket_path(home)))
+    uvloop.run(serve(socket.socket(fileno=descriptor), ServerCertificate(tls_folder(home) / SERVER), socket_path(home)))
 
 
 if __name__ == "__main__":

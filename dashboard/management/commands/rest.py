@@ -30,8 +30,7 @@ def documented() -> str:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             if method in METHODS:
-                is_of_nodes = operation["summary"].endswith(FOR_NODES)
-                section = OF_NODES if is_of_nodes else operation["tags"][0].capitalize()
+                section = OF_NODES if operation["summary"].endswith(FOR_NODES) else operation["tags"][0].capitalize()
                 fields = [*_query(operation), *_body(operation, document["components"]["schemas"])]
                 known = [f"`{name}`" if (section, words) in explained else words for name, words in fields]
                 explained |= {(section, words) for _, words in fields}
