@@ -62,8 +62,7 @@ def find_code(folder: Path) -> CodeFolder:
 def pack_code(code: CodeFolder, source: str) -> tuple[bytes, str, list[str]]:
     """Return what ``pack`` does. ``source`` is what the folder is called. Raises BundleError."""
     check_size({name: path.stat().st_size for name, path in code.files.items()}, source)
-    names = sorted([*code.files, *code.links])
-    return pack_contents((_content(name, code) for name in names), source)
+    return pack_contents((_content(name, code) for name in sorted([*code.files, *code.links])), source)
 
 
 def _content(name: str, code: CodeFolder) -> BundleFile:

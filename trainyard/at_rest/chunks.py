@@ -73,9 +73,8 @@ class _FileCipher:
             return self._cipher.decrypt(self._prefix + NONCE_END.pack(index, is_last), data, self._header)
         except InvalidTag as error:
             what = "the last chunk" if is_last else f"chunk {index}"
-            raise CannotDecrypt(
-                f"{what} does not open: it was changed, cut off, or belongs to another place"
-            ) from error
+            words = f"{what} does not open: it was changed, cut off, or belongs to another place"
+            raise CannotDecrypt(words) from error
 
 
 class Encryptor:
@@ -134,8 +133,7 @@ class DecryptedFile:
         if self._open[0] != index:
             size = self._chunk_bytes + TAG_BYTES
             self._file.seek(HEADER.size + index * size)
-            data = self._file.read(size)
-            self._open = index, self._cipher.open(index, data, is_last=index == self._num_chunks - 1)
+            self._open = index, self._cipher.open(index, self._file.read(size), is_last=index == self._num_chunks - 1)
         return self._open[1]
 
 

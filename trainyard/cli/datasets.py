@@ -36,9 +36,7 @@ def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     print(made["id"], flush=True)
     if not arguments.wait:
         return 0
-    made = _wait(client, made)
-    screen.say(_state(made))
-    return 0 if made["state"] == "ready" else 1
+    return _waited(client, made, screen)
 
 
 def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -66,9 +64,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 
 def check(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    found = _wait(client, client.check_dataset(_find(client, arguments)["id"]))
-    screen.say(_state(found))
-    return 0 if found["state"] == "ready" else 1
+    return _waited(client, client.check_dataset(_find(client, arguments)["id"]), screen)
 
 
 def delete(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -86,11 +82,13 @@ def _find(client: Client, arguments: argparse.Namespace) -> answers.DatasetWithF
     return client.dataset(named[0]["id"] if named else arguments.name)
 
 
-def _wait(client: Client, found: answers.DatasetWithFacts) -> answers.DatasetWithFacts:
+def _waited(client: Client, found: answers.DatasetWithFacts, screen: Screen) -> int:
+    """Print what came of it once a node has looked, and return the exit code."""
     while found["state"] in ("waiting", "checking"):
         time.sleep(POLL_S)
         found = client.dataset(found["id"])
-    return found
+    screen.say(_state(found))
+    return 0 if found["state"] == "ready" else 1
 
 
 def _state(one: data_answers.Dataset) -> str:

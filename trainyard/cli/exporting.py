@@ -26,8 +26,7 @@ def export_tensorboard(client: Client, arguments: argparse.Namespace, screen: Sc
             export.write()
         found.append(export)
     if arguments.json:
-        items = [{"run": one.run["id"], "folder": str(one.folder), **one.counts} for one in found]
-        screen.json({"items": items})
+        screen.json({"items": [{"run": one.run["id"], "folder": str(one.folder), **one.counts} for one in found]})
         return 0
     lines = [(one.run["id"], str(one.folder), *(f"{one.counts[key]:,}" for key in KEPT)) for one in found]
     screen.table(("id", "folder", *KEPT), lines)

@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -63,7 +62,7 @@ def download(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
     """Bring the files that were named, or all of them. The exit code is 1 where one could not be brought."""
     document = _arrived(client, arguments.id, screen)
     listed = document["items"]
-    chosen = list(_chosen(listed, arguments.paths))
+    chosen = [one for one in listed if not arguments.paths or any(_fits(one["path"], word) for word in arguments.paths)]
     missing = [word for word in arguments.paths if not any(_fits(one["path"], word) for one in listed)]
     for word in missing:
         screen.complain(f"Run {arguments.id} has no file {word}.")
@@ -100,12 +99,6 @@ def _arrived(client: Client, run: str, screen: Screen) -> answers.FileList:
 def _is_over(client: Client, run: str) -> bool:
     """Return whether the run has ended: the files of one that goes on come as they do."""
     return client.run(run)["status"] in FINAL
-
-
-def _chosen(listed: list[answers.File], words: list[str]) -> Iterator[answers.File]:
-    for one in listed:
-        if not words or any(_fits(one["path"], word) for word in words):
-            yield one
 
 
 def _fits(path: str, word: str) -> bool:

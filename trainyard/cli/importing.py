@@ -17,9 +17,10 @@ FAILED, BAD_COMMAND = 1, 2
 CONFLICT = 409
 
 
-def _of_folder(
-    runs: Callable[[Path], list[ForeignRun]], example: str
-) -> Callable[[argparse.Namespace], list[ForeignRun]]:
+Find = Callable[[argparse.Namespace], list[ForeignRun]]
+
+
+def _of_folder(runs: Callable[[Path], list[ForeignRun]], example: str) -> Find:
     def find(arguments: argparse.Namespace) -> list[ForeignRun]:
         if not (folder := Path(arguments.source)).is_dir():
             raise NotADirectoryError(f"{folder} is no folder. It takes one with files of the tool, such as {example}.")
@@ -36,7 +37,7 @@ def _of_file(arguments: argparse.Namespace) -> list[ForeignRun]:
 class Door(NamedTuple):
     """How runs of another tool are found, and the words about it."""
 
-    runs: Callable[[argparse.Namespace], list[ForeignRun]]
+    runs: Find
     makes: str  # a run of each …
     takes: str  # the word for where they lie
     where: str
@@ -64,17 +65,14 @@ DOORS = {
 
 def add_tools(tools: Any, add: Callable[..., argparse.ArgumentParser]) -> None:
     for tool, door in DOORS.items():
-        command = add(tools, tool, import_runs, f"make a run of {door.makes}")
-        command.add_argument("source", metavar=door.takes, help=door.where)
-        command.add_argument("--project", help="whose runs they become (default: default)")
+        takes = add(tools, tool, import_runs, f"make a run of {door.makes}").add_argument
+        takes("source", metavar=door.takes, help=door.where)
+        takes("--project", help="whose runs they become (default: default)")
         if door.runs is _of_file:
-            command.add_argument(
-                "--step", metavar="COLUMN", help="of the step (default: step, or the place of the row)"
-            )
-            command.add_argument("--time", metavar="COLUMN", help="of the time (default: time or timestamp)")
-            command.add_argument(
-                "--run", dest="run_column", metavar="COLUMN", help="of the run's name (default: all rows are one run)"
-            )
+            takes("--step", metavar="COLUMN", help="of the step (default: step, or the place of the row)")
+            takes("--time", metavar="COLUMN", help="of the time (default: time or timestamp)")
+            names = "of the run's name (default: all rows are one run)"
+            takes("--run", dest="run_column", metavar="COLUMN", help=names)
 
 
 def import_runs(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

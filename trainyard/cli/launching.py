@@ -32,8 +32,7 @@ def submit(client: Client, arguments: argparse.Namespace, screen: Screen) -> int
     document, spec, folder = read_spec(arguments)
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         pack = code_from_git if arguments.git else partial(send_code, client)
-        code = pack(spec, folder, screen)
-        document = merge(document, {"task.code": code})
+        document = merge(document, {"task.code": pack(spec, folder, screen)})
     return _started(client, client.submit(document), arguments, screen)
 
 
@@ -253,6 +252,5 @@ class StatusBar(StatusLines):
         self._progress.stop()
 
     def show(self, run: run_answers.Run) -> None:
-        self._progress.update(
-            self._task, description=safe(run["status"]), total=run["steps"], completed=run["step"] or 0
-        )
+        status = safe(run["status"])
+        self._progress.update(self._task, description=status, total=run["steps"], completed=run["step"] or 0)

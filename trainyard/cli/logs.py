@@ -80,9 +80,7 @@ def _sought(arguments: argparse.Namespace) -> dict[str, str | bool]:
 
 def _without_place(line: answers.LogLine) -> answers.LogLine:
     """Return the line as every command prints it: where it fits the search is of that search alone."""
-    return cast(
-        answers.LogLine, {name: value for name, value in line.items() if name not in ("spans", "index", "labels")}
-    )
+    return cast(answers.LogLine, {key: one for key, one in line.items() if key not in ("spans", "index", "labels")})
 
 
 def _line(document: answers.LogLine, rank: int | None) -> PrintedLine:

@@ -54,13 +54,10 @@ def _list(screen: Screen, known: list[answers.Series], is_json: bool) -> None:
         screen.json({"items": known})
         return
     titles = ("name", "labels", "count", "first_step", "last_step", "last", "min", "max")
-    rows = [
-        (
-            *(one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"]),
-            *(figure(one[key]) for key in ("last", "min", "max")),
-        )
-        for one in known
-    ]
+    rows = []
+    for one in known:
+        figures = (figure(one[key]) for key in ("last", "min", "max"))
+        rows.append((one["name"], _labels(one["labels"]), one["count"], one["first_step"], one["last_step"], *figures))
     screen.table(titles, rows)
 
 

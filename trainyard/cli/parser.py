@@ -49,15 +49,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_launching(commands: Any) -> None:
-    submit = _command(commands, "submit", launching.submit, "launch the spec in FILE and print the run's id")
-    submit.add_argument(
+    start = _command(commands, "submit", launching.submit, "launch the spec in FILE and print the run's id")
+    start.add_argument(
         "file", metavar="FILE", help="a spec in YAML or JSON, or a program to run; - reads a spec from standard input"
     )
-    submit.add_argument(
-        "--git", action="store_true", help="send the code as its Git remote, commit and changes over it"
-    )
-    _takes_overrides(submit)
-    _may_wait(submit)
+    start.add_argument("--git", action="store_true", help="send the code as its Git remote, commit and changes over it")
+    _takes_overrides(start)
+    _may_wait(start)
     plan = _command(commands, "plan", planning.plan, "say what the spec in FILE would cost, and what would cost less")
     plan.add_argument("file", metavar="FILE", help="a spec in YAML or JSON; - reads it from the standard input")
     _takes_overrides(plan)
@@ -90,10 +88,8 @@ def _add_syncing(commands: Any) -> None:
     sync.add_argument("--follow", "-f", action="store_true", help="go on until each of them has ended")
     sync.add_argument("--again", action="store_true", help="send those anew that were deleted on the server")
     _speaks_json(sync)
-    brought = commands.add_parser(
-        "import", help="import runs of other tools", description="Import runs of other tools."
-    )
-    tools = brought.add_subparsers(dest="import_command", required=True, metavar="TOOL")
+    doors = commands.add_parser("import", help="import runs of other tools", description="Import runs of other tools.")
+    tools = doors.add_subparsers(dest="import_command", required=True, metavar="TOOL")
     importing.add_tools(tools, _tool)
 
 
@@ -197,12 +193,10 @@ def _add_acting(commands: Any) -> None:
     move = _command(commands, "move", acting.move, "put an ended run into another project")
     _takes_run(move)
     move.add_argument("project", metavar="PROJECT")
-    trace = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains")
-    _takes_run(trace)
-    trace.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
-    trace.add_argument(
-        "--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated"
-    )
+    one = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains")
+    _takes_run(one)
+    one.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
+    one.add_argument("--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated")
     back = _command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches")
     _takes_run(back)
     back.add_argument(
@@ -238,17 +232,15 @@ def _add_acting(commands: Any) -> None:
 
 
 def _add_interactive(commands: Any) -> None:
-    beside = _command(commands, "exec", executing.execute, "run a command beside a rank: exec RUN -- COMMAND...")
-    _takes_run(beside)
-    _takes_rank(beside)
-    beside.add_argument(
-        "-t", "--terminal", action="store_true", help="with a terminal; without a command it is a shell's"
-    )
-    beside.add_argument("-i", "--stdin", action="store_true", help="send the standard input to the command")
-    beside.add_argument(
+    one = _command(commands, "exec", executing.execute, "run a command beside a rank: exec RUN -- COMMAND...")
+    _takes_run(one)
+    _takes_rank(one)
+    one.add_argument("-t", "--terminal", action="store_true", help="with a terminal; without a command it is a shell's")
+    one.add_argument("-i", "--stdin", action="store_true", help="send the standard input to the command")
+    one.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="end it after so long (default: 600; a terminal has no limit)"
     )
-    beside.add_argument(
+    one.add_argument(
         "--max-output", type=_positive, metavar="BYTES", help="end it when it prints more (default: 64 MiB)"
     )
     forward = _command(commands, "forward", forwarding.forward, "lead a port of this machine to a port of a rank's")
@@ -257,7 +249,6 @@ def _add_interactive(commands: Any) -> None:
     forward.add_argument(
         "ports", type=_ports, metavar="PORT[:REMOTE]", help="the port here, and there where that is another"
     )
-
     opened = _command(commands, "notebook", notebooks.notebook, "open a notebook in a browser: a run's, or a new one")
     opened.add_argument("id", nargs="?", metavar="ID", help="a run with a notebook; without it one is launched")
     opened.add_argument("--name", default="notebook", help="of a new one (default: notebook)")
@@ -296,10 +287,7 @@ def _takes_run(command: argparse.ArgumentParser) -> None:
 
 
 def _takes_overrides(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
-        help="set a field of the spec, such as train.steps=100; may be repeated",
-    )  # fmt: skip
+    sweeping.takes_overrides(command, "set a field of the spec, such as train.steps=100; may be repeated")
 
 
 def _may_wait(command: argparse.ArgumentParser) -> None:

@@ -62,8 +62,7 @@ def _memory(estimate: facts.EstimateDocument) -> Iterator[tuple[str, ...]]:
 def _proposal(one: facts.ProposalDocument) -> tuple[str, ...]:
     changes = " ".join(f"--set {path}={value}".lower() for path, value in one["changes"].items())
     fullest = max(one["estimate"]["memory"], key=lambda memory: memory["total"])
-    time = _range(one["estimate"]["step_time"], seconds)
-    return changes or "as it is", time, _range(fullest, _size), one["sentence"]
+    return changes or "as it is", _range(one["estimate"]["step_time"], seconds), _range(fullest, _size), one["sentence"]
 
 
 def _range(one: facts.MemoryDocument | facts.StepTimeDocument, write: Callable[[float], str]) -> str:

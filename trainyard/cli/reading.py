@@ -33,10 +33,8 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     screen.line(f"{_status(run)}: {run['reason']['sentence']}".rstrip(": "), STATUS_STYLES.get(run["status"], ""))
     _show_cause(client, run, screen)
     screen.line(f"step       {_steps(run) or '-'}{_percent(run)}")
-    where = (
-        f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
-    )
-    screen.line(f"where      project {run['project']}, {where}")
+    on = f"cluster {run['cluster']}, attempt {run['attempt'] or 'none yet'}" if run["cluster"] else "not on a cluster"
+    screen.line(f"where      project {run['project']}, {on}")
     if "throughput" in run and (speed := _speed(run["throughput"])):
         screen.line(f"speed      {speed}")
     if "restarts" in run and (words := _restarts(run["restarts"])):
@@ -52,8 +50,7 @@ def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         screen.line(f"{name:9}  {lamp['colour']:5}  {lamp['sentence']}", LAMP_STYLES.get(lamp["colour"], ""))
     for trouble in run["troubles"]:
         screen.line(f"remark     {trouble['sentence']}", "yellow")
-    summary = run["summary"]
-    if summary:
+    if summary := run["summary"]:
         screen.line("")
         rows = [(name, *(figure(one[key]) for key in ("last", "min", "max", "count"))) for name, one in summary.items()]
         screen.table(("metric", "last", "min", "max", "count"), rows)
@@ -82,8 +79,7 @@ def checkpoints(client: Client, arguments: argparse.Namespace, screen: Screen) -
 def clusters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
     found = list(client.clusters())
     titles = ("name", "engine", "region", "nodes", "slots", "queued", "id")
-    nothing = "No clusters yet."
-    return screen.listing(found, titles, _cluster_row, nothing, is_json=arguments.json)
+    return screen.listing(found, titles, _cluster_row, "No clusters yet.", is_json=arguments.json)
 
 
 def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
@@ -94,15 +90,8 @@ def nodes(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 
 def _row(run: run_answers.Run) -> tuple[object, ...]:
-    return (
-        run["id"],
-        run["name"],
-        _status(run),
-        _steps(run) + _percent(run),
-        run["project"],
-        run["cluster"],
-        ago(run["created_at"]),
-    )
+    about = run["project"], run["cluster"], ago(run["created_at"])
+    return run["id"], run["name"], _status(run), _steps(run) + _percent(run), *about
 
 
 def _status(run: run_answers.Run) -> str:

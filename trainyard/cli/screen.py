@@ -18,6 +18,7 @@ from trainyard.formats import figures
 from trainyard.formats.names import DIRECTIONS
 
 T = TypeVar("T")
+Row = Callable[[T], Sequence[object]]  # the cells for one of what is listed
 STATUS_STYLES: dict[str, str] = {
     Status.QUEUED: "bright_black",
     Status.SCHEDULED: "blue",
@@ -63,15 +64,7 @@ class Screen:
         """Print ``document`` as JSON, indented for people."""
         print(json.dumps(document, indent=2 if self.is_terminal else None, ensure_ascii=not self.is_terminal))
 
-    def listing(
-        self,
-        found: Sequence[T],
-        titles: Sequence[str],
-        row: Callable[[T], Sequence[object]],
-        nothing: str,
-        *,
-        is_json: bool,
-    ) -> int:
+    def listing(self, found: Sequence[T], titles: Sequence[str], row: Row[T], nothing: str, *, is_json: bool) -> int:
         """Print what was found as a table or JSON, and the sentence where that is nothing. Return the exit code."""
         if is_json:
             self.json({"items": found})
@@ -92,11 +85,8 @@ class Screen:
             return
         table = Table(*titles, box=None, pad_edge=False, header_style="bright_black")
         for row in texts:
-            styles = [
-                STATUS_STYLES.get(cell, "") if title == "status" else ""
-                for title, cell in zip(titles, row, strict=True)
-            ]
-            table.add_row(*(Text(cell, style) for cell, style in zip(row, styles, strict=True)))
+            cells = zip(titles, row, strict=True)
+            table.add_row(*(Text(cell, STATUS_STYLES.get(cell, "") if of == "status" else "") for of, cell in cells))
         self.out.print(table, soft_wrap=False)
 
     def _write(self, console: Console, text: str, style: str) -> None:
@@ -118,9 +108,7 @@ def figure(value: object) -> str:
 
 def size(num_bytes: int | None) -> str:
     """Return a number of bytes with its unit."""
-    if num_bytes is None:
-        return ""
-    return figures.size(num_bytes)
+    return "" if num_bytes is None else figures.size(num_bytes)
 
 
 def ago(moment: str | None) -> str:

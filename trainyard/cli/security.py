@@ -86,20 +86,11 @@ def list_secrets(client: Client, arguments: argparse.Namespace, screen: Screen) 
     if arguments.json:
         screen.json({"items": found})
         return 0
-    titles = ("name", "version", "set by", "set", "used")
-    screen.table(
-        titles,
-        [
-            (
-                one["name"],
-                one["version"],
-                one["created_by"] or "",
-                ago(one["changed_at"]),
-                ago(one["used_at"]) or "never",
-            )
-            for one in found
-        ],
-    )
+    rows = [
+        (one["name"], one["version"], one["created_by"] or "", ago(one["changed_at"]), ago(one["used_at"]) or "never")
+        for one in found
+    ]
+    screen.table(("name", "version", "set by", "set", "used"), rows)
     return 0
 
 
@@ -142,18 +133,10 @@ def list_audit(client: Client, arguments: argparse.Namespace, screen: Screen) ->
     if arguments.json:
         screen.json({"items": found})
         return 0
-    rows = [
-        (
-            one["sequence"],
-            ago(one["at"]),
-            one["actor"] or "nobody",
-            one["action"],
-            one["object"],
-            one["project"],
-            one["result"],
-        )
-        for one in found
-    ]
+    rows = []
+    for one in found:
+        about = (one[key] for key in ("action", "object", "project", "result"))
+        rows.append((one["sequence"], ago(one["at"]), one["actor"] or "nobody", *about))
     screen.table(("row", "at", "who", "what", "of", "project", "result"), rows)
     return 0
 
@@ -243,9 +226,8 @@ def keep_for(client: Client, arguments: argparse.Namespace, screen: Screen) -> i
         kept = privacy_calls.set_retention(client, arguments.project, days)["days"]
     else:
         kept = privacy_calls.retention(client, arguments.project)["days"]
-    screen.table(
-        ("kind", "kept"), [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()]
-    )
+    rows = [(kind, FOR_EVER if number is None else f"{number} d") for kind, number in kept.items()]
+    screen.table(("kind", "kept"), rows)
     return 0
 
 

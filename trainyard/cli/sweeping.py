@@ -57,14 +57,7 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
         command(verbs, verb, act, sentence).add_argument("id", metavar="ID", help="the sweep's id")
     tried = command(verbs, "try", try_parameters, "have a sweep try parameters that you choose")
     tried.add_argument("id", metavar="ID", help="the sweep's id")
-    tried.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        dest="overrides",
-        help="a parameter; may be repeated",
-    )
+    takes_overrides(tried, "a parameter; may be repeated")
     promoted = command(verbs, "promote", promote, "let a pruned trial go on from its checkpoint")
     promoted.add_argument("id", metavar="ID", help="the sweep's id")
     promoted.add_argument("number", type=int, metavar="NUMBER", help="the trial's number")
@@ -73,6 +66,10 @@ def add_sweeps(commands: Any, command: Callable[..., argparse.ArgumentParser]) -
     again.add_argument("--trial", type=int, metavar="NUMBER", help="another trial than the best")
     again.add_argument("--seeds", type=int, default=3, metavar="N", help="how many runs (default: 3)")
     add_exchanging(verbs, command)
+
+
+def takes_overrides(command: argparse.ArgumentParser, words: str) -> None:
+    command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides", help=words)
 
 
 def with_start(words: list[str]) -> list[str]:
@@ -231,8 +228,7 @@ def act(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
 
 
 def try_parameters(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
-    sweep = client.add_trial(arguments.id, overrides_of(arguments.overrides))
-    print(sweep["trials"][-1]["number"], flush=True)
+    print(client.add_trial(arguments.id, overrides_of(arguments.overrides))["trials"][-1]["number"], flush=True)
     return 0
 
 
@@ -270,9 +266,7 @@ def add_exchanging(verbs: Any, command: Callable[..., argparse.ArgumentParser]) 
     taken.add_argument("--sampler", default="tpe", help="who proposes them (default: tpe)")
     taken.add_argument("--name", help="what the sweep is called (default: as the study)")
     taken.add_argument("--dry-run", action="store_true", help="print the sweep as YAML, and start nothing")
-    taken.add_argument(
-        "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides", help="set a field of the base"
-    )
+    takes_overrides(taken, "set a field of the base")
     _takes_names(taken)
     given = command(verbs, "export", export_sweep, "write the finished trials of a sweep into a storage of Optuna")
     given.add_argument("id", metavar="ID", help="the sweep's id")
@@ -300,13 +294,9 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
         screen.say(f"Left out: {unfinished:,} {'trial' if unfinished == 1 else 'trials'} that had not ended.")
     study = renamed(study, names_of(arguments.map))
     base, spec, folder = read_spec(arguments)
+    metrics, name = arguments.metric or [], arguments.name or ""
     document, remarks = warm_start(
-        study,
-        base,
-        metrics=arguments.metric or [],
-        trials=arguments.trials,
-        name=arguments.name or "",
-        sampler=arguments.sampler,
+        study, base, metrics=metrics, trials=arguments.trials, name=name, sampler=arguments.sampler
     )
     for remark in remarks:
         screen.say(remark, "yellow")
@@ -316,8 +306,7 @@ def import_study(client: Client, arguments: argparse.Namespace, screen: Screen) 
         return 0
     if isinstance(spec, ScriptSpec) and isinstance(spec.task.code, str):
         document = merge(document, {"base.task.code": send_code(client, spec, folder, screen)})
-    made = client.import_sweep(document, study)
-    print(made["id"], flush=True)
+    print(client.import_sweep(document, study)["id"], flush=True)
     num = len(study.trials)
     screen.say(f"{num:,} {'trial' if num == 1 else 'trials'} of {study.name} taken over; {arguments.trials:,} to come.")
     return 0

@@ -66,14 +66,11 @@ class SyncSender:
             before = self._sent.get(run.id)
             if run.id in self._refused or (before and before.run["status"] not in LIVE):
                 continue
+            again = self._arguments.again or before is not None
             try:
                 with SyncBar(self._screen, run) as bar:
                     sent = sync.send(
-                        self._client,
-                        run,
-                        project=self._arguments.project,
-                        again=self._arguments.again or before is not None,
-                        advance=bar.advance,
+                        self._client, run, project=self._arguments.project, again=again, advance=bar.advance
                     )
             except (sync.Gone, sync.Stuck) as error:
                 self._refuse(run, f"{error}." + (" --again sends it anew." if isinstance(error, sync.Gone) else ""))
@@ -103,9 +100,8 @@ class SyncSender:
             self.has_refused = True
             self._screen.complain(f"{sent.run['name']}: {sentence}")
         if before is not None:
-            sent = sent._replace(
-                num_frames=before.num_frames + sent.num_frames, num_bytes=before.num_bytes + sent.num_bytes
-            )
+            frames, size = before.num_frames + sent.num_frames, before.num_bytes + sent.num_bytes
+            sent = sent._replace(num_frames=frames, num_bytes=size)
         self._sent[sent.local_id] = sent
         if sent.run["status"] in LIVE and before is None:
             self._screen.say(f"{sent.run['name']}: {sent.run['reason']['sentence']}")

@@ -22,9 +22,8 @@ def forward(client: Client, arguments: argparse.Namespace, screen: Screen) -> in
         forwarding = Forwarding(Session(web_socket, SessionWish(rank=arguments.rank, port=remote)), server)
         try:
             for _ in forwarding.run():
-                screen.say(
-                    f"http://{LOOPBACK}:{local} leads to port {remote} of rank {arguments.rank}. Ctrl-C ends it."
-                )
+                where = f"port {remote} of rank {arguments.rank}"
+                screen.say(f"http://{LOOPBACK}:{local} leads to {where}. Ctrl-C ends it.")
         except KeyboardInterrupt:
             forwarding.session.send(FrameKind.END)
             return 0
