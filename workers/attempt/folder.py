@@ -262,15 +262,12 @@ class AttemptFolder:
         """Return the pid of the supervisor that lives here, None when there is none. Never takes the lock."""
         if self._is_left:
             return None
+        question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         try:
-            descriptor = os.open(self._lock, os.O_RDWR)
+            with self._lock.open("r+b", buffering=0) as file:
+                kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, question))
         except FileNotFoundError:
             return None
-        try:
-            question = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind, _, _, _, pid = FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
-        finally:
-            os.close(descriptor)
         if kind != fcntl.F_UNLCK:
             return int(pid)
         self._is_left = self.is_ended()

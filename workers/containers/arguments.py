@@ -119,12 +119,10 @@ def _user(plan: ContainerPlan) -> list[str]:
 
 def _mounts(plan: ContainerPlan) -> list[str]:
     words = [] if plan.user >= 0 or os.geteuid() == 0 else ["--userns", "keep-id"]
-    for place in plan.shown:
-        if place not in plan.own:
-            words += ["--mount", _mount(place, place, "true")]
-    for place in plan.own:
-        words += ["--mount", _mount(place, place, "false")]
-    return [*words, *(["--mount", _mount(plan.shared_memory, "/dev/shm", "false")] if plan.shared_memory else [])]
+    mounts = [_mount(place, place, "true") for place in plan.shown if place not in plan.own]
+    mounts += [_mount(place, place, "false") for place in plan.own]
+    mounts += [_mount(plan.shared_memory, "/dev/shm", "false")] if plan.shared_memory else []
+    return [*words, *(word for mount in mounts for word in ("--mount", mount))]
 
 
 def _mount(source: str, target: str, read_only: str) -> str:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from trainyard.contract.base import decode, encode
@@ -56,7 +56,8 @@ def known_runtime(program: str, record: Path, environment: Mapping[str, str]) ->
 def try_out(runtime: ContainerRuntime, environment: Mapping[str, str]) -> ContainerRuntime:
     """Return the runtime with the program that starts containers here, or with the problem of Podman's own choice."""
     problem = ""
-    for oci in ("", *_oci_programs(environment)):
+    path = environment.get("PATH", os.defpath)
+    for oci in ("", *filter(None, (shutil.which(name, path=path) for name in OCI_PROGRAMS))):
         tried = decode(encode(runtime), ContainerRuntime)
         tried.oci = oci
         if not (why := _why_not(tried, environment)):
@@ -66,12 +67,6 @@ def try_out(runtime: ContainerRuntime, environment: Mapping[str, str]) -> Contai
         problem = problem or why
     runtime.problem = problem
     return runtime
-
-
-def _oci_programs(environment: Mapping[str, str]) -> Iterator[str]:
-    for name in OCI_PROGRAMS:
-        if found := shutil.which(name, path=environment.get("PATH", os.defpath)):
-            yield found
 
 
 def _why_not(runtime: ContainerRuntime, environment: Mapping[str, str], *more: str) -> str:
@@ -85,22 +80,11 @@ def _why_not(runtime: ContainerRuntime, environment: Mapping[str, str], *more: s
             elif place.is_dir():
                 inside.mkdir()
                 mounts += ["--volume", f"{place}:{place}:ro"]
-        words = [
-            "run",
-            "--rm",
-            "--network",
-            "host",
-            "--entrypoint",
-            "",
-            *rlimit_words(),
-            *more,
-            *mounts,
-            "--rootfs",
-            root,
-        ]
+        words = ["run", "--rm", "--network", "host", "--entrypoint", "", *rlimit_words(), *more, *mounts]
+        words += ["--rootfs", root, "/usr/bin/true"]
         try:
             answer = subprocess.run(
-                podman(runtime, *words, "/usr/bin/true"), env=dict(environment), stdin=subprocess.DEVNULL,
+                podman(runtime, *words), env=dict(environment), stdin=subprocess.DEVNULL,
                 capture_output=True, text=True, errors="replace", timeout=LIMIT_S, cwd="/",
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:

@@ -29,10 +29,9 @@ def remove_image(program: str, image: str, names: Sequence[str] = ()) -> bool:
         is_gone = _call(runtime, "image", "rm", image) is not None
     elif is_gone := _is_ours_alone(runtime, image, names):
         is_gone = _call(runtime, "image", "rm", "--force", image) is not None  # it has several names
-    if not is_gone:
-        return False
-    log.info("image.evicted", image=image[:12])
-    return True
+    if is_gone:
+        log.info("image.evicted", image=image[:12])
+    return is_gone
 
 
 def _is_ours_alone(runtime: ContainerRuntime, image: str, names: Sequence[str]) -> bool:
@@ -55,18 +54,15 @@ def remove_leftovers(program: str, home: Path) -> list[str]:
     if left:
         _call_words(remove_words(runtime, left))
         log.warning("containers.leftover", names=left)
-    living = {folder.attempt for folder in attempts_in(home) if folder.lock_holder() is not None}
-    own = {folder.attempt for folder in attempts_in(home)}
+    over = {folder.attempt for folder in attempts_in(home) if folder.lock_holder() is None}
     for path in SHARED.glob(f"{SHARED_MEMORY}*"):
-        attempt = path.name.removeprefix(SHARED_MEMORY).partition("-")[0]
-        if attempt in own and attempt not in living:
+        if path.name.removeprefix(SHARED_MEMORY).partition("-")[0] in over:
             remove_tree(path)
     return left
 
 
 def _is_over(labels: dict[str, str]) -> bool:
-    folder = AttemptFolder(Path(labels.get(LABEL, "/nowhere")))
-    return folder.lock_holder() is None
+    return AttemptFolder(Path(labels.get(LABEL, "/nowhere"))).lock_holder() is None
 
 
 def _call(runtime: ContainerRuntime, *words: str) -> str | None:

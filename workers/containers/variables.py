@@ -49,16 +49,11 @@ def variables_in_container(secrets: Sequence[GivenSecret], plan: ContainerPlan) 
     found = {one.variable: one.value for one in secrets if not one.is_file}
     for one in secrets:
         if one.is_file:
-            name = f"{plan.name}-{one.variable}"
-            _write(Path(plan.shared_memory) / name, one.value, plan.user)
-            found[one.variable] = f"/dev/shm/{name}"
+            path = Path(plan.shared_memory, f"{plan.name}-{one.variable}")
+            with os.fdopen(opened_by_user(path, plan.user, os.O_WRONLY | os.O_EXCL), "w") as file:
+                file.write(one.value)
+            found[one.variable] = f"/dev/shm/{path.name}"
     return found
-
-
-def _write(path: Path, text: str, user: int) -> None:
-    descriptor = opened_by_user(path, user, os.O_WRONLY | os.O_EXCL)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
 
 
 # Does something as the Unix user of a project's ranks, in a process that stays root.

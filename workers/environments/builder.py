@@ -148,7 +148,12 @@ def version_of(folder: Path) -> str:
 
 
 def uv_recipe(plan: BuildPlan, steps: Steps) -> None:
-    variables = _uv_variables(plan)
+    variables = {
+        **pip_configuration.for_uv(plan.pip),
+        "UV_CACHE_DIR": f"{plan.store}/downloads/uv",
+        "UV_PYTHON_INSTALL_DIR": f"{plan.store}/pythons",
+        "UV_NO_PROGRESS": "1",
+    }
     steps.phase("making it")
     python = plan.python or plan.interpreter
     steps.run([plan.uv, "venv", "--no-project", "--no-config", "--python", python, plan.target], variables)
@@ -161,16 +166,6 @@ def uv_recipe(plan: BuildPlan, steps: Steps) -> None:
         inherit(Path(plan.target))
 
 
-def _uv_variables(plan: BuildPlan) -> dict[str, str]:
-    store = Path(plan.store)
-    return {
-        **pip_configuration.for_uv(plan.pip),
-        "UV_CACHE_DIR": str(store / "downloads" / "uv"),
-        "UV_PYTHON_INSTALL_DIR": str(store / "pythons"),
-        "UV_NO_PROGRESS": "1",
-    }
-
-
 def _resolved_by_uv(plan: BuildPlan, steps: Steps, variables: dict[str, str]) -> RequirementLines:
     """Return every package of the environment with its version."""
     name = PurePosixPath(plan.file).name
@@ -180,18 +175,9 @@ def _resolved_by_uv(plan: BuildPlan, steps: Steps, variables: dict[str, str]) ->
     if plan.kind == "lock" and name == "uv.lock":
         steps.phase("reading the lock")
         project = str((steps.code / plan.file).parent)
-        words = [
-            plan.uv,
-            "export",
-            "--quiet",
-            "--frozen",
-            "--no-dev",
-            "--no-emit-project",
-            "--no-header",
-            "--no-annotate",
-        ]
-        words += ["--python", f"{plan.target}/bin/python", "--project", project, "--format", "requirements-txt"]
-        steps.run([*words, "--output-file", str(out)], variables)
+        words = [plan.uv, "export", "--quiet", "--frozen", "--no-dev", "--no-emit-project", "--no-header"]
+        words += ["--no-annotate", "--python", f"{plan.target}/bin/python", "--project", project]
+        steps.run([*words, "--format", "requirements-txt", "--output-file", str(out)], variables)
         return parse(out.read_text())
     if plan.kind == "lock":  # pylock.toml is installed as it is: see below
         return RequirementLines([f"-r {plan.file}"], [])

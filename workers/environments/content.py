@@ -127,16 +127,14 @@ class _Reader:
 
     def take_pyproject(self, name: str) -> None:
         field = f"{SECTION}.pyproject"
-        document = _toml(self.take(name, field), name, field)
-        project = document.get("project")
+        project = _toml(self.take(name, field), name, field).get("project")
         if not isinstance(project, dict):
             raise BadEnvironment(f"{field}: {name} has no [project] table, whose dependencies are installed.")
         wanted = project.get("dependencies", [])
         self.needs_code = "dependencies" in project.get("dynamic", []) or any(is_local(str(one)) for one in wanted)
 
     def take_containerfile(self, name: str) -> None:
-        text = self.take(name, f"{SECTION}.container.file")
-        self.needs_code = _COPIES.search(text) is not None
+        self.needs_code = _COPIES.search(self.take(name, f"{SECTION}.container.file")) is not None
 
     def _read(self, name: str, field: str) -> str:
         try:
@@ -158,9 +156,8 @@ class _Reader:
 
 def _beside(name: str, below: str, field: str) -> str:
     """Return the path of a file that another names: it is relative to that one."""
-    path = PurePosixPath(name).parent / below
     kept: list[str] = []
-    for part in path.parts:
+    for part in (PurePosixPath(name).parent / below).parts:
         if part == "..":
             if not kept:
                 raise BadEnvironment(f"{field}: {name} names {below}, which leads out of the run's code.")

@@ -171,16 +171,9 @@ def digest_in(reference: str, known: list[str], own: str) -> str:
 
 def registries_of(plan: ImagePlan) -> list[str]:
     """Return the registries to which the credentials belong: the image's, or those that the Containerfile names."""
-    names = (
-        [plan.reference]
-        if plan.reference
-        else [
-            words[1]
-            for line in plan.file.splitlines()
-            if len(words := [word for word in line.split() if not word.startswith("--")]) > 1
-            and words[0].upper() == "FROM"
-        ]
-    )
+    lines = ([word for word in line.split() if not word.startswith("--")] for line in plan.file.splitlines())
+    bases = [words[1] for words in lines if len(words) > 1 and words[0].upper() == "FROM"]
+    names = [plan.reference] if plan.reference else bases
     return sorted({registry_of(name) for name in names if read_image(name)} - {"localhost"})
 
 

@@ -40,12 +40,11 @@ def _files(environment: Mapping[str, str], prefix: Path) -> list[Path]:
         return []
     home = Path(environment.get("HOME") or "~").expanduser()
     system = environment.get("XDG_CONFIG_DIRS") or "/etc/xdg"
-    user = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     return [
         *(Path(folder) / "pip" / "pip.conf" for folder in system.split(os.pathsep) if folder),
         Path("/etc/pip.conf"),
         home / ".pip" / "pip.conf",
-        user / "pip" / "pip.conf",
+        Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / "pip.conf",
         prefix / "pip.conf",
         *([Path(own)] if own else []),
     ]
@@ -76,10 +75,9 @@ def for_pip(settings: Mapping[str, str]) -> dict[str, str]:
 
 def for_uv(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings as variables of uv. As pip does, it looks at all indexes and takes the best version."""
-    indexes = settings.get("extra-index-url", "").split()
     found = {
         "UV_DEFAULT_INDEX": settings.get("index-url", ""),
-        "UV_INDEX": " ".join(indexes),
+        "UV_INDEX": " ".join(settings.get("extra-index-url", "").split()),
         "UV_FIND_LINKS": ",".join(settings.get("find-links", "").split()),
         "UV_INSECURE_HOST": " ".join(settings.get("trusted-host", "").split()),
         "UV_KEYRING_PROVIDER": settings.get("keyring-provider", ""),

@@ -24,11 +24,6 @@ class RequirementLines(NamedTuple):
         return any("--hash" in one for one in self.packages)
 
     @property
-    def is_pinned(self) -> bool:
-        """Return whether every package is named with one version, a URL or a path."""
-        return all("==" in one or "@" in one or is_local(one) for one in self.packages)
-
-    @property
     def has_local(self) -> bool:
         return any(map(is_local, self.packages))
 

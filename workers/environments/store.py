@@ -199,8 +199,7 @@ class EnvironmentStore:
         """Remove the image with the last of its users. Another one hands on the names that were given for it."""
         names = tuple(sorted({name for _, record in users for name in record.image_names}))
         last, record = users[-1]
-        is_archive = not record.image_digest
-        if gone == last and not names and not is_archive:
+        if gone == last and not names and record.image_digest:  # of a registry, not of an archive
             log.info("image.kept", image=image[:12], why="it is the machine's own")
         elif gone == last:
             remove_image(self.tools().podman, image, names)
@@ -235,11 +234,8 @@ def empty_downloads(folder: Path) -> bool:
 
 def size_of(folder: Path) -> int:
     """Return the bytes of all files below the folder, each counted once."""
-    seen: set[int] = set()
-    total = 0
+    sizes: dict[int, int] = {}  # by inode
     with contextlib.suppress(OSError), HeldFolder.open(folder) as held:
         for _, found in held.walk():
-            if found.st_ino not in seen:
-                seen.add(found.st_ino)
-                total += found.st_size
-    return total
+            sizes[found.st_ino] = found.st_size
+    return sum(sizes.values())

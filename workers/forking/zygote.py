@@ -195,8 +195,7 @@ def _own_descriptors(folder: Path, keep: set[int]) -> None:
     """Leave the zygote's descriptors; ours are the supervisor's log and what ``keep`` names."""
     with HeldFolder.open(AttemptFolder(folder).logs) as logs:
         log = logs.append("supervisor.log")
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
     for descriptor in set(processes.open_descriptors()) - keep:

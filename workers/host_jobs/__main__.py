@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainyard import __version__
 from trainyard.contract.base import BadDocument, decode, encode
-from trainyard.contract.calls.host_jobs import HostAnswer, HostJob, HostQuestion, HostVerb
+from trainyard.contract.calls.host_jobs import HostAnswer, HostQuestion, HostVerb
 from workers.host_jobs.jobs import JobFolder
 
 ATTEMPT = re.compile(r"[A-Za-z0-9]{1,40}")
@@ -38,16 +38,12 @@ def answer(question: HostQuestion) -> HostAnswer:
                 folder.start(question.job, question.words, question.variables)
             else:
                 folder.end()
-        jobs = _jobs(root)
+        looked = [JobFolder(path).look() for path in sorted(root.glob("*"))] if root.is_dir() else []
+        jobs = [job for job in looked if job is not None]
     except OSError as error:
         jobs = []
         problem = f"{error.filename or root} cannot be used: {error.strerror or error}."
     return HostAnswer(host=socket.gethostname()[:200], version=__version__, jobs=jobs, problem=problem)
-
-
-def _jobs(root: Path) -> list[HostJob]:
-    found = (JobFolder(path).look() for path in sorted(root.glob("*"))) if root.is_dir() else iter(())
-    return [job for job in found if job is not None]
 
 
 if __name__ == "__main__":

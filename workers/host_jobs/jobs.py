@@ -86,9 +86,7 @@ class JobFolder:
             if job is not None:
                 remove_tree(self._node_home(job))
             remove_tree(self.path)
-            return
-        keeper = self.keeper()
-        if keeper is not None:
+        elif (keeper := self.keeper()) is not None:
             send(keeper.pid, signal.SIGTERM)
 
     def look(self) -> HostJob | None:

@@ -50,8 +50,7 @@ def keep(command: list[str]) -> int:
         return NOT_FOUND
     finally:
         os.close(ours)
-    ending = Ending(node.pid)
-    signal.signal(signal.SIGTERM, ending.take)
+    signal.signal(signal.SIGTERM, Ending(node.pid).take)
     signal.signal(signal.SIGURG, lambda *_: send(node.pid, signal.SIGURG))  # a notice
     while True:
         pid, status = os.waitpid(-1, 0)

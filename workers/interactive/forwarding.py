@@ -28,14 +28,7 @@ TAKERS = (
 LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 64
 CHANNEL = struct.Struct(">I")
-
-
-class ForwardedConnection:
-    """One connection to the port, under the number that the person's side has given it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.incoming: asyncio.Queue[bytes | None] = asyncio.Queue()  # bounded by the session's window
+Incoming = asyncio.Queue[bytes | None]  # of one connection; the session's window bounds it
 
 
 class Forwarding:
@@ -48,7 +41,7 @@ class Forwarding:
         self._port = port
         self._count_in = count_in
         self._count_out = count_out
-        self._connections: dict[int, ForwardedConnection] = {}
+        self._incoming: dict[int, Incoming] = {}  # by the number that the person's side has given the connection
         self._tasks: set[asyncio.Task[None]] = set()
 
     def problem(self) -> str:
@@ -58,51 +51,51 @@ class Forwarding:
 
     async def take(self, kind: FrameKind, payload: bytes) -> None:
         number, data = CHANNEL.unpack_from(payload)[0], payload[CHANNEL.size :]
-        connection = self._connections.get(number)
-        if kind == FrameKind.OPEN and connection is None:
-            if len(self._connections) >= MAX_CONNECTIONS or self.problem():
+        incoming = self._incoming.get(number)
+        if kind == FrameKind.OPEN and incoming is None:
+            if len(self._incoming) >= MAX_CONNECTIONS or self.problem():
                 await self._link.send(FrameKind.CLOSE, CHANNEL.pack(number))
                 return
-            connection = self._connections[number] = ForwardedConnection(number)
-            task = asyncio.create_task(self._serve(connection))
+            incoming = self._incoming[number] = asyncio.Queue()
+            task = asyncio.create_task(self._serve(number, incoming))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif kind == FrameKind.DATA and connection is not None:
-            connection.incoming.put_nowait(data)
+        elif kind == FrameKind.DATA and incoming is not None:
+            incoming.put_nowait(data)
         elif kind == FrameKind.DATA:
             await self._count_in(len(data))  # its connection has just ended
-        elif kind == FrameKind.CLOSE and connection is not None:
-            connection.incoming.put_nowait(None)
+        elif kind == FrameKind.CLOSE and incoming is not None:
+            incoming.put_nowait(None)
 
-    async def _serve(self, connection: ForwardedConnection) -> None:
+    async def _serve(self, number: int, incoming: Incoming) -> None:
         try:
             reader, writer = await asyncio.open_connection(LOOPBACK, self._port)
         except OSError as error:
             log.info("forward.refused", port=self._port, error=str(error))
         else:
-            towards = asyncio.create_task(self._write(connection, writer))
+            towards = asyncio.create_task(self._write(incoming, writer))
             try:
-                await self._read(connection, reader)
+                await self._read(number, reader)
             finally:
                 towards.cancel()
                 writer.close()
-        self._connections.pop(connection.number, None)
-        while not connection.incoming.empty():  # what was never passed on counts as passed on: the window is free again
-            await self._count_in(len(connection.incoming.get_nowait() or b""))
-        await self._link.send(FrameKind.CLOSE, CHANNEL.pack(connection.number))
+        self._incoming.pop(number, None)
+        while not incoming.empty():  # what was never passed on counts as passed on: the window is free again
+            await self._count_in(len(incoming.get_nowait() or b""))
+        await self._link.send(FrameKind.CLOSE, CHANNEL.pack(number))
 
-    async def _read(self, connection: ForwardedConnection, reader: asyncio.StreamReader) -> None:
+    async def _read(self, number: int, reader: asyncio.StreamReader) -> None:
         try:
             while data := await reader.read(FRAME_BYTES):
                 await self._link.room()
                 self._count_out(len(data))
-                await self._link.send(FrameKind.DATA, CHANNEL.pack(connection.number) + data)
+                await self._link.send(FrameKind.DATA, CHANNEL.pack(number) + data)
         except OSError as error:
             log.debug("forward.broken", port=self._port, error=str(error))
 
-    async def _write(self, connection: ForwardedConnection, writer: asyncio.StreamWriter) -> None:
+    async def _write(self, incoming: Incoming, writer: asyncio.StreamWriter) -> None:
         try:
-            while (data := await connection.incoming.get()) is not None:
+            while (data := await incoming.get()) is not None:
                 writer.write(data)
                 await writer.drain()
                 await self._count_in(len(data))

@@ -18,16 +18,8 @@ from typing import Any
 import structlog
 
 from trainyard.contract.base import decode, encode
-from trainyard.contract.sessions.documents import (
-    ABANDONED_S,
-    FRAME_BYTES,
-    IDLE_LIMIT_S,
-    KEEP_EVERY_S,
-    WINDOW_BYTES,
-    FrameKind,
-    SessionEnd,
-    SessionOrder,
-)
+from trainyard.contract.sessions import documents
+from trainyard.contract.sessions.documents import FRAME_BYTES, KEEP_EVERY_S, FrameKind, SessionEnd, SessionOrder
 from trainyard.contract.sessions.frames import Frame
 from workers.interactive.child import Child, set_size, start
 from workers.interactive.forwarding import CHANNEL, Forwarding
@@ -94,7 +86,8 @@ class Relay:
         """Serve the session to its end, and report it."""
         work = [self._receive(), self._watch()]
         if self._child is not None:
-            outputs = [asyncio.create_task(self._read_output(*one)) for one in self._streams(self._child)]
+            streams = [(self._child.output, OUT), (self._child.errors, ERR)]
+            outputs = [asyncio.create_task(self._read_output(fd, kind)) for fd, kind in streams if fd is not None]
             work += [self._write_input(self._child), self._await_child(self._child, outputs)]
         if self._forwarding is not None and (problem := await self._port_problem(self._forwarding)):
             self._finish("refused", problem)
@@ -156,7 +149,7 @@ class Relay:
             data = payload if kind == FrameKind.INPUT else payload[CHANNEL.size :]
             self._typed_at = time.monotonic()
             self._bytes_in += len(data)
-            if self._bytes_in - self._bytes_passed > 2 * WINDOW_BYTES:
+            if self._bytes_in - self._bytes_passed > 2 * documents.WINDOW_BYTES:
                 self._finish("flood", "More was sent than the command has read.")
                 return
         if kind == FrameKind.INPUT:
@@ -181,17 +174,17 @@ class Relay:
                 alive_at = now
                 await self._link.send(FrameKind.ALIVE)
             limit_s = self._order.time_limit_s
-            is_idle = (self._order.terminal or self._forwarding) and now - self._typed_at > IDLE_LIMIT_S
             if limit_s is not None and now - self._began_at > limit_s:
                 self._finish("time-limit", f"The command was ended after its {limit_s:g} s.")
-            elif is_idle:
-                self._finish("idle", f"The session was ended: nobody used it for {IDLE_LIMIT_S / 60:g} minutes.")
-            elif now - self._kept_at > ABANDONED_S:
-                self._finish("abandoned", f"The session was ended: its person was away for {ABANDONED_S:g} s.")
+            elif (self._order.terminal or self._forwarding) and now - self._typed_at > documents.IDLE_LIMIT_S:
+                self._finish(
+                    "idle", f"The session was ended: nobody used it for {documents.IDLE_LIMIT_S / 60:g} minutes."
+                )
+            elif now - self._kept_at > documents.ABANDONED_S:
+                self._finish(
+                    "abandoned", f"The session was ended: its person was away for {documents.ABANDONED_S:g} s."
+                )
             await asyncio.sleep(CHECK_S)
-
-    def _streams(self, child: Child) -> list[tuple[int, int]]:
-        return [(child.output, OUT), *([] if child.errors is None else [(child.errors, ERR)])]
 
     async def _read_output(self, descriptor: int, stream: int) -> None:
         """Send what the command prints, no faster than the person reads."""

@@ -111,17 +111,13 @@ class GpuFaultReader:
 
 def _ecc_errors(handle: Any) -> int | None:
     with contextlib.suppress(pynvml.NVMLError):  # a GPU without ECC
-        return int(
-            pynvml.nvmlDeviceGetTotalEccErrors(
-                handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-            )
-        )
+        kind, counter = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+        return int(pynvml.nvmlDeviceGetTotalEccErrors(handle, kind, counter))
     return None
 
 
 def _slowed(handle: Any) -> list[str]:
     with contextlib.suppress(pynvml.NVMLError):
         reasons = int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        found = [words for name, words in SLOWED.items() if reasons & int(getattr(pynvml, name, 0))]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(words for name, words in SLOWED.items() if reasons & int(getattr(pynvml, name, 0))))
     return []

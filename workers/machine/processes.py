@@ -42,9 +42,7 @@ class Exit(NamedTuple):
 
     @classmethod
     def of(cls, status: int) -> "Exit":
-        if os.WIFSIGNALED(status):
-            return cls(None, os.WTERMSIG(status))
-        return cls(os.WEXITSTATUS(status), None)
+        return cls(None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else cls(os.WEXITSTATUS(status), None)
 
     def through_shell(self) -> "Exit":
         """Return how the program ended behind one that ends with 128 and the number of its signal."""
@@ -107,9 +105,7 @@ def is_alive(process: Process) -> bool:
 
 
 def num_threads() -> int:
-    if sys.platform != "linux":
-        return 1
-    return len(list(Path("/proc/self/task").iterdir()))
+    return len(list(Path("/proc/self/task").iterdir())) if sys.platform == "linux" else 1
 
 
 def open_descriptors() -> list[int]:

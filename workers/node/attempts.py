@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 import redis
@@ -16,7 +15,7 @@ from trainyard.contract.base import BadMessage
 from trainyard.contract.desired import DesiredAttempt
 from trainyard.contract.locks import unlock
 from trainyard.contract.node_status import ListedAttempt
-from trainyard.contract.orders import Go, Locked, Order
+from trainyard.contract.orders import Order
 from trainyard.contract.reports import Reason
 from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
@@ -31,6 +30,7 @@ from workers.node.output import working_folder
 from workers.node.output.sending import output_state
 from workers.node.preflight.self_check import check_folder
 from workers.node.preparation import orders
+from workers.node.server_client import ServerClient
 from workers.node.zygote_keeper import ZygoteKeeper, ZygoteUnavailable
 from workers.replicas.receiving import KnownAttempt
 from workers.sandbox.node import NETWORK, NO_ISOLATION, Isolation, user_of
@@ -46,10 +46,6 @@ SETTLED_S = 60.0  # of desired states without it, after which the server knows t
 ORDER_REFUSED = "this node cannot read the order: the node and the server may be of different versions"
 
 
-class AttemptSource(orders.BundleSource, orders.SecretSource, Protocol):
-    """Facts of an attempt that are not in its order."""
-
-
 class Attempts:
     """Safe to call from any thread. What takes time runs in a pool, one thing per attempt at a time."""
 
@@ -60,7 +56,7 @@ class Attempts:
         *,
         address: str,
         zygote: ZygoteKeeper,
-        source: AttemptSource,
+        source: ServerClient,
         finished: FinishedAttempts,
         isolation: Isolation = NO_ISOLATION,
         memory: NodeMemory | None = None,
@@ -124,8 +120,7 @@ class Attempts:
         order = folder.order() if folder is not None and not folder.is_ended() else None
         if order is None or not order.replica_key:
             return None
-        is_other_user = self._isolation.is_other_user
-        group = user_of(order.spec.get("project", "")) if is_other_user else -1
+        group = user_of(order.spec.get("project", "")) if self._isolation.is_other_user else -1
         return KnownAttempt(order.run, order.fence, order.replica_key, group)
 
     def folder_of(self, attempt: str) -> AttemptFolder | None:
@@ -154,16 +149,6 @@ class Attempts:
         """Do what is wanted of these attempts at once. What the server wants of the others is not known here."""
         for attempt, entry in attempts.items():
             self._try_to_follow(attempt, entry)
-
-    def _prepare_order(self, locked: Locked) -> None:
-        """Get a supervisor for the order, unless there is or was one. Raises BadMessage for an order that does not
-        open, or has another shape."""
-        order = unlock(self._config.key, order_scope(self._config.id), locked, Order)
-        self._begin(order.attempt, partial(self._prepare, order))
-
-    def _go(self, attempt: str, fence: int, go: Go) -> None:
-        if (folder := self._folders.get(attempt)) is not None:
-            send_request(socket_path(folder.path), Request(do="go", fence=fence, go=go))
 
     def reconcile(self, listed: dict[str, DesiredAttempt]) -> None:
         """Send the difference between what the server wants and what is here. An attempt not listed is left alone."""
@@ -197,13 +182,16 @@ class Attempts:
             log.exception("attempt.not_followed", attempt=attempt)
 
     def _follow(self, attempt: str, entry: DesiredAttempt) -> None:
+        """Raises BadMessage for an order that does not open, or has another shape."""
+        folder = self._folders.get(attempt)
         if entry.wanted == WantedPhase.STOP:
             order = Order(attempt=attempt, run=entry.run, fence=entry.fence, node=self._config.id)
             self._stop(order, Request(do="stop", fence=entry.fence, grace_s=entry.grace_s))
-        elif entry.order is not None and not self._was_started(attempt):
-            self._prepare_order(entry.order)
-        elif entry.go is not None and self._is_ready(attempt):
-            self._go(attempt, entry.fence, entry.go)
+        elif entry.order is not None and (folder is None or not (folder.was_started() or folder.is_ended())):
+            order = unlock(self._config.key, order_scope(self._config.id), entry.order, Order)
+            self._begin(order.attempt, partial(self._prepare, order))
+        elif entry.go is not None and folder is not None and folder.phase() == Phase.READY:
+            send_request(socket_path(folder.path), Request(do="go", fence=entry.fence, go=entry.go))
 
     def watch(self) -> bool:
         """Finish attempts whose supervisor died, advance those that are over, send traces of those that run. Returns
@@ -315,14 +303,6 @@ class Attempts:
             self._done.pop(folder.attempt, None)
             self._settled.discard(folder.attempt)
 
-    def _was_started(self, attempt: str) -> bool:
-        folder = self._folders.get(attempt)
-        return folder is not None and (folder.was_started() or folder.is_ended())
-
-    def _is_ready(self, attempt: str) -> bool:
-        folder = self._folders.get(attempt)
-        return folder is not None and folder.phase() == Phase.READY
-
     def _begin(self, attempt: str, work: Callable[[], None]) -> None:
         """Run ``work`` in the pool unless something of this attempt is under way: callers try again later."""
         with self._lock:
@@ -380,8 +360,7 @@ def refuse_isolation(order: Order, isolation: Isolation) -> None:
 
 def refuse_data(order: Order, isolation: Isolation = NO_ISOLATION) -> None:
     """Raise CannotRunHere where a recipe would read what this node does not read from."""
-    data = order.spec.get("task", {}).get("data") or {}
-    location = str(data.get("location") or "")
+    location = str((order.spec.get("task", {}).get("data") or {}).get("location") or "")
     if problem := location_problem(location) or isolation.problem_of(location):
         raise orders.CannotRunHere("data_outside", f"task.data.location: {problem}.")
 

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 
@@ -52,12 +53,11 @@ class Departure(threading.Thread):
         self._noticed.set()
 
     def run(self) -> None:
-        signal_name = NOTICE.name
         while not self._node.is_done_with(self._attempt):
             self._alive.show()
             if self._noticed.wait(LOOK_EVERY_S) and not self._is_told:
                 self._is_told = True
-                log.warning("node.notice", signal=signal_name, attempt=self._attempt)
+                log.warning("node.notice", signal=NOTICE.name, attempt=self._attempt)
                 self._node.end_ranks()
             elif self._is_told:
                 time.sleep(LOOK_EVERY_S)
@@ -111,15 +111,12 @@ def sweep(home: Path) -> int:
     except OSError as error:
         log.warning("leftovers.unread", path=str(home.parent), error=str(error))
         return 0
-    number = 0
-    for folder in _dead(found, home, now):
+    dead = list(islice(_dead(found, home, now), MOST))
+    for folder in dead:
         remove_tree(folder)
-        number += 1
-        if number == MOST:
-            break
-    if number:
-        log.info("leftovers.removed", folders=number, path=str(home.parent))
-    return number
+    if dead:
+        log.info("leftovers.removed", folders=len(dead), path=str(home.parent))
+    return len(dead)
 
 
 def _dead(found: list[Path], home: Path, now: float) -> Iterator[Path]:

@@ -15,19 +15,8 @@ from trainyard.failures.node_endings import ending_sentence
 from trainyard.spooling.reader import last_sequences
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_name
-from workers.machine.processes import (
-    STOPPED,
-    STOPPED_AFTER_S,
-    STOPPED_LIMIT_S,
-    UNSEEN_S,
-    Process,
-    descendants_of,
-    identify,
-    is_alive,
-    send,
-    state_of,
-    with_environment,
-)
+from workers.machine import processes
+from workers.machine.processes import STOPPED, STOPPED_AFTER_S, STOPPED_LIMIT_S, UNSEEN_S, Process, send
 from workers.supervisor.records.log_tail import save_unread_output
 from workers.supervisor.reports import make_report
 from workers.transport.control_socket import socket_path
@@ -59,7 +48,7 @@ class Standstills:
         now, before = time.monotonic(), self.stopped()
         unseen_s = now - self._looked_at if now - self._looked_at > UNSEEN_S else 0.0
         self._looked_at = now
-        stopped = [attempt for attempt, pid in living.items() if state_of(pid) == STOPPED]
+        stopped = [attempt for attempt, pid in living.items() if processes.state_of(pid) == STOPPED]
         self._stopped = {attempt: self._stopped.get(attempt, now - unseen_s) + unseen_s for attempt in stopped}
         for attempt, since in self._stopped.items():
             if now - since > STOPPED_LIMIT_S and may_end(attempt):
@@ -109,9 +98,8 @@ def finish_dead(folder: AttemptFolder, killed: str = "") -> AttemptReport:
     )
     # A rank that nobody waited for has no exit code; that it is gone was just checked.
     ranks = [replace(rank, ended_at=rank.ended_at or now) for rank in (last.ranks if last is not None else [])]
-    report = make_report(
-        order, at=now, phase=Phase.ENDED, reason=reason, ranks=ranks, producers=last_sequences(folder.spool)
-    )
+    sent = last_sequences(folder.spool)
+    report = make_report(order, at=now, phase=Phase.ENDED, reason=reason, ranks=ranks, producers=sent)
     folder.write_report(report)
     socket_path(folder.path).unlink(missing_ok=True)
     take_name(folder.temporary, folder.attempt)
@@ -127,14 +115,12 @@ def _sweep(order: Order, folder: AttemptFolder) -> set[Process]:
     killed: set[Process] = set()
     deadline = time.monotonic() + SWEEP_LIMIT_S
     while True:
-        alive = [process for process in folder.recorded_processes() if is_alive(process)]
-        alive += [identify(pid) for process in alive for pid in descendants_of(process.pid)]
-        alive += with_environment(TRAINYARD_ATTEMPT=order.attempt, TRAINYARD_NODE=order.node_name)
+        alive = [process for process in folder.recorded_processes() if processes.is_alive(process)]
+        alive += [processes.identify(pid) for process in alive for pid in processes.descendants_of(process.pid)]
+        alive += processes.with_environment(TRAINYARD_ATTEMPT=order.attempt, TRAINYARD_NODE=order.node_name)
         if not alive:
             return killed
         if time.monotonic() > deadline:
             raise StillAlive(f"{len(alive)} processes of attempt {order.attempt} do not end")
-        for process in alive:
-            if send(process.pid, signal.SIGKILL):
-                killed.add(process)
+        killed.update(process for process in alive if send(process.pid, signal.SIGKILL))
         time.sleep(0.01)

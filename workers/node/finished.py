@@ -130,9 +130,7 @@ class FinishedAttempts:
             return False
         if folder.taken_mark.exists() and not self._try(folder, report_taken, order):
             return False
-        decision = entry.leftovers if entry is not None else ""
-        if not decision and self._sends_all:
-            decision = "upload"
+        decision = (entry.leftovers if entry is not None else "") or ("upload" if self._sends_all else "")
         if decision and not folder.decided_mark.exists():
             return self._try(folder, partial(carry_out_decision, decision), order)
         return True

@@ -64,16 +64,7 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     os.environ[CLOSED] = os.pathsep.join(isolation.hidden)
-    return serve(
-        config,
-        home,
-        address,
-        isolation,
-        slots=options.slots,
-        is_tethered=is_tethered,
-        for_attempt=attempt,
-        grace_s=options.grace,
-    )
+    return serve(config, home, address, isolation, options, is_tethered=is_tethered)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -176,19 +167,18 @@ def serve(
     home: Path,
     address: str,
     isolation: Isolation,
+    options: argparse.Namespace,
     *,
-    slots: int | None,
     is_tethered: bool,
-    for_attempt: str = "",
-    grace_s: float = GRACE_S,
 ) -> int:
     """Take commands in the main thread, until SIGTERM, Ctrl-C or the lifeline's end. All else runs in other threads.
 
     Supervisors go on; under ``up`` they hold the lifeline too and end by themselves. A node ``for_attempt`` takes them
     with it.
     """
-    node = NodeWorker(config, home, address, isolation, slots, sends_all=bool(for_attempt))
-    departure = Departure(node, for_attempt, home, grace_s) if for_attempt else None
+    attempt, grace_s = options.for_attempt, options.grace
+    node = NodeWorker(config, home, address, isolation, options.slots, sends_all=bool(attempt))
+    departure = Departure(node, attempt, home, grace_s) if attempt else None
     if departure is not None:
         signal.signal(NOTICE, departure.take_notice)
         departure.start()

@@ -146,11 +146,7 @@ def _is_abandoned(folder: Path, is_inhabited: Callable[[Path], bool]) -> bool:
         age_s = time.time() - (folder / OWNER).stat().st_mtime
     except (OSError, ValueError):
         return False
-    if not home.is_absolute():
-        return False
-    if not home.is_dir():
-        return True
-    return age_s > GONE_AFTER_S and not is_inhabited(home)
+    return home.is_absolute() and (not home.is_dir() or (age_s > GONE_AFTER_S and not is_inhabited(home)))
 
 
 def _remove(folder: Path) -> None:

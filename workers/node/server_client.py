@@ -57,13 +57,11 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0"})
 
 def join(server: str, body: JoinRequest, trust: Trust, *, wants_tls: bool = False) -> NodeConfig:
     """Trade the join token for the node's id and key, and learn whom to trust. Raises CannotStart."""
-    url = f"{server}/api/v1/nodes/join"
     try:
         with server_client(timeout=TIMEOUT, verify=trust.verify()) as client:
-            response = client.post(url, content=encode(body), headers=JSON)
+            response = client.post(f"{server}/api/v1/nodes/join", content=encode(body), headers=JSON)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        why = sentence_of(error, server) or f"The server {server} cannot be reached: {error}."
-        raise CannotStart(why) from error
+        raise CannotStart(sentence_of(error, server) or f"The server {server} cannot be reached: {error}.") from error
     if response.status_code in (401, 403):
         raise JoinRefused(f"The server {server} refused the join token: {problem_of(response)}")
     if response.status_code != 201:
@@ -88,20 +86,17 @@ def _reachable(answer: JoinAnswer, trust: Trust, *, wants_tls: bool) -> str:
     """Return the way to Valkey: its socket where that is on this machine, else the one with TLS where there is one."""
     parts = urlsplit(answer.redis_url)
     is_here = parts.scheme != "unix" or os.access(unquote(parts.path), os.W_OK)
-    return (
-        answer.redis_url
-        if (is_here and not wants_tls) or not answer.redis_tls_url
-        else trust.valkey_url(answer.redis_tls_url)
-    )
+    if answer.redis_tls_url and (wants_tls or not is_here):
+        return trust.valkey_url(answer.redis_tls_url)
+    return answer.redis_url
 
 
 def problem_of(response: httpx.Response) -> str:
     """Return the sentence of a problem+json answer, or the status where it has none."""
     try:
-        detail = response.json()["detail"]
+        return str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
         return f"{response.status_code} {response.reason_phrase}."
-    return str(detail)
 
 
 class ServerClient:
@@ -165,8 +160,7 @@ class ServerClient:
         self, run: str, fence: int, name: str, size: int, key: str, *, same_as: str = ""
     ) -> UploadProgress:
         """Announce a file that comes in parts, or that is the one ``same_as``."""
-        document = UploadRequest(name, size, key, same_as)
-        answer = self._post(f"/api/v1/node/runs/{run}/fences/{fence}/uploads", document)
+        answer = self._post(f"/api/v1/node/runs/{run}/fences/{fence}/uploads", UploadRequest(name, size, key, same_as))
         return _decoded(answer.raise_for_status(), UploadProgress)
 
     def put_part(self, run: str, fence: int, key: str, offset: int, data: bytes) -> UploadProgress:
@@ -181,8 +175,7 @@ class ServerClient:
 
     def gone_runs(self, runs: list[str]) -> set[str]:
         """Return which of these runs the server has deleted."""
-        response = self._post("/api/v1/node/gone-runs", RunList(runs))
-        return set(_decoded(response.raise_for_status(), DeletedRuns).gone)
+        return set(_decoded(self._post("/api/v1/node/gone-runs", RunList(runs)).raise_for_status(), DeletedRuns).gone)
 
     def answer_dataset(self, dataset: str, answer: Answer) -> None:
         """Send what was found in a dataset."""
@@ -199,31 +192,25 @@ class ServerClient:
         self, method: str, path: str, headers: dict[str, str], body: Callable[[], bytes | Iterator[bytes]] | None = None
     ) -> httpx.Response:
         """Send it to the server where it is known to be; where nobody is there, to where it says that it is."""
+
+        def send(server: str) -> httpx.Response:
+            content = None if body is None else body()
+            verify = True if self._trust is None else self._trust.verify()
+            with server_client(timeout=TIMEOUT, verify=verify) as client:
+                return client.request(method, server + quote(path), headers=headers, content=content)
+
         try:
-            return self._request_at(self._server, method, path, headers, body)
+            return send(self._server)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             offered = self._offered
             if not offered or offered == self._server:
                 raise
-            response = self._request_at(offered, method, path, headers, body)
+            response = send(offered)
             if response.is_success:
                 log.info("server.moved", before=self._server, now=offered)
                 self._server = offered
                 self._store(offered)
             return response
-
-    def _request_at(
-        self,
-        server: str,
-        method: str,
-        path: str,
-        headers: dict[str, str],
-        body: Callable[[], bytes | Iterator[bytes]] | None,
-    ) -> httpx.Response:
-        content = None if body is None else body()
-        verify = True if self._trust is None else self._trust.verify()
-        with server_client(timeout=TIMEOUT, verify=verify) as client:
-            return client.request(method, server + quote(path), headers=headers, content=content)
 
     def _headers(self, method: str, path: str, body_sha256: str) -> dict[str, str]:
         at, nonce = int(self._clock.now()), secrets.token_hex(16)

@@ -22,13 +22,12 @@ from trainyard.contract.inspections import Inspect, Question
 from trainyard.contract.keys import down_key, session_key, stream_key, up_key
 from trainyard.contract.limits import STREAM_LIMIT_ENTRIES
 from trainyard.contract.locks import unlock
-from trainyard.contract.machines import Health, HealthSample
+from trainyard.contract.machines import HealthSample
 from trainyard.contract.node_status import NodeStatus
 from trainyard.contract.seals import frames_scope, mac, question_scope, seal, session_scope
 from trainyard.contract.sessions.documents import Attach, FrameKind, SessionEnd, SessionOrder
 from trainyard.contract.sessions.frames import Frame, FrameLock
 from trainyard.spooling.held_folder import remove_tree
-from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import take_lost_names
 from workers.machine.gpus import GpuFaultReader
 from workers.machine.health import HealthReader
@@ -49,40 +48,6 @@ from workers.transport.node_config import NodeConfig, checkpoints_root, store_co
 from workers.transport.trust import Trust
 
 log = structlog.get_logger(__name__)
-
-
-# Passes the wish for a session on to the supervisor of its attempt, or reports why there is none.
-
-
-class SessionStarter:
-    def __init__(
-        self, config: NodeConfig, client: redis.Redis, folder_of: Callable[[str], AttemptFolder | None]
-    ) -> None:
-        self._config = config
-        self._client = client
-        self._folder_of = folder_of
-
-    def start(self, order: SessionOrder) -> None:
-        if problem := self._problem_of(order):
-            log.info("session.refused", session=order.session, attempt=order.attempt, problem=problem)
-            self._refuse(order, problem)
-
-    def _problem_of(self, order: SessionOrder) -> str:
-        """Have the supervisor start the session; return why it does not, empty where it does."""
-        folder = self._folder_of(order.attempt)
-        known = folder.order() if folder is not None else None
-        if folder is None or known is None or (known.run, known.fence) != (order.run, order.fence):
-            return f"Node {self._config.name} has no such attempt."
-        answer = send_request(socket_path(folder.path), Request(do="attach", fence=order.fence, session=order))
-        if answer is None:
-            return f"The supervisor of the attempt on node {self._config.name} does not answer."
-        return answer.error
-
-    def _refuse(self, order: SessionOrder, problem: str) -> None:
-        end = SessionEnd(code="refused", sentence=problem)
-        frame = Frame(0, 1, FrameKind.ENDED, encode(end).encode())
-        data = FrameLock(self._config.key, order.session, "up").lock(frame)
-        self._client.xadd(session_key(self._config.id, order.session, "up"), {"d": data}, id="1-0", nomkstream=True)
 
 
 # Checkpoints of runs that were deleted go from the disk: the server says which those are, nobody guesses.
@@ -144,17 +109,15 @@ class NodeWorker:
         self._environments = Environments(home, isolation)
         self._inventory.tools = self._environments.tools.capabilities()
         self._health = HealthReader(home)
-        self._health_sender = HealthSender(self._client, config)
         self._latest_health = self._health.sample()
-        lifeline = int(os.environ.get("TRAINYARD_LIFELINE") or -1)
-        self._zygote = ZygoteKeeper(lifeline)
+        self._zygote = ZygoteKeeper(int(os.environ.get("TRAINYARD_LIFELINE") or -1))
         self.clock = ServerClock()
-        server = ServerClient(
+        self._server = server = ServerClient(
             config, lambda url: store_config(home, replace(config, server=url)), self.clock, Trust(home)
         )
-        self._server = server
         self._memory = NodeMemory.open(home, os.environ)
-        self._sweep = partial(sweep, checkpoints_root(home), server)
+        checkpoints = checkpoints_root(home)
+        self._sweep = partial(sweep, checkpoints, server)
         self._attempts = Attempts(
             config,
             home,
@@ -165,17 +128,11 @@ class NodeWorker:
             isolation=isolation,
             memory=self._memory,
         )
-        self._sessions = SessionStarter(config, self._client, self._attempts.folder_of)
         self._describe_memory(home)
         self._standby = Standby(home / "cache", server, lambda: self._zygote.is_ready, isolation)
         self._inspector = Inspector(home, server, isolation)
         self._checker = SelfChecker(
-            self._client,
-            node=config.id,
-            address=address,
-            home=home,
-            checkpoints=checkpoints_root(home),
-            gpus=GpuFaultReader(),
+            self._client, node=config.id, address=address, home=home, checkpoints=checkpoints, gpus=GpuFaultReader()
         )
         self._over = threading.Event()
         self._nudged = threading.Event()
@@ -257,11 +214,34 @@ class NodeWorker:
         self._inspector.take(unlock(self._config.key, question_scope(self._config.id), command, Question))
 
     def attach(self, command: Attach) -> None:
-        self._sessions.start(unlock(self._config.key, session_scope(self._config.id), command, SessionOrder))
+        """Pass the wish for a session on to the supervisor of its attempt, or report why there is none."""
+        order = unlock(self._config.key, session_scope(self._config.id), command, SessionOrder)
+        if problem := self._start_session(order):
+            log.info("session.refused", session=order.session, attempt=order.attempt, problem=problem)
+            end = encode(SessionEnd(code="refused", sentence=problem)).encode()
+            data = FrameLock(self._config.key, order.session, "up").lock(Frame(0, 1, FrameKind.ENDED, end))
+            self._client.xadd(session_key(self._config.id, order.session, "up"), {"d": data}, id="1-0", nomkstream=True)
+
+    def _start_session(self, order: SessionOrder) -> str:
+        """Have the supervisor start the session; return why it does not, empty where it does."""
+        folder = self._attempts.folder_of(order.attempt)
+        known = folder.order() if folder is not None else None
+        if folder is None or known is None or (known.run, known.fence) != (order.run, order.fence):
+            return f"Node {self._config.name} has no such attempt."
+        answer = send_request(socket_path(folder.path), Request(do="attach", fence=order.fence, session=order))
+        if answer is None:
+            return f"The supervisor of the attempt on node {self._config.name} does not answer."
+        return answer.error
 
     def _sample_health(self) -> None:
+        """Sample the machine, and send it to the metric store as an entry of the stream without a run, unless the
+        stream is full: old samples are worth nothing. Raises redis.RedisError."""
         self._latest_health = self._health.sample()
-        self._health_sender.send(self._latest_health)
+        stream = stream_key(HEALTH_SHARD)
+        if self._client.xlen(stream) < STREAM_LIMIT_ENTRIES:
+            data = encode(HealthSample(at=time.time(), **msgspec.structs.asdict(self._latest_health))).encode()
+            seal = mac(self._config.key, frames_scope(self._config.id, "", 0), data)
+            self._client.xadd(stream, {"n": self._config.id, "r": "", "a": "", "f": 0, "d": data, "m": seal})
 
     def _watch(self) -> None:
         if self._attempts.watch():
@@ -314,7 +294,6 @@ class NodeWorker:
         self, name: str, every_s: float, step: Callable[[], object], sooner: threading.Event | None = None
     ) -> None:
         """Run ``step`` in a thread of its own, every so often and when ``sooner`` is set; trouble makes it rarer."""
-        wait_for = sooner or self._over
 
         def run() -> None:
             pause_s = every_s
@@ -335,24 +314,6 @@ class NodeWorker:
                 except Exception:  # a bug in one loop must not silence the node for ever; the log says where it is
                     log.exception("node.bug", loop=name)
                     pause_s = LONGEST_PAUSE_S
-                wait_for.wait(pause_s)
+                (sooner or self._over).wait(pause_s)
 
         threading.Thread(target=run, name=name, daemon=True).start()
-
-
-# Health samples on their way to the metric store: entries of the stream without a run.
-
-
-class HealthSender:
-    def __init__(self, client: redis.Redis, config: NodeConfig) -> None:
-        self._client = client
-        self._config = config
-
-    def send(self, health: Health) -> None:
-        """Append the sample unless the stream is full: old samples are worth nothing. Raises redis.RedisError."""
-        stream = stream_key(HEALTH_SHARD)
-        if self._client.xlen(stream) >= STREAM_LIMIT_ENTRIES:
-            return
-        data = encode(HealthSample(at=time.time(), **msgspec.structs.asdict(health))).encode()
-        seal = mac(self._config.key, frames_scope(self._config.id, "", 0), data)
-        self._client.xadd(stream, {"n": self._config.id, "r": "", "a": "", "f": 0, "d": data, "m": seal})

@@ -30,17 +30,8 @@ LOOK_EVERY_S = 0.1
 # Variables of a warm process beside those that pass to ranks too. /proc/PID/environ of every rank shows them: none is
 # secret.
 ZYGOTE_VARIABLES = (
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "XDG_RUNTIME_DIR",
-    CORES,
-    VISIBLE,
-    ROOTS,
-    HOSTS,
-    "TRAINYARD_CACHE_LIMIT_BYTES",
-    "TRAINYARD_SPOOL_FILE_BYTES",
-    "TRAINYARD_SPOOL_LIMIT_BYTES",
+    *("PATH", "HOME", "TMPDIR", "XDG_RUNTIME_DIR", CORES, VISIBLE, ROOTS, HOSTS),
+    *("TRAINYARD_CACHE_LIMIT_BYTES", "TRAINYARD_SPOOL_FILE_BYTES", "TRAINYARD_SPOOL_LIMIT_BYTES"),
 )
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
@@ -154,7 +145,7 @@ class ZygoteKeeper:
                 stdin=subprocess.DEVNULL,
                 pass_fds=descriptors,
                 cwd=Path(__file__).resolve().parents[2],
-                env={**passed_variables(os.environ), **_kept(), **ONE_THREAD},
+                env=child_variables(),
             )
         except OSError:
             ours.close()
@@ -176,5 +167,7 @@ class ZygoteKeeper:
         return process
 
 
-def _kept() -> dict[str, str]:
-    return {name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ}
+def child_variables() -> dict[str, str]:
+    """Return the environment of a warm process."""
+    kept = {name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ}
+    return {**passed_variables(os.environ), **kept, **ONE_THREAD}

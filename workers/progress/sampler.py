@@ -3,8 +3,7 @@
 It starts once torch's process group exists, and costs a step nothing. While no collective begins, it writes down which
 one the rank waits in and where its main thread is. torch's flight recorder knows the first, on gloo as on NCCL.
 
-Cold ranks load this file in an interpreter that has none of our packages: it uses Python's own
-library alone.
+Cold ranks load this file in an interpreter that has none of our packages: it uses Python's own library alone.
 """
 
 from __future__ import annotations
@@ -57,12 +56,7 @@ RECORDERS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 ROOT = Path(__file__).resolve().parents[2]
 # Frames that say nothing about where a training is.
 LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-BESIDE = (
-    str(ROOT / "workers" / "rank_process"),
-    str(ROOT / "workers" / "training" / "measuring"),
-    "<frozen",
-    *LIBRARIES,
-)
+BESIDE = (f"{ROOT}/workers/rank_process", f"{ROOT}/workers/training/measuring", "<frozen", *LIBRARIES)
 COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/")
 
 
@@ -145,15 +139,13 @@ def sequences() -> dict[str, int]:
 def describe(folder: Path) -> Written:
     """Return where this rank is, seen from another thread than its main one."""
     main = threading.main_thread().ident
-    frame = sys._current_frames().get(main) if main is not None else None
-    frames = list(_frames(frame))
-    files = [one.f_code.co_filename for one in frames]
+    frames = list(_frames(sys._current_frames().get(main) if main is not None else None))
     return {
         "collective": pending_collective(),
         "entered": sequences(),
         "line": line_of(frames, folder),
         "stack": stack_of(frames),
-        "is_compiling": any(name in file for file in files for name in COMPILERS),
+        "is_compiling": any(name in one.f_code.co_filename for one in frames for name in COMPILERS),
     }
 
 

@@ -10,21 +10,8 @@ from trainyard.contract.base import JsonObject
 # Variables that Python, its libraries or the linker read once, before a script's first line: too late after a fork.
 READ_AT_START = (
     *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_"),
-    *(
-        "NPY_",
-        "NUMPY_",
-        "SCIPY_",
-        "SKLEARN_",
-        "JOBLIB_",
-        "LOKY_",
-        "SYMPY_",
-        "TORCH_",
-        "TORCHDYNAMO_",
-        "TORCHINDUCTOR_",
-        "PYTORCH_",
-        "ATEN_",
-        "C10_",
-    ),
+    *("NPY_", "NUMPY_", "SCIPY_", "SKLEARN_", "JOBLIB_", "LOKY_", "SYMPY_"),
+    *("TORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "PYTORCH_", "ATEN_", "C10_"),
 )
 READ_AT_START_TOO = frozenset(("LANG", "LANGUAGE"))
 # These are read when they are used, or put right after the fork.
@@ -62,9 +49,7 @@ def python_path(environment: Mapping[str, str], folder: Path) -> list[Path]:
 
 
 def _is_read_at_start(name: str) -> bool:
-    if name in READ_AT_START_TOO:
-        return True
-    return name.startswith(READ_AT_START) and not name.startswith(READ_LATER)
+    return name in READ_AT_START_TOO or (name.startswith(READ_AT_START) and not name.startswith(READ_LATER))
 
 
 def _modules_in(folder: Path) -> Iterator[str]:

@@ -46,9 +46,8 @@ def prepare(environment: Mapping[str, str], code: Path, output: Path) -> dict[st
         left -= path.stat().st_size
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
-    python_path = [str(code), *filter(None, [environment.get("PYTHONPATH", "")])]
     return {
         **environment,
-        "PYTHONPATH": os.pathsep.join(python_path),
+        "PYTHONPATH": os.pathsep.join([str(code), *filter(None, [environment.get("PYTHONPATH", "")])]),
         "JUPYTER_RUNTIME_DIR": f"{environment['TMPDIR']}/j",
     }

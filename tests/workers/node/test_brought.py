@@ -128,7 +128,8 @@ def test_a_node_reports_at_sigterm_that_it_is_leaving(
     node, worker = main.NodeWorker.return_value, main.make_app.return_value.Worker.return_value
     worker.start.side_effect = lambda: shutting_down.send("a worker")
     worker.exitcode, node.is_removed = 0, False
-    assert main.serve(MagicMock(), tmp_path, "", MagicMock(), slots=1, is_tethered=False, for_attempt=attempt) == 0
+    options = main.parse(["--for-attempt", attempt])
+    assert main.serve(MagicMock(), tmp_path, "", MagicMock(), options, is_tethered=False) == 0
     node.leave.assert_called_once_with()
 
 

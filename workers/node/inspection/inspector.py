@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 import httpx
 import structlog
@@ -21,8 +21,8 @@ from trainyard.contract.limits import MAX_FACTS_BYTES
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.temporary import give_name, take_name
 from workers.data_access import CLOSED, location_problem
-from workers.machine.passed_variables import passed_variables
-from workers.node.zygote_keeper import ONE_THREAD, ZYGOTE_VARIABLES
+from workers.node.server_client import ServerClient
+from workers.node.zygote_keeper import child_variables
 from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.sandbox.process import SANDBOX
 from workers.transport.node_config import project_cache
@@ -47,17 +47,13 @@ class Findings(WireStruct):
     problem: str = ""
 
 
-class AnswerReceiver(Protocol):
-    def answer_dataset(self, dataset: str, answer: Answer) -> None: ...
-
-
 class Inspector:
     """Takes questions, works on few at a time, and sends each answer until the server has it."""
 
     def __init__(
         self,
         home: Path,
-        server: AnswerReceiver,
+        server: ServerClient,
         isolation: Isolation = NO_ISOLATION,
         *,
         limit_s: float = LIMIT_S,
@@ -137,25 +133,22 @@ class Inspector:
         cache = project_cache(self._home, project)
         sandbox = self._isolation.sandbox(project, own=[cache, room])
         environment = {
-            **passed_variables(os.environ),
-            **{name: os.environ[name] for name in ZYGOTE_VARIABLES if name in os.environ},
-        }
-        # As for a rank: neither the node's own settings nor what its user keeps at home.
-        environment |= {
-            **ONE_THREAD,
+            **child_variables(),
+            # As for a rank: neither the node's own settings nor what its user keeps at home.
             "HOME": str(room),
             "TMPDIR": str(give_name(room, room.name)),
             "TRAINYARD_CACHE": str(cache),
+            CLOSED: os.pathsep.join(self._isolation.hidden),
+            "TRAINYARD_ATTEMPT": question.question,  # what has no version is fetched anew for each
+            SANDBOX: encode(sandbox),
         }
-        environment[CLOSED] = os.pathsep.join(self._isolation.hidden)
-        environment["TRAINYARD_ATTEMPT"] = question.question  # what has no version is fetched anew for each
         return subprocess.Popen(
             [sys.executable, "-m", "workers.node.inspection.child", str(os.getpid()), self._module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
             cwd=ROOT,
-            env={**environment, SANDBOX: encode(sandbox)},
+            env=environment,
             process_group=0,
         )
 
@@ -172,11 +165,9 @@ class Inspector:
         timer.daemon = True
         timer.start()
         try:
-            try:
+            with contextlib.suppress(BrokenPipeError):  # it died before it read: what it printed, or nothing, says why
                 child.stdin.write(asked)
                 child.stdin.close()
-            except BrokenPipeError:  # it died before it read: what it printed, or nothing, says why
-                pass
             output = child.stdout.read(MAX_OUTPUT + 1)
             if len(output) > MAX_OUTPUT:
                 _kill(child)

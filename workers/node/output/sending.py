@@ -54,9 +54,8 @@ def carry_out_decision(decision: str, order: Order, folder: AttemptFolder, serve
     """Carry out a person's decision about what was not sent: ``upload`` it, or ``discard`` it with the attempt.
     Raises httpx.HTTPError when it is to be tried again."""
     if decision == "upload":
-        folder.record_output(
-            SentOutput(folder.output_sent().sent)
-        )  # the server may take by now what it did not take then
+        # The server may take by now what it did not take then.
+        folder.record_output(SentOutput(folder.output_sent().sent))
         found = list_files(folder.output)
         kept = [one._replace(name=f"{working_folder.PREFIX}/{one.name}") for one in working_folder.gained(folder)]
         _send_all(order, folder, server, [*found.entries, *kept], found.left_out)
@@ -152,7 +151,6 @@ def output_state(folder: AttemptFolder) -> OutputState:
     named = {name[:200]: refused[name][:300] for name in sorted(refused)[:OUTPUT_NAMED]}
     is_sent = folder.uploaded_mark.exists()
     pending = {} if is_sent else folder.pending
-    sending = {name[:200]: offset for name, offset in folder.sending.items()}
     return OutputState(
         problem=folder.output_problem[:300],
         num_refused=len(refused),
@@ -160,5 +158,5 @@ def output_state(folder: AttemptFolder) -> OutputState:
         is_sent=is_sent,
         num_pending=len(pending),
         pending={name[:200]: pending[name] for name in sorted(pending)[: 4 * OUTPUT_NAMED]},
-        sending=sending,
+        sending={name[:200]: offset for name, offset in folder.sending.items()},
     )

@@ -46,9 +46,8 @@ def take_over(before: AttemptFolder, after: AttemptFolder) -> int:
     Both lie on one disk, and nothing of the older one runs any more."""
     entries = gained(before)
     if entries:
-        known = read_document(before.path / "code.json", FileStamps) or {}
         with HeldFolder.open(before.code) as old, HeldFolder.open(after.code) as new:
-            _merge(old, new, known, "")
+            _merge(old, new, read_document(before.path / "code.json", FileStamps) or {}, "")
         before.taken_mark.touch()
     return len(entries)
 
@@ -71,7 +70,6 @@ def _merge(old: HeldFolder, new: HeldFolder, known: FileStamps, above: str) -> N
 
 
 def _facts(folder: HeldFolder, name: str) -> os.stat_result | None:
-    try:
+    with suppress(FileNotFoundError):
         return folder.stat(name)
-    except FileNotFoundError:
-        return None
+    return None

@@ -69,9 +69,8 @@ class Peers:
 
     def _is_due(self, node: str) -> bool:
         result = self._results.get(node)
-        if result is None:
-            return True
-        return abs(time.time() - result.at) >= (FAILED_AGAIN_S if result.problem else AGAIN_S)
+        again_s = FAILED_AGAIN_S if result and result.problem else AGAIN_S
+        return result is None or abs(time.time() - result.at) >= again_s
 
 
 def try_peer(peer: Peer, *, limit_s: float = LIMIT_S) -> PeerResult:
@@ -150,7 +149,8 @@ class ProbeListener(threading.Thread):
                         self._accept()
                     elif (connection := self._open.get(key.fd)) is not None:
                         self._read(connection)
-                self._close_late()
+                for late in [one for one in self._open.values() if one.until < time.monotonic()]:
+                    self._close(late)
             except Exception:  # the node must go on answering whatever one connection did
                 log.exception("probe.listener")
                 self._over.wait(WAKE_S)
@@ -182,11 +182,6 @@ class ProbeListener(threading.Thread):
         except OSError:  # it has gone again
             pass
         self._close(connection)
-
-    def _close_late(self) -> None:
-        now = time.monotonic()
-        for connection in [one for one in self._open.values() if one.until < now]:
-            self._close(connection)
 
     def _close(self, connection: _Connection) -> None:
         self._open.pop(connection.socket.fileno(), None)

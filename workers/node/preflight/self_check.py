@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import redis
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from trainyard.contract.base import BadDocument, WireStruct, decode
 from trainyard.contract.desired import CollectivePlan, ProbeRequest
@@ -93,10 +93,11 @@ class SelfChecker:
         )
 
     def _clock_ahead_s(self) -> float | None:
-        try:
+        with contextlib.suppress(
+            redis.ResponseError
+        ):  # the Valkey user is of a server that let no node ask for the time
             return round(clock_ahead_s(self._client), 4)
-        except redis.ResponseError:  # the node's Valkey user is of a server that did not let nodes ask for the time
-            return None
+        return None
 
 
 # Difference between this machine's clock and Valkey's, which all machines of a Trainyard can ask.
@@ -160,10 +161,7 @@ class Collective:
             self._child = None
         if child.returncode == 0:
             with contextlib.suppress(BadDocument, IndexError):
-                found = decode(output.splitlines()[-1], _Printed)
-                return CollectiveResult(
-                    latency_s=found.latency_s, bytes_per_s=found.bytes_per_s, world_size=found.world_size
-                )
+                return CollectiveResult(**asdict(decode(output.splitlines()[-1], _Printed)))
         return CollectiveResult(problem=_last_words(errors) or f"its process ended with {child.returncode}")
 
     def _start(self, plan: CollectivePlan) -> subprocess.Popen[bytes]:
@@ -195,12 +193,16 @@ def check_folder(path: Path) -> FolderState:
         there = there.parent
     try:
         if not there.is_dir():
-            what = "is a file, not a folder" if there == path else f"cannot be made: {there} is a file"
-            state.problem = what
+            state.problem = "is a file, not a folder" if there == path else f"cannot be made: {there} is a file"
             return state
         usage = shutil.disk_usage(there)
         state.free_bytes, state.total_bytes = usage.free, usage.total
-        _try_to_write(there)
+        probe = there / f".trainyard-preflight.{os.getpid()}"
+        try:
+            with create_plain(probe) as file:
+                file.write(bytes(PROBE_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         state.problem = f"takes no files: {(error.strerror or str(error)).lower()}"
     return state
@@ -212,12 +214,3 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:
         return True
-
-
-def _try_to_write(folder: Path) -> None:
-    probe = folder / f".trainyard-preflight.{os.getpid()}"
-    try:
-        with create_plain(probe) as file:
-            file.write(bytes(PROBE_BYTES))
-    finally:
-        probe.unlink(missing_ok=True)

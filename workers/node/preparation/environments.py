@@ -48,9 +48,8 @@ def find_tools(environment: Mapping[str, str], isolation: Isolation = NO_ISOLATI
     """Return the node's programs. One that the user of a project's ranks may not run counts as missing."""
     prefix = Path(sys.prefix)
     path = environment.get("PATH", os.defpath)
-    own = [prefix / "bin" / "uv", prefix / "tools" / "bin" / "uv"]
     return NodeTools(
-        uv=_first([*_on_path(["uv"], path), *own], isolation),
+        uv=_first([*_on_path(["uv"], path), prefix / "bin" / "uv", prefix / "tools" / "bin" / "uv"], isolation),
         conda=_first(_on_path(CONDAS, path), isolation),
         podman=find_podman(environment),
         podman_environment=podman_environment(environment),

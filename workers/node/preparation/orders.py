@@ -1,13 +1,11 @@
 """Preparation of an order on this node: its code, its interpreter, its secrets. All is there before anything starts, or
-the order is refused in words; a spare node prepares for runs that may come.
-"""
+the order is refused in words; a spare node prepares for runs that may come."""
 
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 import structlog
@@ -19,6 +17,7 @@ from trainyard.spec.sections.environment import secret_references
 from trainyard.spec.sections.tasks import code_program
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
+from workers.node.server_client import ServerClient
 from workers.sandbox.node import NO_ISOLATION, Isolation
 from workers.supervisor.ranks.environment import path_of
 
@@ -37,11 +36,7 @@ class CannotRunHere(Exception):
         self.code = code
 
 
-class BundleSource(Protocol):
-    def bundle(self, sha256: str) -> bytes: ...
-
-
-def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: BundleSource) -> None:
+def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: ServerClient) -> None:
     """Unpack the order's bundle, which is fetched once per content, into the attempt's code folder and check that what
     is to be run is in it.
 
@@ -50,9 +45,8 @@ def lay_out_code(order: Order, folder: AttemptFolder, cache: Path, source: Bundl
     remove_tree(folder.code)
     folder.code.mkdir(mode=0o700, parents=True)
     if order.code is not None:
-        data = fetch_bundle(order.code.sha256, cache / "bundles", source)
         try:
-            unpack(data, folder.code)
+            unpack(fetch_bundle(order.code.sha256, cache / "bundles", source), folder.code)
         except BundleError as error:
             raise CannotRunHere("code_refused", f"The run's code was refused on {order.node_name}: {error}") from error
     _check_program(order, folder.code)
@@ -64,14 +58,13 @@ def _check_program(order: Order, code: Path) -> None:
     if script and not (code / script).is_file():
         raise CannotRunHere("script_missing", f"The script {script} is not in the run's code.")
     if program and not (code / program).is_file():
-        raise CannotRunHere(
-            "script_missing", f"The file {program}, which task.command names, is not in the run's code."
-        )
+        sentence = f"The file {program}, which task.command names, is not in the run's code."
+        raise CannotRunHere("script_missing", sentence)
     if program:
         (code / program).chmod(0o755)  # a folder that a browser uploads comes without modes
 
 
-def fetch_bundle(sha256: str, cache: Path, source: BundleSource) -> bytes:
+def fetch_bundle(sha256: str, cache: Path, source: ServerClient) -> bytes:
     """Return the bundle, from the node's cache where it is there. Raises CannotRunHere, and what ``source`` raises."""
     path = cache / sha256
     if path.exists() and hashlib.sha256(data := path.read_bytes()).hexdigest() == sha256:
@@ -109,11 +102,8 @@ def is_program(python: str, isolation: Isolation, path: str = "") -> bool:
     """Return whether the ranks of a project may run it: a path, or a name on ``path``. The node worker may be root, who
     sees more than they do and must not tell."""
     if "/" not in python:
-        return any(
-            is_program(f"{folder}/{python}", isolation)
-            for folder in (path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
-            if folder
-        )
+        folders = filter(None, (path or os.environ.get("PATH", os.defpath)).split(os.pathsep))
+        return any(is_program(f"{folder}/{python}", isolation) for folder in folders)
     try:
         mode = 0 if isolation.problem_of(python) else Path(python).stat().st_mode
     except OSError:  # it is not there, or a folder on the way may not be passed
@@ -155,14 +145,9 @@ def _check_path(python: str, node: str, isolation: Isolation) -> None:
         )
 
 
-class SecretSource(Protocol):
-    def secrets(self, attempt: str) -> Locked: ...
-
-
-def fetch_secrets(order: Order, source: SecretSource) -> Locked | None:
+def fetch_secrets(order: Order, source: ServerClient) -> Locked | None:
     """Return the secrets, which are not in the order that lies on the disk: locked for this node, None where the order
-    has none. Raises CannotRunHere, and what ``source``
-    raises where the server does not answer."""
+    has none. Raises CannotRunHere, and what ``source`` raises where the server does not answer."""
     has_notebook = bool(order.spec.get("task", {}).get("notebook"))  # it has a token
     if not (secret_references(order.spec) or has_notebook or order.has_storage_keys):
         return None
@@ -186,7 +171,7 @@ class Standby:
     does what is left of it, in a thread of its own."""
 
     def __init__(
-        self, cache: Path, source: BundleSource, is_warm: Callable[[], bool], isolation: Isolation = NO_ISOLATION
+        self, cache: Path, source: ServerClient, is_warm: Callable[[], bool], isolation: Isolation = NO_ISOLATION
     ) -> None:
         self._cache = cache
         self._source = source
