@@ -91,8 +91,7 @@ class Masker:
 def masked_text(text: str, values: Iterable[str]) -> str:
     """Return the text without the values."""
     masker = Masker(patterns_of(values))
-    data = text.encode(errors="surrogatepass")
-    return (masker.mask(data) + masker.flush()).decode(errors="replace")
+    return (masker.mask(text.encode(errors="surrogatepass")) + masker.flush()).decode(errors="replace")
 
 
 # Gives a rank its secrets, in the process that becomes it: as variables, or in files that are in memory alone.

@@ -34,18 +34,8 @@ from workers.containers.documents import ContainerPlan
 from workers.containers.variables import opened_by_user, variables_file, variables_in_container
 from workers.machine.processes import die_with_parent, name_process, open_descriptors
 from workers.progress.marker import SIZE
-from workers.rank_process import notebook
+from workers.rank_process import fresh_interpreter, notebook
 from workers.rank_process.cold_rank import ColdRank, hooked_environment, with_hook
-from workers.rank_process.fresh_interpreter import (
-    ROOT,
-    flush_files,
-    new_main,
-    new_main_of_module,
-    print_error,
-    renew_streams,
-    reset_imported_state,
-    set_path,
-)
 from workers.rank_process.group_formation import C10D, replace_everywhere, watch_group
 from workers.sandbox import cgroups
 from workers.sandbox.process import Sandbox, enter
@@ -59,7 +49,7 @@ MAX_TRACEBACK_CHARACTERS = 20_000
 INTERRUPTED = 130
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells end where a program cannot be started
 STACK_SIGNAL = signal.SIGRTMIN + 12 if hasattr(signal, "SIGRTMIN") else 0  # at which a rank writes its stacks
-OURS = f"{ROOT / 'workers'}{os.sep}"
+OURS = f"{fresh_interpreter.ROOT / 'workers'}{os.sep}"
 
 
 class RankPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +130,11 @@ def become_rank(plan: RankPlan, parent: int, output: tuple[int, ...] = ()) -> No
         with contextlib.suppress(KeyboardInterrupt):
             threading._shutdown()  # type: ignore[attr-defined]  # waits for the script's threads, as Python does
         if os.getpid() == own_pid:  # a script's own fork comes here too
-            _record_exit(plan, code)
+            with contextlib.suppress(OSError):
+                plan.folder.exit_path(plan.rank).write_text(encode(RankExit(code)))
             _record_imports(plan)
         atexit._run_exitfuncs()
-        flush_files()
+        fresh_interpreter.flush_files()
     except BaseException as error:
         _report_error(error, plan)
         code = code or 1
@@ -176,19 +167,19 @@ def run_script(path: Path, plan: RankPlan) -> None:
 
     ``runpy`` drops the globals when the script ends; objects that a process group still calls went with them.
     """
-    reset_imported_state(Path.cwd())
-    main = new_main(path, plan.arguments)
+    fresh_interpreter.reset_imported_state(Path.cwd())
+    main = fresh_interpreter.new_main(path, plan.arguments)
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
-    set_path(path.resolve().parent, plan.environment, Path.cwd(), plan.folder.sdk)
+    fresh_interpreter.set_path(path.resolve().parent, plan.environment, Path.cwd(), plan.folder.sdk)
     _shadow(plan)
     exec(code, main.__dict__)
 
 
 def run_module(name: str, plan: RankPlan) -> None:
     """Execute the module as ``python -m name arguments`` would, with the function that Python itself calls for it."""
-    reset_imported_state(Path.cwd())
-    new_main_of_module(name, plan.arguments)
-    set_path(Path.cwd(), plan.environment, Path.cwd(), plan.folder.sdk)
+    fresh_interpreter.reset_imported_state(Path.cwd())
+    fresh_interpreter.new_main_of_module(name, plan.arguments)
+    fresh_interpreter.set_path(Path.cwd(), plan.environment, Path.cwd(), plan.folder.sdk)
     _shadow(plan)
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]  # no public one leaves __main__ alive
 
@@ -219,7 +210,7 @@ def _exit_code_of(run: Callable[[], None], plan: RankPlan) -> int:
 
 def _report_error(error: BaseException, plan: RankPlan) -> None:
     """Print the traceback from the user's own frames on, and leave it for the report."""
-    text = print_error(error, (__file__,) if "recipe" in plan.task else (OURS,))
+    text = fresh_interpreter.print_error(error, (__file__,) if "recipe" in plan.task else (OURS,))
     values = [one.value for one in plan.secrets]
     found = RankError(
         type=type(error).__name__,
@@ -228,11 +219,6 @@ def _report_error(error: BaseException, plan: RankPlan) -> None:
     )
     with contextlib.suppress(OSError):
         write_document(plan.folder.error_path(plan.rank), found)
-
-
-def _record_exit(plan: RankPlan, code: int) -> None:
-    with contextlib.suppress(OSError):
-        plan.folder.exit_path(plan.rank).write_text(encode(RankExit(code)))
 
 
 def _record_imports(plan: RankPlan) -> None:
@@ -266,17 +252,15 @@ def _reset_descriptors(plan: RankPlan, output: tuple[int, ...]) -> None:
         faulthandler.enable(2)
     if STACK_SIGNAL:
         faulthandler.register(STACK_SIGNAL, file=2)
-    renew_streams()
+    fresh_interpreter.renew_streams()
 
 
 def _with_secrets(plan: RankPlan) -> RankPlan:
     """Return the plan with its secrets among the variables. Arguments do not name them: others see a command line."""
     if not plan.secrets:
         return plan
-    known = plan.variables or plan.environment
-    return msgspec.structs.replace(
-        plan, variables=known, environment={**plan.environment, **variables_of(plan.secrets)}
-    )
+    environment = {**plan.environment, **variables_of(plan.secrets)}
+    return msgspec.structs.replace(plan, variables=plan.variables or plan.environment, environment=environment)
 
 
 def _reset_environment(plan: RankPlan) -> None:

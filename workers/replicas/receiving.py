@@ -16,20 +16,9 @@ import structlog
 from trainyard.contract.base import BadMessage
 from trainyard.contract.seals import seal, unseal
 from trainyard.spooling.held_folder import remove_tree
+from workers.replicas import sending
 from workers.replicas.folders import MemoryFolder, NoRoom
-from workers.replicas.sending import (
-    BEGIN,
-    CHUNK_BYTES,
-    END,
-    MANIFEST,
-    NAME,
-    BadLine,
-    PartAnswer,
-    StatePart,
-    answer_scope,
-    part_scope,
-    read_line,
-)
+from workers.replicas.sending import BadLine, PartAnswer, StatePart
 
 log = structlog.get_logger(__name__)
 
@@ -101,14 +90,14 @@ class Receiver:
 
     def _take(self, connection: socket.socket, nonce: str, number: int) -> None:
         """Take one part. Raises BadMessage for what is not sealed with the attempt's key: then nothing is answered."""
-        attempt, _, text = read_line(connection).partition(" ")
+        attempt, _, text = sending.read_line(connection).partition(" ")
         connection.settimeout(SILENCE_S)
         known = self._find(attempt)
         if known is None:
             raise BadLine("no such attempt here")
-        part = unseal(known.key, part_scope(nonce, number), text, StatePart)
+        part = unseal(known.key, sending.part_scope(nonce, number), text, StatePart)
         problem = _problem_of(part, known) or self._promise(part.bytes)
-        self._answer(connection, known, answer_scope(nonce, number, BEGIN), problem)
+        self._answer(connection, known, sending.answer_scope(nonce, number, sending.BEGIN), problem)
         if problem:
             return
         try:
@@ -118,7 +107,7 @@ class Receiver:
         finally:
             with self._lock:
                 self._promised -= part.bytes
-        self._answer(connection, known, answer_scope(nonce, number, END), problem)
+        self._answer(connection, known, sending.answer_scope(nonce, number, sending.END), problem)
         if problem:  # what was not read of the part is not to be taken for the next message
             raise BadLine(problem)
 
@@ -144,8 +133,11 @@ class Receiver:
             temporary.rename(state / part.name)
         finally:
             temporary.unlink(missing_ok=True)
-        if part.name == MANIFEST:
-            _remove_older(side, (part.fence, part.step))
+        if part.name == sending.MANIFEST:
+            for folder in side.iterdir():
+                found = STATE.fullmatch(folder.name)
+                if found and (int(found[2]), int(found[1])) < (part.fence, part.step):
+                    remove_tree(folder)
 
 
 class BadPart(Exception):
@@ -155,7 +147,7 @@ class BadPart(Exception):
 def _problem_of(part: StatePart, known: KnownAttempt) -> str:
     if (part.run, part.fence) != (known.run, known.fence):
         return f"it is of run {part.run}, fence {part.fence}"
-    if not NAME.fullmatch(part.name):
+    if not sending.NAME.fullmatch(part.name):
         return f"{part.name!r} is no name of a part"
     if part.bytes < 0 or part.step < 0:
         return f"step {part.step} with {part.bytes} bytes"
@@ -173,7 +165,7 @@ def _make(folder: Path, group: int) -> Path:
 
 def _receive(connection: socket.socket, part: StatePart, path: Path, group: int) -> None:
     digest, left = hashlib.sha256(), part.bytes
-    buffer = memoryview(bytearray(min(CHUNK_BYTES, max(1, part.bytes))))
+    buffer = memoryview(bytearray(min(sending.CHUNK_BYTES, max(1, part.bytes))))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
         os.fchmod(descriptor, 0o640)  # whatever the node worker's umask is
@@ -190,13 +182,6 @@ def _receive(connection: socket.socket, part: StatePart, path: Path, group: int)
             left -= received
     if digest.hexdigest() != part.sha256:
         raise BadPart(f"{part.name} did not arrive as it was taken: its SHA-256 differs")
-
-
-def _remove_older(side: Path, newest: tuple[int, int]) -> None:
-    for folder in side.iterdir():
-        found = STATE.fullmatch(folder.name)
-        if found and (int(found[2]), int(found[1])) < newest:
-            remove_tree(folder)
 
 
 def _listen(address: str, port: int) -> socket.socket:

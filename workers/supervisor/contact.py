@@ -71,18 +71,13 @@ class Contact:
         self._sent = timeless if timeless is not None else self._sent
         if epoch is not None:
             self.epoch = epoch.decode()
-        if down is not None:
-            self._read_desired(down)
-
-    def _read_desired(self, text: bytes) -> None:
-        if (desired := self._reader.read(text)) is not None:
+        if down is not None and (desired := self._reader.read(down)) is not None:
             self.contact_at = _now()
             self._apply(desired.attempts)
 
     def _apply(self, attempts: dict[str, DesiredAttempt]) -> None:
-        for entry in attempts.values():
-            if entry.run == self._order.run and entry.fence > self._order.fence:
-                self.cause = self.cause or "stale_fence"
+        if any(one.run == self._order.run and one.fence > self._order.fence for one in attempts.values()):
+            self.cause = self.cause or "stale_fence"
         own = attempts.get(self._order.attempt)
         self.is_listed = own is not None and own.fence == self._order.fence
         if own is None or not self.is_listed:

@@ -141,8 +141,7 @@ class ContainerBuild(EnvironmentBuild):
             )
         if problem := devices_problem(self._order):
             raise BadEnvironment(problem)
-        section = self._section.container
-        if archive := section.archive:
+        if archive := self._section.container.archive:
             path = Path(archive)
             if not path.is_file():
                 raise BadEnvironment(f"{SECTION}.image: there is no file {archive} on this node.")

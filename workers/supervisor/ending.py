@@ -112,8 +112,7 @@ class Ending:
         if reason is None:
             return None
         if self.cause == "stopped":
-            evidence = to_builtins(self._stop.evidence(ranks, self._folder))
-            reason.evidence = {**(reason.evidence or {}), **evidence}
+            reason.evidence = {**(reason.evidence or {}), **to_builtins(self._stop.evidence(ranks, self._folder))}
         if self.cause in (reason.code, "hang"):
             reason.at = self._at  # ranks elsewhere may have ended because of it, before this report
         return reason

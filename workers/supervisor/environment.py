@@ -70,7 +70,6 @@ class EnvironmentBuild:
         self.is_ready = False
         self.secrets: list[GivenSecret] = []  # of the attempt, once they are open
         self._is_over = False  # one of both was returned as news
-        project = order.spec.get("project", "")
         self._store = EnvironmentStore(home)
         self._tools = self._store.tools()
         try:
@@ -78,7 +77,7 @@ class EnvironmentBuild:
         except BadEnvironment as error:
             self._content = Content(section, {}, False)
             self._fail(str(error))
-        self.place = self._store.place(project, self._digest())
+        self.place = self._store.place(order.spec.get("project", ""), self._digest())
         self._lock = FileLock(self.place.lock)
         self._builders = FileLock(self.place.folder / BUILDERS_LOCK)
 
@@ -112,7 +111,9 @@ class EnvironmentBuild:
 
     def _advance(self) -> None:
         if time.monotonic() > self._deadline:
-            self._end_builder()
+            if self._builder is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._builder.pid, signal.SIGKILL)
             limit = words_of(seconds_of(self._section.limit))
             self._fail(f"Building took more than {limit} and was ended (environment.limit).")
         elif self._builder is not None:
@@ -162,10 +163,8 @@ class EnvironmentBuild:
         return read_content(self._section, self._folder.code)
 
     def _digest(self) -> str:
-        return self._content.digest(code=self._code_digest(), builder=self._builder_name())
-
-    def _builder_name(self) -> str:
-        return Path(self._tools.conda).name if self._section.kind == "conda" else self._tools.builder
+        builder = Path(self._tools.conda).name if self._section.kind == "conda" else self._tools.builder
+        return self._content.digest(code=self._code_digest(), builder=builder)
 
     def _code_digest(self) -> str:
         return self._order.code.sha256 if self._order.code is not None else self._order.attempt
@@ -270,11 +269,6 @@ class EnvironmentBuild:
         if self._progress >= 0:
             os.close(self._progress)
             self._progress = -1
-
-    def _end_builder(self) -> None:
-        if self._builder is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._builder.pid, signal.SIGKILL)
 
     def _fail(self, sentence: str, lines: list[str] | None = None) -> None:
         node = self._order.node_name

@@ -93,10 +93,7 @@ def explained(
     if NO_PROCESS.search(message):
         why = "the ranks of its project have as many processes and threads as this node lets them (docs/isolation.md)"
         return msgspec.structs.replace(error, message=f"{message.splitlines()[0]}: {why}.")
-    if UNINITIALISED not in message:
-        return error
-    place = own_frame(str(error.traceback), code)
-    if place is None:
+    if UNINITIALISED not in message or (place := own_frame(str(error.traceback), code)) is None:
         return error
     file, line, source = place
     what = f"{file} line {line}: {source} needs a process group" if source else f"{file} line {line}"

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -182,7 +182,10 @@ class Supervisor:
             if self._reporting.phase == Phase.RUNNING:
                 watching.pass_trace(self._contact.trace)
                 if not self._folder.spool.is_dir():
-                    self._replace_folder()
+                    # Made again for the report: without a folder the reason of the end would be lost.
+                    self._folder.create(self._order)
+                    self._new_lock = self._folder.take_lock()  # the first one went with its file
+                    self._record_processes()
                     self._end("folder_deleted")
             if self._ending.cause is None and watching.has_failed:
                 self._end("failed")
@@ -243,12 +246,6 @@ class Supervisor:
     def _record_processes(self) -> None:
         self._folder.record_processes([identify(pid) for pid in [os.getpid(), os.getppid(), *self._living()]])
 
-    def _replace_folder(self) -> None:
-        """Make the deleted folder again, for the report: without one the reason of the end would be lost."""
-        self._folder.create(self._order)
-        self._new_lock = self._folder.take_lock()  # the first one went with its file
-        self._record_processes()
-
     def _finish(self) -> None:
         """End the processes left of the tree, write the final report, and ship until the server has it all."""
         self._kill_all()
@@ -260,10 +257,8 @@ class Supervisor:
             self._collector.finish()
         self._reporting.phase = Phase.ENDED
         is_disk_full = self._reporting.release_reserve()
-        is_interrupted = self._ending.cause == "interrupted"
-        self._reporting.finish(
-            self._reason(is_disk_full), limit_s=INTERRUPTED_SHIPPING_LIMIT_S if is_interrupted else SHIPPING_LIMIT_S
-        )
+        limit_s = INTERRUPTED_SHIPPING_LIMIT_S if self._ending.cause == "interrupted" else SHIPPING_LIMIT_S
+        self._reporting.finish(self._reason(is_disk_full), limit_s=limit_s)
 
     def _kill_all(self) -> None:
         """Kill the processes left of the tree. The first call looks whether the first process of the ranks' namespaces
@@ -277,8 +272,7 @@ class Supervisor:
     def _reason(self, is_disk_full: bool) -> Reason | None:
         node, environment = self._order.node_name, self._starting.environment
         if self._has_lost_init:
-            sentence = ending_sentence("init_killed", node)
-            return Reason(code="init_killed", sentence=sentence, evidence={"node": node})
+            return Reason(code="init_killed", sentence=ending_sentence("init_killed", node), evidence={"node": node})
         if self._ending.cause == CODE:
             return environment.problem if environment is not None else None
         return self._ending.reason(self._starting.ranks, self._contact.hang, is_disk_full=is_disk_full)
@@ -304,31 +298,25 @@ class Sessions:
         """Start a session. Return why that is not possible, empty where it is."""
         if order.session in self._begun:  # the command came twice
             return ""
-        self._find_inner(ranks)
-        living: Mapping[int, int] = {rank.rank: rank.main_pid for rank in ranks if rank.ended_at is None}
+        for rank in ranks:
+            if (plan := self._plans.get(rank.rank)) is not None and plan.container is not None:
+                rank.find_inner(plan.folder.pid_path(rank.rank))
+        living = {rank.rank: rank for rank in ranks if rank.ended_at is None}
         self._relays = [relay for relay in self._relays if relay.poll() is None]
         if phase != Phase.RUNNING or order.rank not in living or order.rank not in self._plans:
             return f"Rank {order.rank} does not run here now."
-        if self._plans[order.rank].container is not None and not self._is_inside(order.rank, ranks):
+        if self._plans[order.rank].container is not None and not living[order.rank].inner_pid:
             return f"The container of rank {order.rank} is starting. Try again in a moment."
         if len(self._relays) >= MAX_SESSIONS:
             return f"{MAX_SESSIONS} sessions are open beside the ranks of this node. End one of them first."
         self._begun.add(order.session)
         try:
-            self._relays.append(self._start(order, living[order.rank]))
+            self._relays.append(self._start(order, living[order.rank].main_pid))
         except OSError as error:
             log.warning("session.unstarted", session=order.session, error=str(error))
             return f"The session cannot be started: {error.strerror or error}."
         log.info("session.started", session=order.session, rank=order.rank, relay=self._relays[-1].pid)
         return ""
-
-    def _find_inner(self, ranks: Sequence[RankState]) -> None:
-        for rank in ranks:
-            if (plan := self._plans.get(rank.rank)) is not None and plan.container is not None:
-                rank.find_inner(plan.folder.pid_path(rank.rank))
-
-    def _is_inside(self, number: int, ranks: Sequence[RankState]) -> bool:
-        return any(rank.inner_pid for rank in ranks if rank.rank == number)
 
     def _start(self, order: SessionOrder, pid: int) -> subprocess.Popen[bytes]:
         plan = self._plans[order.rank]

@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -121,22 +121,19 @@ def unacknowledged(pid: int, proc: Path = Path("/proc"), *, least_tries: int = L
     return sorted(stuck[inode] for inode in socket_inodes(proc / str(pid) / "fd") & stuck.keys())[:MOST]
 
 
-def _stuck(table: Path, least_tries: int) -> list[tuple[str, str]]:
-    """Return inode and far end of the sockets that send the same bytes, or ask for a sign of life, again and again."""
+def _stuck(table: Path, least_tries: int) -> Iterator[tuple[str, str]]:
+    """Yield inode and far end of the sockets that send the same bytes, or ask for a sign of life, again and again."""
     try:
         lines = table.read_text().splitlines()[1:]
     except OSError:
-        return []
-    found = []
-    for line in lines:
-        words = line.split()
+        return
+    for words in map(str.split, lines):
         if len(words) < 10 or words[3] != ESTABLISHED:
             continue
         waiting, timer = int(words[4].partition(":")[0], 16), words[5].partition(":")[0]
         tries = int(words[6], 16) if waiting and timer == RETRANSMITTING else 0
         if tries >= least_tries or (timer == PROBING and int(words[8]) >= least_tries):
-            found.append((words[9], _address(words[2])))
-    return found
+            yield words[9], _address(words[2])
 
 
 def _address(text: str) -> str:
@@ -262,8 +259,7 @@ class Tracker:
         if self._phase in PATIENT:
             return max(PATIENT_S, MEDIANS * self._longest.get(self._phase, 0.0))
         if self._is_started():
-            usual_s = median(self._pace) if self._pace else 0.0
-            return self._rules.after_s or max(LEAST_S, MEDIANS * usual_s)
+            return self._rules.after_s or max(LEAST_S, MEDIANS * median(self._pace))
         if self._kind.counts_steps:
             return max(PATIENT_S, self._rules.after_s or 0.0)
         # Of a script nothing is known but that it neither prints nor computes: a single process may wait for work.
@@ -292,8 +288,7 @@ class Tracker:
         if phase == self._phase:
             return
         if self._phase in PATIENT:
-            took_s = now - self._phase_began_at
-            self._longest[self._phase] = max(took_s, self._longest.get(self._phase, 0.0))
+            self._longest[self._phase] = max(now - self._phase_began_at, self._longest.get(self._phase, 0.0))
         if self._phase in PATIENT or phase in PATIENT:
             self._progressed_at = self._moved_at = now
         self._phase, self._phase_began_at = phase, now

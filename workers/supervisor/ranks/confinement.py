@@ -23,7 +23,7 @@ from trainyard.spec.sections.environment import has_container
 from trainyard.spooling.held_folder import remove_tree
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import give_name
-from workers.containers.documents import SHARED, SHARED_MEMORY, ContainerPlan
+from workers.containers.documents import SHARED, SHARED_MEMORY
 from workers.machine.processes import die_with_parent, is_exiting, name_process, open_descriptors
 from workers.progress import marker
 from workers.rank_process.run import RankPlan, become_rank
@@ -99,31 +99,23 @@ class Confinement:
 
     def confined(self, plan: RankPlan) -> RankPlan:
         """Return the plan with what all ranks of the attempt share in its sandbox."""
-        is_limited = (
-            self._group is None and self._order.accelerator == "cpu"
-        )  # a GPU's driver reserves more than it uses
+        network, group = self._has_own_network, str(self._group or "")
+        of_all = {"holder": self._holder.pid, "has_own_network": network, "cgroup": group}
         if plan.container is not None:
-            return msgspec.structs.replace(plan, container=self._contained(plan.container))
-        sandbox = msgspec.structs.replace(
-            plan.sandbox,
-            holder=self._holder.pid,
-            has_own_network=self._has_own_network,
-            cgroup=str(self._group or ""),
-            data_bytes=self.isolation.memory_bytes if is_limited else 0,
-        )
+            container = msgspec.structs.replace(
+                plan.container,
+                **of_all,
+                shared_memory=str(self.shared_memory or ""),
+                memory_bytes=self.isolation.memory_bytes,
+                cpus=self.isolation.cpus,
+                processes=self.isolation.processes,
+            )
+            return msgspec.structs.replace(plan, container=container)
+        # A GPU's driver reserves more than it uses.
+        is_limited = self._group is None and self._order.accelerator == "cpu"
+        data_bytes = self.isolation.memory_bytes if is_limited else 0
+        sandbox = msgspec.structs.replace(plan.sandbox, **of_all, data_bytes=data_bytes)
         return msgspec.structs.replace(plan, sandbox=sandbox)
-
-    def _contained(self, container: ContainerPlan) -> ContainerPlan:
-        return msgspec.structs.replace(
-            container,
-            holder=self._holder.pid,
-            has_own_network=self._has_own_network,
-            cgroup=str(self._group or ""),
-            shared_memory=str(self.shared_memory or ""),
-            memory_bytes=self.isolation.memory_bytes,
-            cpus=self.isolation.cpus,
-            processes=self.isolation.processes,
-        )
 
     def record_memory(self, rank: RankState) -> None:
         """Record in a rank that has ended whether the kernel killed for memory meanwhile, and by which limit."""
@@ -161,9 +153,8 @@ class Confinement:
         """Make the folder that the containers of the attempt share as /dev/shm: each has a mount of its own, where
         NCCL's ranks would not find each other."""
         folder = Path(tempfile.mkdtemp(prefix=f"{SHARED_MEMORY}{self._order.attempt}-", dir=SHARED))
-        if self.isolation.is_other_user:
-            user = user_of(self._order.spec.get("project", ""))
-            os.chown(folder, user, user)
+        if self.user >= 0:
+            os.chown(folder, self.user, self.user)
         return folder
 
     def _make_group(self) -> Path | None:

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import psutil
 
@@ -28,31 +28,15 @@ from workers.rank_process.run import RankPlan
 from workers.replicas.folders import MemoryFolder, RunMemory
 from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
 from workers.sandbox.node import Isolation
-from workers.sandbox.process import TEMPORARY, Sandbox
+from workers.sandbox.process import TEMPORARY
+from workers.supervisor.environment import EnvironmentBuild
+from workers.supervisor.ranks import environment as variables
 from workers.supervisor.ranks.containers import filled, visible_devices
-from workers.supervisor.ranks.environment import (
-    CheckpointCandidate,
-    environment_of,
-    is_distributed,
-    launchers_of,
-    torchrun_variables,
-)
+from workers.supervisor.ranks.environment import CheckpointCandidate, launchers_of
 
 SOCKET_CHARACTERS = 107  # of a path of a Unix socket, at most
 MULTIPROCESSING_CHARACTERS = 32  # of its sockets below TMPDIR
 COLD_NOTE = "Trainyard: this rank starts in an interpreter of its own, which takes seconds"
-
-
-class BuiltEnvironment(Protocol):
-    """The environment that was built for the ranks."""
-
-    @property
-    def python(self) -> str: ...
-
-    @property
-    def shown(self) -> list[Path]: ...
-
-    def container_of(self, local_rank: int) -> ContainerPlan | None: ...
 
 
 class RankStart(NamedTuple):
@@ -75,7 +59,7 @@ class RankStart(NamedTuple):
         return found if not self.containers else found.through_shell()
 
 
-def start_of_ranks(order: Order, folder: AttemptFolder, environment: BuiltEnvironment | None = None) -> RankStart:
+def start_of_ranks(order: Order, folder: AttemptFolder, environment: EnvironmentBuild | None = None) -> RankStart:
     task = order.spec["task"]
     if environment is not None:
         containers = [environment.container_of(number) for number in range(order.num_ranks)]
@@ -112,7 +96,7 @@ def plan_rank(
     secrets: Sequence[GivenSecret] = (),
 ) -> RankPlan:
     """``checkpoints`` is the folder under which each run has its own, ``temporary`` the rank's TMPDIR."""
-    own = environment_of(
+    own = variables.environment_of(
         local_rank,
         order=order,
         folder=folder,
@@ -127,16 +111,19 @@ def plan_rank(
     if start.containers:
         task_own = order.spec["task"].get("environment") or {}
         own = container_variables(own, task_own) | visible_devices(order, task_own)
-    torchrun = torchrun_variables(local_rank, order=order, go=go, folder=folder)
-    own = own | torchrun if is_distributed(order) else {name: own[name] for name in own if name not in torchrun}
+    torchrun = variables.torchrun_variables(local_rank, order=order, go=go, folder=folder)
+    is_distributed = variables.is_distributed(order)
+    own = own | torchrun if is_distributed else {name: own[name] for name in own if name not in torchrun}
     own |= contract_variables(launchers_of(order), _place_of(local_rank, order, go))
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
-        own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden), **replica_variables(replicas)}
-    own_folders, read = folders_of(
-        order, go, folder, cache=cache, checkpoints=checkpoints, replicas=replicas, shown=start.shown
-    )
-    sandbox = sandbox_of(order, folder, isolation, own=own_folders, read=read)
+        own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
+        own |= {VARIABLE: encode(replicas)} if replicas is not None else {}
+    written, read = folders_of(order, go, folder, cache, checkpoints, replicas, start.shown)
+    in_tmp = _named_in_tmp(order) if isolation.has_own_tmp else []
+    project = order.spec.get("project", "")
+    sandbox = isolation.sandbox(project, own=written, shown=[*read, *in_tmp], temporary=folder.temporary)
+    container = filled(start.containers[local_rank], sandbox, [*written, temporary], read) if start.containers else None
     return RankPlan(
         rank=order.first_rank + local_rank,
         path=str(folder.path),
@@ -147,37 +134,26 @@ def plan_rank(
         variables={**torchrun, **own},
         secrets=[one for one in secrets if one.variable != CREDENTIALS],  # the node's own
         sandbox=sandbox,
-        container=filled(start.containers[local_rank], sandbox, [*own_folders, temporary], read)
-        if start.containers
-        else None,
+        container=container,
         threads=int(number) if (number := own.get("TRAINYARD_THREADS", own["OMP_NUM_THREADS"])).isdecimal() else 1,
     )
-
-
-def sandbox_of(
-    order: Order, folder: AttemptFolder, isolation: Isolation, *, own: Sequence[Path], read: Sequence[Path]
-) -> Sandbox:
-    """Return the sandbox of a rank, with the folders that it writes and what it reads besides."""
-    kept = _named_in_tmp(order) if isolation.has_own_tmp else []
-    return isolation.sandbox(order.spec.get("project", ""), own=own, shown=[*read, *kept], temporary=folder.temporary)
 
 
 def folders_of(
     order: Order,
     go: Go,
     folder: AttemptFolder,
-    *,
     cache: Path,
     checkpoints: Path,
-    replicas: ReplicaPlan | None = None,
-    shown: Sequence[Path] = (),
+    replicas: ReplicaPlan | None,
+    shown: Sequence[Path],
 ) -> tuple[list[Path], list[Path]]:
     """Return the folders that a rank writes (its attempt's, its project's cache, its run's checkpoints and states in
     memory), and what it reads besides, such as those that it may go on from."""
     others = {Path(one.folder) for one in _candidates(go, checkpoints) if one.run != order.run}
-    written, read = replica_folders(replicas)
-    own = [*folder.writable_folders, cache, checkpoints / order.run, *written]
-    return own, [folder.path, *shown, *sorted(others), *read]
+    memory = [RunMemory(Path(replicas.folder))] if replicas is not None and replicas.folder else []
+    own = [*folder.writable_folders, cache, checkpoints / order.run, *(one.own for one in memory)]
+    return own, [folder.path, *shown, *sorted(others), *(one.peer for one in memory)]
 
 
 def _note_on(temporary: Path) -> str:
@@ -249,8 +225,7 @@ def reserve_port(address: str) -> socket.socket:
 
     Both it and torch's store set SO_REUSEADDR and it never listens, so that the store may bind while it is open.
     """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    reserved = socket.socket(family, socket.SOCK_STREAM)
+    reserved = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         reserved.bind((address, 0))
@@ -350,20 +325,7 @@ def replica_plan(request: StartRequest, order: Order, go: Go) -> ReplicaPlan | N
 
 def peer_of(order: Order, memory: MemoryOrder) -> PeerNode | None:
     """Return the next node of the attempt that receives states, the first behind the last; None where no other does."""
-    behind = [*memory.nodes[order.node_rank + 1 :], *memory.nodes[: order.node_rank]]
-    for one in behind:
+    for one in [*memory.nodes[order.node_rank + 1 :], *memory.nodes[: order.node_rank]]:
         if one.port is not None and one.address:
             return PeerNode(one.node, one.address, one.port)
     return None
-
-
-def replica_variables(plan: ReplicaPlan | None) -> dict[str, str]:
-    return {} if plan is None else {VARIABLE: encode(plan)}
-
-
-def replica_folders(plan: ReplicaPlan | None) -> tuple[list[Path], list[Path]]:
-    """Return the folders that ranks write, and those that they only read."""
-    if plan is None or not plan.folder:
-        return [], []
-    memory = RunMemory(Path(plan.folder))
-    return [memory.own], [memory.peer]

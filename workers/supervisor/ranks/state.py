@@ -42,8 +42,7 @@ class RankState(RankReport, kw_only=True):
     def is_fatal(self, spec: SpecDocument) -> bool:
         """Return whether its end ends all ranks, since no other can step without it. A run that outlives its workers
         does so once they are together; before that, rank 0 would wait for a worker that never comes."""
-        is_spare = outlives_workers(spec) and self.rank != 0 and self.has_joined
-        return self.has_failed and not is_spare
+        return self.has_failed and not (outlives_workers(spec) and self.rank != 0 and self.has_joined)
 
     def update_group(self, folder: AttemptFolder) -> bool:
         """Find out how far a watched rank is with its process group. Returns whether that changed."""

@@ -34,8 +34,8 @@ def error_in(text: str) -> RankError | None:
     name, message = ending[1].rpartition(".")[2], ending[2] or ""
     if ending[2] is not None and not message.strip():  # it begins with a line end
         message = next((line for line in lines[end + 1 :] if line.strip()), "")
-    trace = "\n".join(lines[: end + 1])
-    return RankError(type=name, message=message[:2000], traceback=trace[-MAX_CHARACTERS:] + "\n")
+    trace = "\n".join(lines[: end + 1])[-MAX_CHARACTERS:]
+    return RankError(type=name, message=message[:2000], traceback=trace + "\n")
 
 
 def own_frame(trace: str, code: Path) -> tuple[str, int, str] | None:
@@ -56,8 +56,7 @@ def last_lines(path: Path) -> list[str]:
 def last_text(path: Path, num_bytes: int) -> str:
     try:
         with open_plain(path) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - num_bytes))
+            file.seek(max(0, file.seek(0, 2) - num_bytes))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
