@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,19 @@ from trainyard.contract.machines import GpuHealth, Health
 from workers.machine.gpus import OwnGpu, own_gpus
 
 
-class GpuReader:
-    """Reads GPUs through NVML."""
-
-    def __init__(self, gpus: Sequence[OwnGpu]) -> None:
-        self._gpus = gpus
-
-    def read(self) -> list[GpuHealth]:
-        return [self._read_one(index, handle) for index, handle in self._gpus]
-
-    @staticmethod
-    def _read_one(index: int, handle: Any) -> GpuHealth:
-        memory = _query(pynvml.nvmlDeviceGetMemoryInfo, handle)
-        utilization = _query(pynvml.nvmlDeviceGetUtilizationRates, handle)
-        power = _query(pynvml.nvmlDeviceGetPowerUsage, handle)
-        return GpuHealth(
-            index=index,
-            utilization_percent=None if utilization is None else utilization.gpu,
-            memory_bytes=None if memory is None else memory.total,
-            memory_used_bytes=None if memory is None else memory.used,
-            temperature_c=_query(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-            power_w=None if power is None else power / 1000,
-        )
+def read_gpu(gpu: OwnGpu) -> GpuHealth:
+    """Read the GPU through NVML."""
+    memory = _query(pynvml.nvmlDeviceGetMemoryInfo, gpu.handle)
+    utilization = _query(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
+    power = _query(pynvml.nvmlDeviceGetPowerUsage, gpu.handle)
+    return GpuHealth(
+        index=gpu.number,
+        utilization_percent=None if utilization is None else utilization.gpu,
+        memory_bytes=None if memory is None else memory.total,
+        memory_used_bytes=None if memory is None else memory.used,
+        temperature_c=_query(pynvml.nvmlDeviceGetTemperature, gpu.handle, pynvml.NVML_TEMPERATURE_GPU),
+        power_w=None if power is None else power / 1000,
+    )
 
 
 class HealthReader:
@@ -43,7 +34,7 @@ class HealthReader:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._gpus = GpuReader(own_gpus())
+        self._gpus = own_gpus()
         self._at = time.monotonic()
         self._network = _network_bytes()
         psutil.cpu_percent()
@@ -61,7 +52,7 @@ class HealthReader:
             disk_used_bytes=disk.used,
             network_received_bytes_per_s=received,
             network_sent_bytes_per_s=sent,
-            gpus=self._gpus.read(),
+            gpus=list(map(read_gpu, self._gpus)),
         )
 
     def _network_rates(self) -> tuple[float, float]:

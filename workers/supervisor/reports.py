@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import structlog
 
 from trainyard.contract.orders import Order
-from trainyard.contract.reports import AttemptReport, RankReport, Reason, RuleMatch
+from trainyard.contract.reports import AttemptReport, RankReport, Reason
 from trainyard.contract.statuses import Phase
 from trainyard.spooling.reader import last_sequences
 from workers.supervisor.contact import Contact
@@ -30,17 +30,11 @@ def make_report(
     at: float,
     phase: Phase,
     address: str = "",
-    ports: Sequence[int] = (),
-    supervisor_pid: int | None = None,
     reason: Reason | None = None,
     ranks: Sequence[RankReport] = (),
     producers: dict[str, int] | None = None,
-    is_leased: bool = False,
-    matches: Sequence[RuleMatch] = (),
-    preparation: str = "",
-    image: str = "",
 ) -> AttemptReport:
-    """Return the report of the order's attempt. ``at``: Unix seconds; ``ports``: MASTER_PORT, and those of ranks."""
+    """Return the report of the order's attempt. ``at``: Unix seconds."""
     return AttemptReport(
         at=at,
         attempt=order.attempt,
@@ -49,16 +43,9 @@ def make_report(
         node=order.node,
         phase=phase,
         address=address,
-        port=ports[0] if ports else None,
-        ports=list(ports[1:]),
-        supervisor_pid=supervisor_pid,
         reason=reason,
         ranks=list(ranks),
         producers=producers or {},
-        is_leased=is_leased,
-        matches=list(matches),
-        preparation=preparation,
-        image=image,
     )
 
 
@@ -123,18 +110,19 @@ class Reporting:
 
     def _report(self) -> AttemptReport:
         starting, environment = self._starting, self._starting.environment
-        return make_report(
+        report = make_report(
             starting.order,
             at=time.time(),
             phase=self.phase,
             address=self._address,
-            ports=starting.ports if self.phase == Phase.READY else [],
-            supervisor_pid=os.getpid(),
             reason=self._reason,
             ranks=[rank.snapshot() for rank in starting.ranks],
             producers=last_sequences(starting.folder.spool) if self.phase == Phase.ENDED else {},
-            is_leased=self.is_leased,
-            matches=self._rules.matches(),
-            image=environment.image if environment else "",
-            preparation=environment.sentence if environment and self.phase == Phase.PREPARING else "",
         )
+        if self.phase == Phase.READY and (ports := starting.ports):
+            report.port, *report.ports = ports
+        report.supervisor_pid, report.is_leased, report.matches = os.getpid(), self.is_leased, self._rules.matches()
+        if environment is not None:
+            report.image = environment.image
+            report.preparation = environment.sentence if self.phase == Phase.PREPARING else ""
+        return report

@@ -80,10 +80,9 @@ class Starting:
         close_all(reserved)
         is_watched = "script" in self.order.spec["task"] and not self.launch.is_cold and can_watch()
         for plan in plans:
-            pid = self.confinement.waiting.start(plan)
             state = RankState(
                 rank=plan.rank,
-                pid=pid,
+                pid=self.confinement.waiting.start(plan),
                 started_at=time.time(),
                 group="none" if is_watched else "unknown",
                 has_torchrun="RANK" in plan.environment,

@@ -70,9 +70,8 @@ class ValkeyThread(threading.Thread):
     def finish(self, producers: dict[str, int], *, limit_s: float) -> bool:
         """Wait until the server has all of these sequences and return True; False when that takes too long.
 
-        Nobody may write into the spool any more.
-        An attempt that the server lists no more is given UNLISTED_LIMIT_S: its watermarks
-        will not come any more. An attempt of a deleted run is given no time.
+        Nobody may write into the spool any more. An attempt that the server lists no more is given UNLISTED_LIMIT_S:
+        its watermarks will not come any more. An attempt of a deleted run is given no time.
         """
         self._shipper.is_over = True
         self.send_now()

@@ -21,7 +21,7 @@ from trainyard.contract.keys import broker_url, stream_key
 from trainyard.contract.machines import Health, Inventory
 from trainyard.contract.seals import check_mac, frames_scope
 from workers.attempt.folder import AttemptFolder, AttemptTaken
-from workers.machine.health import GpuReader, HealthReader
+from workers.machine.health import HealthReader
 from workers.machine.inventory import CORES, num_cpus, num_usable_cpus, take_inventory
 from workers.machine.processes import Process, children_of, identify, is_alive, start_of, with_environment
 from workers.sandbox.node import SETTING, find_isolation
@@ -65,7 +65,6 @@ def test_a_health_sample_holds_every_figure(tmp_path: Path) -> None:
     assert 0 < found["disk_used_bytes"] <= found["disk_bytes"]
     assert found["network_received_bytes_per_s"] >= 0
     assert decode(encode(sample), Health) == sample
-    assert GpuReader([]).read() == []
 
 
 def test_a_node_says_every_second_who_it_is_and_sends_its_health(calm_node: ControlledNode) -> None:

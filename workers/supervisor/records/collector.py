@@ -23,7 +23,7 @@ from trainyard.spooling.reader import READ_BYTES, SpoolReader
 from trainyard.spooling.writer import SpoolLimit, SpoolWriter, spool_files
 from workers.attempt.folder import AttemptFolder
 from workers.machine.gpus import gpus_of
-from workers.machine.health import GpuReader
+from workers.machine.health import read_gpu
 from workers.machine.processes import descendants_of, identify
 from workers.supervisor.ranks.state import RankState
 from workers.supervisor.records.folder_watch import FolderWatch
@@ -217,7 +217,7 @@ class Collector(threading.Thread):
         self._folder = folder
         self._ranks = ranks
         self._ancestors = ancestors  # pids of reaper and supervisor, recorded with the ranks' descendants
-        self._gpus = GpuReader(gpus_of(order.slots) if order.accelerator == "gpu" else [])
+        self._gpus = gpus_of(order.slots) if order.accelerator == "gpu" else []
         self._writer: SpoolWriter | None = None
         self._tails = [
             LogTail(folder.stream_path(rank, stream), rank, stream, rules=rules)
@@ -295,7 +295,7 @@ class Collector(threading.Thread):
             ("system/cpu_percent", node, psutil.cpu_percent()),
             ("system/memory_bytes", node, float(psutil.virtual_memory().used)),
         ]
-        for gpu in self._gpus.read():
+        for gpu in map(read_gpu, self._gpus):
             labels = {**node, "gpu": str(gpu.index)}
             named = {
                 "system/gpu_utilization": gpu.utilization_percent,

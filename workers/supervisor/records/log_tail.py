@@ -62,8 +62,7 @@ class LogTail:
             lines = lines[1:]
         if lines:
             at = time.time()
-            timed = [(at, line) for line in lines]
-            spool.append(Logs(self.rank, self.stream, timed, offset))
+            spool.append(Logs(self.rank, self.stream, [(at, line) for line in lines], offset))
             if self._rules is not None:
                 self._rules.read(lines, rank=self.rank, stream=self.stream, at=at)
         if taken:
@@ -104,10 +103,9 @@ class LogTail:
         try:
             with open_plain(self._path) as file:
                 file.seek(self._offset)
-                ends = [part.count(b"\n") or 1 for part in iter(lambda: file.read(READ_BYTES), b"")]
+                return sum(part.count(b"\n") or 1 for part in iter(lambda: file.read(READ_BYTES), b""))
         except FileNotFoundError:
             return 0
-        return sum(ends)
 
 
 def save_unread_output(order: Order, folder: AttemptFolder) -> None:
@@ -269,8 +267,11 @@ def _write(cells: list[Cell], part: str, style: str) -> str:
         if escape is None:
             break
         place = escape.end()
-        if escape[2] == "K":
-            _erase(cells, column, escape[1])
+        if escape[2] == "K":  # erases what is behind, before, or both
+            if escape[1] in ("", "0", "2"):
+                del cells[column:]
+            if escape[1] in ("1", "2"):
+                cells[:column] = [(" ", "")] * column
         elif escape[2] == "m":
             style = "" if escape[1] in ("", "0") else _last(style + escape[0])
     return style
@@ -281,13 +282,6 @@ def _last(style: str) -> str:
     kept = style[-LONGEST_STYLE:]
     start = kept.find("\x1b")
     return kept[start:] if start >= 0 else ""
-
-
-def _erase(cells: list[Cell], column: int, how: str) -> None:
-    if how in ("", "0", "2"):
-        del cells[column:]
-    if how in ("1", "2"):
-        cells[:column] = [(" ", "")] * column
 
 
 def _joined(cells: list[Cell]) -> str:

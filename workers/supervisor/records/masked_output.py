@@ -59,10 +59,9 @@ class MaskedOutput(threading.Thread):
 
     def finish(self) -> None:
         """Take in what the ranks printed last, and end."""
-        if self.ident is None:
-            return
-        self._until = time.monotonic() + DRAIN_S
-        self.join(DRAIN_S + 2 * WAIT_S)
+        if self.ident is not None:
+            self._until = time.monotonic() + DRAIN_S
+            self.join(DRAIN_S + 2 * WAIT_S)
 
     def _read(self, descriptor: int) -> None:
         try:

@@ -107,8 +107,7 @@ class Shipper:
     def step(self) -> bool:
         """Send what there is, up to MAX_BATCHES; False when there was nothing, or no room. Raises RedisError."""
         self.is_blocked = False
-        batches = self._collect()
-        if not batches:
+        if not (batches := self._collect()):
             return False
         is_sent = False
         try:

@@ -105,8 +105,7 @@ def write_manifest(folder: Path, manifest: Manifest, keyring: Keyring = NO_KEYS)
     """Write ``manifest.json``, encrypted where the keyring encrypts; return its size."""
     data = manifest_text(manifest).encode()
     if keyring.encrypts:
-        context = file_context(manifest.run, manifest.fence, manifest.step, MANIFEST)
-        data = encrypted_bytes(keyring, context, data)
+        data = encrypted_bytes(keyring, file_context(manifest.run, manifest.fence, manifest.step, MANIFEST), data)
     write_whole(folder / MANIFEST, lambda temporary: temporary.write_bytes(data))
     return len(data)
 
@@ -194,6 +193,4 @@ def file_context(run: str, fence: int, step: int, name: str) -> str:
 
 def decrypted(data: bytes, keyring: Keyring, context: str) -> bytes:
     """Return the content, which is ``data`` itself where it is not encrypted. Raises CannotDecrypt."""
-    if not is_encrypted(data):
-        return data
-    return DecryptedFile(io.BytesIO(data), keyring, context).read()
+    return DecryptedFile(io.BytesIO(data), keyring, context).read() if is_encrypted(data) else data

@@ -126,8 +126,9 @@ def wait_for_parts(
         if not missing:
             return notes
         if time.monotonic() > deadline:
-            ranks_text = ", ".join(map(str, sorted(missing)))
-            raise PartMissing(f"the parts of ranks {ranks_text} were not there after {timeout_s:g} s")
+            raise PartMissing(
+                f"the parts of ranks {', '.join(map(str, sorted(missing)))} were not there after {timeout_s:g} s"
+            )
         time.sleep(pause)
         pause = min(2 * pause, MAX_POLL_S)
 

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from trainyard.at_rest.chunks import MAGIC, CannotDecrypt, DecryptedFile, is_enc
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.base import JsonObject
 from workers.training.checkpoints.manifest import Damaged, Manifest, StoredPart, file_context
-from workers.training.checkpoints.pieces import DTYPES, Region
+from workers.training.checkpoints.pieces import DTYPES, Region, Shape
 
 LENGTH_BYTES = 8
-CHUNK_BYTES = 4 << 20
 
 
 def check_files(folder: Path, manifest: Manifest, share: int, num_shares: int) -> None:
@@ -42,14 +40,11 @@ def check_files(folder: Path, manifest: Manifest, share: int, num_shares: int) -
 
 
 def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
     try:
         with path.open("rb", buffering=0) as file:
-            while chunk := file.read(CHUNK_BYTES):
-                digest.update(chunk)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise Damaged(f"{path.name} cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()
 
 
 class CheckpointReader:
@@ -83,8 +78,7 @@ class CheckpointReader:
         found = 0
         try:
             for part in stored.parts:
-                common = intersection(region, part)
-                if common is not None:
+                if (common := intersection(region, part)) is not None:
                     here, there = common
                     result[here] = self._slice(part.file, name, there)
                     found += result[here].numel()
@@ -130,15 +124,6 @@ def intersection(region: Region, part: StoredPart) -> tuple[tuple[slice, ...], t
 # A safetensors file that is encrypted: of each tensor only the chunks are decrypted that hold what is needed.
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Place of a tensor: ``start`` counts from the beginning of the file."""
-
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    start: int
-
-
 class EncryptedTensors:
     """A context manager, as ``safetensors.safe_open`` is one."""
 
@@ -160,33 +145,33 @@ class EncryptedTensors:
 
     def read(self, name: str, there: tuple[slice, ...]) -> torch.Tensor:
         """Return these slices of a tensor; all of one that has no dimensions. Raises CannotDecrypt."""
-        place = self._places.get(name)
-        if place is None:
+        if name not in self._places:
             raise CannotDecrypt(f"{name} is not in it")
+        dtype, shape, start = self._places[name]
         rows = there[0] if there else slice(0, 1)
-        row_shape = place.shape[1:]
-        row_bytes = math.prod(row_shape) * place.dtype.itemsize
+        row_shape = shape[1:]
+        row_bytes = math.prod(row_shape) * dtype.itemsize
         # One buffer, and each chunk goes to its place in it: a tensor may be as large as what is left of memory.
         data = bytearray((rows.stop - rows.start) * row_bytes)
         at = 0
-        for piece in self._file.pieces(place.start + rows.start * row_bytes, len(data)):
+        for piece in self._file.pieces(start + rows.start * row_bytes, len(data)):
             data[at : at + len(piece)] = piece
             at += len(piece)
         if at < len(data):
             raise CannotDecrypt(f"{name} ends behind {at} of {len(data)} bytes")
         if not data:
-            return torch.empty([0, *row_shape] if there else [], dtype=place.dtype)
-        found = torch.frombuffer(data, dtype=place.dtype).view(-1, *row_shape)
+            return torch.empty([0, *row_shape] if there else [], dtype=dtype)
+        found = torch.frombuffer(data, dtype=dtype).view(-1, *row_shape)
         return found[(slice(None), *there[1:])] if there else found.view(())
 
-    def _read_header(self) -> dict[str, _Place]:
+    def _read_header(self) -> dict[str, tuple[torch.dtype, Shape, int]]:
+        """Return each tensor's type, its shape, and its place from the beginning of the file."""
         length = int.from_bytes(self._file.read(0, LENGTH_BYTES), "little")
         if length > self._file.size:
             raise CannotDecrypt(f"its header would have {length} bytes")
         document: JsonObject = json.loads(self._file.read(LENGTH_BYTES, length))
         document.pop("__metadata__", None)
-        first = LENGTH_BYTES + length
         return {
-            name: _Place(DTYPES[one["dtype"]], tuple(one["shape"]), first + one["data_offsets"][0])
+            name: (DTYPES[one["dtype"]], tuple(one["shape"]), LENGTH_BYTES + length + one["data_offsets"][0])
             for name, one in document.items()
         }

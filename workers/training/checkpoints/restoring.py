@@ -63,8 +63,7 @@ def _first(why: str | None) -> str | None:
 def _check(candidate: Candidate, rank: int, world_size: int) -> tuple[Manifest | None, str | None]:
     try:
         manifest = read_manifest(candidate.folder, candidate.keyring, candidate.context(MANIFEST))
-        mark = candidate.mark
-        if (manifest.step, manifest.fence) != (mark.step, mark.fence):
+        if (manifest.step, manifest.fence) != (candidate.mark.step, candidate.mark.fence):
             raise Damaged(f"its manifest is of step {manifest.step}, fence {manifest.fence}")
         check_files(candidate.folder, manifest, rank, world_size)
     except Damaged as error:

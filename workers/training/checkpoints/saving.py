@@ -13,23 +13,10 @@ import torch
 
 from trainyard.at_rest.keyring import NO_KEYS, Keyring
 from trainyard.contract.records import Checkpoint, CheckpointState
-from workers.training.checkpoints import store
-from workers.training.checkpoints.manifest import (
-    Manifest,
-    TrainingState,
-    file_context,
-    parameters_digest,
-    write_manifest,
-)
-from workers.training.checkpoints.parts import (
-    PartEncryption,
-    PartNote,
-    join_notes,
-    refuse_part,
-    remove_notes,
-    wait_for_parts,
-    write_part,
-)
+from workers.training.checkpoints import manifest as manifests
+from workers.training.checkpoints import parts, store
+from workers.training.checkpoints.manifest import Manifest, TrainingState
+from workers.training.checkpoints.parts import PartEncryption, PartNote, write_part
 from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
 from workers.training.checkpoints.snapshot import Snapshot
@@ -82,19 +69,19 @@ class AttemptFacts:
     keyring: Keyring = NO_KEYS
 
     def encryption_of(self, mark: Mark) -> PartEncryption:
-        return PartEncryption(self.keyring, partial(file_context, self.run, mark.fence, mark.step))
+        return PartEncryption(self.keyring, partial(manifests.file_context, self.run, mark.fence, mark.step))
 
 
 def manifest_of(facts: AttemptFacts, mark: Mark, state: TrainingState, notes: Mapping[int, PartNote]) -> Manifest:
     """Return what describes the checkpoint of these parts, by the rank that has written each."""
-    tensors, files = join_notes(notes)
+    tensors, files = parts.join_notes(notes)
     return Manifest(
         run=facts.run,
         step=mark.step,
         fence=mark.fence,
         at=time.time(),
         model=facts.model,
-        parameters=parameters_digest(tensors),
+        parameters=manifests.parameters_digest(tensors),
         world_size=facts.world_size,
         degrees=facts.degrees,
         state={**state, "random": {str(rank): note.random for rank, note in notes.items()}},
@@ -152,10 +139,10 @@ class Saver:
 
     def _complete(self, folder: Path, mark: Mark, state: TrainingState, started: float) -> None:
         facts = self.facts
-        notes = wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S, facts.encryption_of(mark))
+        notes = parts.wait_for_parts(folder, facts.writers, PARTS_TIMEOUT_S, facts.encryption_of(mark))
         manifest = manifest_of(facts, mark, state, notes)
-        remove_notes(folder, notes)
-        num_bytes = manifest.num_bytes + write_manifest(folder, manifest, facts.keyring)
+        parts.remove_notes(folder, notes)
+        num_bytes = manifest.num_bytes + manifests.write_manifest(folder, manifest, facts.keyring)
         # Whole now, and on the disk: the rename is what makes it one. Its own fsync keeps it through a power cut.
         folder.rename(facts.folder / mark.name)
         sync(facts.folder)
@@ -175,7 +162,7 @@ class Saver:
             shutil.rmtree(folder, ignore_errors=True)
             self.metrics.report(record_of("off", self.facts.run, mark, why=why))
         else:
-            refuse_part(folder, self.facts.rank, why, PARTS_TIMEOUT_S)
+            parts.refuse_part(folder, self.facts.rank, why, PARTS_TIMEOUT_S)
 
 
 def record_of(

@@ -40,9 +40,8 @@ def pieces_to_save(training: Training, parameters: Parameters, written: Set[str]
             # A count of steps is the same on all ranks that share the parameter: one of them writes it.
             if has_own_optimizer or piece.region == model.region or model.region.is_first:
                 pieces.append(piece)
-    for name, value in training.synchronization.state().items():
-        pieces.append(piece_of(f"synchronization/{rank}/{name}", value))
-    return pieces
+    own = training.synchronization.state()
+    return pieces + [piece_of(f"synchronization/{rank}/{name}", value) for name, value in own.items()]
 
 
 def small_state(training: Training, kind: str, step: int) -> TrainingState:
@@ -126,8 +125,7 @@ def slots_of(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[
 def slot_value(value: torch.Tensor, parameter: nn.Parameter, group: Group) -> torch.Tensor:
     """Return what the optimizer is to hold: spread as the parameter is, or a count where the optimizer wants it."""
     if value.ndim == 0:
-        is_on_device = group.get("fused") or group.get("capturable")
-        return value.to(parameter.device) if is_on_device else value
+        return value.to(parameter.device) if group.get("fused") or group.get("capturable") else value
     held = torch.empty_like(parameter, dtype=value.dtype)
     piece_of("", held).local.copy_(value)
     return held

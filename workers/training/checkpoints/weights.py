@@ -29,8 +29,7 @@ def save_weights(training: Training, config: ModelDocument, folder: Path) -> Non
     if training.mesh.rank != 0:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(config, indent=2) + "\n"
-    write_whole(folder / CONFIG, lambda temporary: temporary.write_text(text))
+    write_whole(folder / CONFIG, lambda temporary: temporary.write_text(json.dumps(config, indent=2) + "\n"))
     for name, path in training.task.assets.items():
         write_whole(folder / name, partial(shutil.copyfile, path))
     write_whole(folder / WEIGHTS, lambda temporary: save_file(tensors, temporary, metadata={"format": "pt"}))
@@ -42,13 +41,14 @@ def gather_weights(training: Training) -> dict[str, torch.Tensor]:
     Where weights are spread every rank takes part. Only rank 0 ever holds more than its own, and one piece on its way.
     """
     pieces = {name: piece_of(name, parameter) for name, parameter in training.parameters().items()}
+    is_first = training.mesh.rank == 0
     if training.device_mesh is None:
         # Copies of the whole model are all there is: rank 0 needs nobody, and some may be gone (parameter server).
-        return {name: _on_cpu(piece) for name, piece in pieces.items()} if training.mesh.rank == 0 else {}
+        return {name: piece.local.to("cpu").contiguous() for name, piece in pieces.items()} if is_first else {}
     own: Held = {name: (piece.region, piece.local.dtype) for name, piece in pieces.items()}
     held: list[Held] = [{} for _ in range(training.mesh.world_size)]
     dist.all_gather_object(held, own)
-    if training.mesh.rank == 0:
+    if is_first:
         return _receive(held, pieces, training.device)
     for (name, _), sender in sorted(choose_senders(held).items()):
         if sender == training.mesh.rank:
@@ -80,7 +80,3 @@ def _receive(held: list[Held], own: dict[str, TensorPiece], device: torch.device
             whole[name] = torch.empty(region.whole, dtype=dtype)
         whole[name][tuple(slice(start, start + size) for start, size in zip(offset, region.shape, strict=True))] = piece
     return whole
-
-
-def _on_cpu(piece: TensorPiece) -> torch.Tensor:
-    return piece.local.to("cpu").contiguous()

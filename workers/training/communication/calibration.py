@@ -11,6 +11,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -19,6 +20,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from trainyard.planner import Rates
+from workers.training.communication.exchanges import settle
 from workers.training.group import gather_all
 from workers.training.measuring.memory import Held, held, release
 from workers.training.recipes import gpt
@@ -123,8 +125,7 @@ def measure_ranks(device: torch.device, between: Callable[[], None] | None = Non
     """Return what ``measure_compute`` finds on the slowest rank: ranks that wait for each other step at its pace. A
     collective of all ranks, which compute at once, as in a training."""
     dist.barrier()
-    measured = gather_all(measure_compute(device, between))
-    return min(measured, key=lambda one: sum(rate for _, rate in one.matmul))
+    return min(gather_all(measure_compute(device, between)), key=lambda one: sum(rate for _, rate in one.matmul))
 
 
 def model_pass(device: torch.device) -> Callable[[], object]:
@@ -178,11 +179,11 @@ def _model(device: torch.device) -> TimedProgram:
 
 
 def _timed(run: Callable[[], Any], loops: int, device: torch.device) -> float:
-    _settle(device)
+    settle(device)
     started = time.perf_counter()
     for _ in range(loops):
         run()
-    _settle(device)
+    settle(device)
     return (time.perf_counter() - started) / loops
 
 
@@ -196,11 +197,6 @@ def _timed_on_gpu(run: Callable[[], Any], loops: int, device: torch.device) -> f
     ended.record()
     ended.synchronize()
     return float(began.elapsed_time(ended)) / 1e3 / loops
-
-
-def _settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _operator(device: torch.device) -> TimedProgram:
@@ -236,14 +232,6 @@ def _product(
     return TimedProgram(flops, 3 * flops, _both_ways(lambda: F.linear(x, weight), x, weight))
 
 
-def _small_product(device: torch.device, rows: int, inputs: int, outputs: int) -> TimedProgram:
-    return _product(device, rows, inputs, outputs, torch.bfloat16)
-
-
-def _small_attention(device: torch.device, rows: int, heads: int, time: int, width: int) -> TimedProgram:
-    return _attention(device, rows, heads, time, width, torch.bfloat16)
-
-
 def _attention(
     device: torch.device, rows: int, heads: int, time: int, width: int, dtype: torch.dtype | None = None
 ) -> TimedProgram:
@@ -265,9 +253,8 @@ def _convolution(device: torch.device, rows: int, channels: int, side: int) -> T
 
 def _norm(device: torch.device, rows: int, width: int) -> TimedProgram:
     x, gain = _numbers(device, rows, width), _numbers(device, width)
-    return TimedProgram(
-        4.0 * rows * width, 12.0 * rows * width, _both_ways(lambda: F.layer_norm(x, (width,), gain), x, gain)
-    )
+    run = _both_ways(lambda: F.layer_norm(x, (width,), gain), x, gain)
+    return TimedProgram(4.0 * rows * width, 12.0 * rows * width, run)
 
 
 def _group_norm(device: torch.device, rows: int, channels: int, side: int) -> TimedProgram:
@@ -300,9 +287,8 @@ def _pool(device: torch.device) -> torch.Tensor:
     """Return what all sums take their memory from, which is there as long as one of them is."""
     pool = POOLS.get(device)
     if pool is None:
-        POOLS[device] = pool = torch.rand(
-            KEPT_BYTES // 4 * (GROWTH_ON_GPU if device.type == "cuda" else 1), device=device
-        )
+        number = KEPT_BYTES // 4 * (GROWTH_ON_GPU if device.type == "cuda" else 1)
+        POOLS[device] = pool = torch.rand(number, device=device)
     return pool
 
 
@@ -315,9 +301,9 @@ def _step(device: torch.device, number: int) -> TimedProgram:
 
 CURVES: dict[str, tuple[Callable[..., TimedProgram], tuple[tuple[int, ...], ...]]] = {
     "matmul": (_product, PRODUCTS),
-    "matmul/bf16": (_small_product, SMALL_PRODUCTS),
+    "matmul/bf16": (partial(_product, dtype=torch.bfloat16), SMALL_PRODUCTS),
     "attention": (_attention, ATTENTIONS),
-    "attention/bf16": (_small_attention, SMALL_ATTENTIONS),
+    "attention/bf16": (partial(_attention, dtype=torch.bfloat16), SMALL_ATTENTIONS),
     "convolution": (_convolution, IMAGES),
     "norm": (_norm, NORMED),
     "group-norm": (_group_norm, IMAGES),

@@ -131,10 +131,8 @@ def _shift(leaving: torch.Tensor, arriving: torch.Tensor) -> None:
     world, rank = dist.get_world_size(), dist.get_rank()
     if world == 1:
         return
-    works = dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, leaving, (rank + 1) % world), dist.P2POp(dist.irecv, arriving, (rank - 1) % world)]
-    )
-    for work in works:
+    both = [dist.P2POp(dist.isend, leaving, (rank + 1) % world), dist.P2POp(dist.irecv, arriving, (rank - 1) % world)]
+    for work in dist.batch_isend_irecv(both):
         work.wait()
 
 
@@ -165,10 +163,10 @@ def timed(exchange: Exchange, repeats: int, device: torch.device) -> list[float]
         exchange()
     own = []
     for _ in range(repeats):
-        _settle(device)
+        settle(device)
         started = time.perf_counter()
         exchange()
-        _settle(device)
+        settle(device)
         own.append(time.perf_counter() - started)
     return own
 
@@ -194,6 +192,7 @@ def fit(points: Sequence[tuple[int, float]]) -> LinearFit:
     return LinearFit(latency, 1 / slope)
 
 
-def _settle(device: torch.device) -> None:
+def settle(device: torch.device) -> None:
+    """Return once a GPU has done what it was told."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,17 +18,9 @@ from trainyard.planner import Rates
 from trainyard.planner.machines import Link as RateOfLink
 from trainyard.spec import CommunicationSpec
 from workers.training import group as process_group
+from workers.training.communication import exchanges
 from workers.training.communication.calibration import measure_ranks
-from workers.training.communication.exchanges import (
-    NUM_WARM_UPS,
-    LinearFit,
-    Points,
-    bus_factor,
-    fit,
-    make_exchange,
-    sizes_between,
-    timed,
-)
+from workers.training.communication.exchanges import NUM_WARM_UPS, LinearFit, Points, bus_factor, make_exchange, timed
 from workers.training.group import RankPlace, choose_device, gather_all, num_threads
 from workers.training.measuring.progress import with_unit
 from workers.training.metrics import Metrics, facts_record
@@ -49,15 +40,13 @@ def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None
         torch.cuda.set_device(device)
     process_group.join(place, device)
     nodes = gather_all(os.environ.get("TRAINYARD_NODE", f"node-{place.node_rank}"))
-    sizes = sizes_between(task.smallest_bytes, task.largest_bytes)
+    sizes = exchanges.sizes_between(task.smallest_bytes, task.largest_bytes)
     is_first = place.rank == 0
     if is_first:
         print(f"{place.world_size} ranks on {len(set(nodes))} nodes, {device.type}", flush=True)
     operations = [name for name in task.operations if name not in ALONE]
     sweeps = Sweeps(operations, sizes, task.repeats, device, partial(print, flush=True) if is_first else None)
-    compute: Rates | None = None
-    if "compute" in task.operations:
-        compute = measure_ranks(device, sweeps)
+    compute = measure_ranks(device, sweeps) if "compute" in task.operations else None
     links: list[NodeLink] = []
     if "send-receive" in task.operations:
         links = measure_pairs(nodes, sizes, task.repeats, device)
@@ -69,8 +58,7 @@ def measure(spec: CommunicationSpec, place: RankPlace, metrics: Metrics) -> None
         lines = sweeps.lines()
         if links:
             lines["send-receive"] = worst(links)
-        facts = facts_of(place.world_size, nodes, found, links)
-        metrics.report(facts_record(COMMUNICATION, facts))
+        metrics.report(facts_record(COMMUNICATION, facts_of(place.world_size, nodes, found, links)))
         if compute is not None:
             rates = with_links(compute, lines, place.world_size, place.local_world_size)
             metrics.report(facts_record("rates", rates))
@@ -135,12 +123,12 @@ class Sweeps:
             self._gathered = gather_all(list(self._own.values()))
         found: dict[str, Points] = {operation: [] for operation in self._operations}
         for (operation, size), ranks in zip(self._own, zip(*self._gathered, strict=True), strict=True):
-            found[operation].append((size, statistics.median(max(times) for times in zip(*ranks, strict=True))))
+            found[operation].append((size, median(max(times) for times in zip(*ranks, strict=True))))
         return found
 
     def lines(self) -> dict[str, LinearFit]:
         """Return the line of each operation through its points."""
-        return {operation: fit(points) for operation, points in self.points().items()}
+        return {operation: exchanges.fit(points) for operation, points in self.points().items()}
 
 
 # Speed of each link: every pair of nodes alone, there and back.
@@ -156,7 +144,7 @@ class NodeLink(NamedTuple):
     @property
     def fit(self) -> LinearFit:
         """The line through them, with which the planner counts."""
-        return fit(self.points)
+        return exchanges.fit(self.points)
 
 
 def measure_pairs(nodes: Sequence[str], sizes: Sequence[int], repeats: int, device: torch.device) -> list[NodeLink]:
@@ -184,8 +172,7 @@ def ping(first: int, second: int, num_bytes: int, repeats: int, device: torch.de
         else:
             dist.recv(tensor, first)
             dist.send(tensor, first)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        exchanges.settle(device)
         times.append((time.perf_counter() - started) / 2)
     return times[NUM_WARM_UPS:]
 
