@@ -70,8 +70,7 @@ def wait_for_master(address: str, port: int, timeout_s: float) -> None:
 
 def refuse_difference(what: str, value: str) -> None:
     """Raise ValueError when ``value`` is not the same on every rank, naming the ranks that differ from rank 0."""
-    values: list[str | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
+    values = gather_all(value)
     different = {rank: other for rank, other in enumerate(values) if other != values[0]}
     if different:
         raise ValueError(f"{what} differs between ranks: rank 0 has {values[0]}, others have {different}")
@@ -132,8 +131,7 @@ def choose_device(accelerator: str, place: RankPlace) -> torch.device:
 
 def num_threads(environment: Mapping[str, str], place: RankPlace) -> int:
     """Return how many threads an operator may use: TRAINYARD_THREADS, or this rank's share of the node's cores."""
-    given = environment.get("TRAINYARD_THREADS")
-    if given:
+    if given := environment.get("TRAINYARD_THREADS"):
         return max(1, int(given))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // place.local_world_size)
@@ -192,11 +190,9 @@ def _leave(folder: Path, probe: Path, word: str) -> str | None:
 def _look(probe: Path, word: str) -> str | None:
     deadline = time.monotonic() + PROBE_TIMEOUT_S
     while True:
-        try:
+        with suppress(OSError):
             if probe.read_text() == word:
                 return None
-        except OSError:
-            pass
         if time.monotonic() > deadline:
             return (
                 f"{socket.gethostname()} does not see in {probe.parent} what rank 0 has written there: the nodes of a "

@@ -27,8 +27,7 @@ def write_builtin(folder: Path, source: str) -> Facts:
     found = _load(TABLES[source])
     table = _LoadedTable(source, found)
     place = Path(source)
-    is_quantity = source in QUANTITIES
-    facts = write_table(folder, table, Files(source, place, [place]), TARGET, is_quantity=is_quantity)
+    facts = write_table(folder, table, Files(source, place, [place]), TARGET, is_quantity=source in QUANTITIES)
     return {**facts, "digest": _digest(found.data, found.target)}
 
 

@@ -27,8 +27,7 @@ def load_samples(data: ImageData | TableData) -> Samples:
     options = {"target": data.target} if isinstance(data, TableData) else {"image_size": data.image_size}
 
     def build(folder: Path) -> None:
-        facts = _write(folder, data, files)
-        write_facts(folder, {**facts, "digest": content_digest(files)})
+        write_facts(folder, {**_write(folder, data, files), "digest": content_digest(files)})
 
     return open_samples(cached(f"samples {VERSION} {source} {options} {files.key}", build))
 
@@ -51,6 +50,4 @@ def _write(folder: Path, data: ImageData | TableData, files: Files) -> Facts:
         return write_table(folder, open_table(data.source, files, data.target), files, data.target)
     from workers.training.data.sources.images import write_arrays, write_folder
 
-    if data.source == "npz":
-        return write_arrays(folder, files)
-    return write_folder(folder, files, data.image_size)
+    return write_arrays(folder, files) if data.source == "npz" else write_folder(folder, files, data.image_size)

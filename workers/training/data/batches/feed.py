@@ -74,20 +74,20 @@ class Feed:
 
     def batch(self, step: int, index: int) -> Batch:
         """Return this rank's micro-batch ``index`` of ``step``, on the task's device. Raises what reading it raised."""
-        first = self.samples_before(step)
-        wanted = positions(first, self._share, index)
+        wanted = positions(self.samples_before(step), self._share, index)
         if self._ahead is not None:
-            arrival = self._ahead.take(wanted)
-            if arrival is not None:
+            if (arrival := self._ahead.take(wanted)) is not None:
                 return arrival()
             self.close()  # another than the next one was asked for
         if self._read_before and self._read_before[0][0] == wanted:
             return self._read_before.popleft()[1]
-        later = following(step, index, self._positions, self._share)
-        places = [wanted, *islice(later, self._at_once - 1)]
+        places = [wanted, *islice(following(step, index, self._positions, self._share), self._at_once - 1)]
         started = time.perf_counter()
         batch, *rest = self._read_all(places)
-        self._note((time.perf_counter() - started) / len(places))
+        seconds = (time.perf_counter() - started) / len(places)
+        is_quick = seconds <= WORTH_A_THREAD_S
+        self._at_once = max(1, min(AT_ONCE, int(AT_ONCE_S / seconds))) if is_quick else 1
+        self._num_slow = 0 if is_quick else self._num_slow + 1
         self._read_before = deque(zip(places[1:], rest, strict=False))  # fewer, where only the first can be read
         if self._num_slow >= NUM_READS:
             self._read_before.clear()
@@ -106,12 +106,6 @@ class Feed:
         except Exception:  # of a row that may never be wanted; read alone, the one that is says what is wrong
             return [self._read(places[0])]
         return list(zip(torch.split(inputs, sizes), torch.split(targets, sizes), strict=True))
-
-    def _note(self, seconds: float) -> None:
-        """Take note of how long a batch took to read."""
-        is_quick = seconds <= WORTH_A_THREAD_S
-        self._at_once = max(1, min(AT_ONCE, int(AT_ONCE_S / seconds))) if is_quick else 1
-        self._num_slow = 0 if is_quick else self._num_slow + 1
 
     def close(self) -> None:
         """End the thread, if there is one, and drop what was read before it was wanted."""
@@ -232,9 +226,7 @@ def on_device(array: np.ndarray[Any, np.dtype[Any]], device: torch.device) -> to
     returns, and what is computed later on the same stream waits for it.
     """
     tensor = torch.from_numpy(array)
-    if device.type != "cuda":
-        return tensor
-    return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 class TransferReader:

@@ -70,8 +70,7 @@ class EpochOrder:
         """``positions`` rise, so those of an epoch lie together."""
         first, last = int(positions[0]) // self.num_rows, int(positions[-1]) // self.num_rows
         if self.num_rows <= FEW_ROWS:
-            orders = self._orders(range(first, last + 1))
-            return orders.reshape(-1).take(positions - first * self.num_rows)
+            return self._orders(range(first, last + 1)).reshape(-1).take(positions - first * self.num_rows)
         epochs, places = np.divmod(positions, self.num_rows)
         found = np.empty_like(places)
         for number in range(first, last + 1):

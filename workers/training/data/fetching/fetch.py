@@ -97,7 +97,7 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, a
 
     size = sum(entry.size or 0 for entry in entries)
     what = hashlib.sha256(f"{source} {state}".encode(errors="surrogateescape")).hexdigest()  # a key is shown
-    folder = cached(f"fetched {_readable(location)} {what}", build, needed_bytes=size) / "files"
+    folder = cached(f"fetched {PurePosixPath(urlsplit(location).path).name} {what}", build, needed_bytes=size) / "files"
     alone = entries[0].name if len(entries) == 1 and entries[0].is_named else ""
     return folder / alone if alone else folder
 
@@ -105,10 +105,6 @@ def _fetched(location: str, path: str, suffixes: Sequence[str], protocol: str, a
 def _state(archive: str) -> str:
     found = Path(archive).stat()
     return f"{archive}\0{found.st_size}\0{found.st_mtime_ns}\0{found.st_ctime_ns}"
-
-
-def _readable(location: str) -> str:
-    return PurePosixPath(urlsplit(location).path).name
 
 
 def _download(store: Any, entries: "Sequence[StoreFile]", folder: Path, location: str, *, num_threads: int) -> None:

@@ -32,8 +32,7 @@ def _shown(location: str) -> str:
         parts = urlsplit(location)
     except ValueError:  # no URL that anybody can read
         return location.partition("://")[0] + "://…"
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", ""))
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "…" if parts.query else "", ""))
 
 
 def explained(error: BaseException, location: str) -> Exception:
@@ -52,11 +51,9 @@ def explained(error: BaseException, location: str) -> Exception:
 def is_passing(error: BaseException) -> bool:
     """Say whether another try may succeed: the connection was lost, or the server was busy."""
     chain = list(_chain(error))
-    status = _status(chain)
-    if status is not None:
+    if (status := _status(chain)) is not None:
         return status in BUSY
-    names = {type(one).__name__ for one in chain}
-    return bool(names & LOST)
+    return any(type(one).__name__ in LOST for one in chain)
 
 
 def _is_of_node(chain: list[BaseException]) -> bool:
@@ -90,8 +87,7 @@ def _reason(chain: list[BaseException]) -> str:
         return "which is not there: check the address"
     if names & {"BadZipFile", "ReadError"}:
         return "which is not a whole archive: bring it again"
-    last = chain[0]
-    return f"which cannot be read: {type(last).__name__}: {last!s}"
+    return f"which cannot be read: {type(chain[0]).__name__}: {chain[0]!s}"
 
 
 def _status(chain: list[BaseException]) -> int | None:

@@ -22,14 +22,8 @@ from PIL import Image
 from trainyard.contract.inspections import Cell, ClassFacts, ColumnFacts, DatasetFacts
 from trainyard.spec.sections.data import ImageData, TextData
 from workers.training.data.problems import DataProblem
+from workers.training.data.sources import images
 from workers.training.data.sources.files import SUFFIXES, Files, content_digest, find_files, refuse_other_content
-from workers.training.data.sources.images import (
-    channels_first,
-    classes_of,
-    num_channels_of,
-    open_all_arrays,
-    read_picture,
-)
 from workers.training.data.sources.text import JsonLines
 from workers.training.data.storage.arrays import Array
 from workers.training.data.tabular.columns import Column, look_at
@@ -164,8 +158,7 @@ def fitted(facts: DatasetFacts) -> DatasetFacts:
     while len(json.dumps(facts)) > MAX_BYTES:
         parts: dict[str, Any] = {name: facts.get(name) for name in SHORTENED if facts.get(name)}
         longest = max(parts, key=lambda name: len(json.dumps(parts[name])))
-        shorter = parts[longest][: len(parts[longest]) * 3 // 4]
-        facts = cast(DatasetFacts, {**facts, longest: shorter})
+        facts = cast(DatasetFacts, {**facts, longest: parts[longest][: len(parts[longest]) * 3 // 4]})
     return facts
 
 
@@ -180,8 +173,7 @@ def _describer(request: "InspectionRequest") -> "Callable[[Files, InspectionRequ
 def main() -> None:
     question = json.load(sys.stdin)
     try:
-        request = InspectionRequest.of(question["recipe"], question["data"])
-        answer: object = {"facts": inspect(request)}
+        answer: object = {"facts": inspect(InspectionRequest.of(question["recipe"], question["data"]))}
     except DataProblem as problem:
         answer = {"problem": str(problem)}
     json.dump(answer, sys.stdout, allow_nan=False)
@@ -241,13 +233,13 @@ def _num_lines(files: Files) -> int | None:
 
 def describe_folder(files: Files, request: "InspectionRequest") -> DatasetFacts:
     """Return the facts of a folder of images."""
-    classes, num_channels = classes_of(files), num_channels_of(files)
+    classes, num_channels = images.classes_of(files), images.num_channels_of(files)
     tried = set(range(0, len(files.paths), max(1, len(files.paths) // NUM_TRIED)))
     chosen = _some_of_each(classes)
     pictures = {}
     for index in sorted(tried | set(chosen)):
         path = files.paths[index]
-        pictures[index] = read_picture(path, files.name_of(path), SHOWN_SIZE, num_channels)
+        pictures[index] = images.read_picture(path, files.name_of(path), SHOWN_SIZE, num_channels)
     return {
         **_counts(classes),
         "num_rows": len(files.paths),
@@ -261,9 +253,9 @@ def describe_folder(files: Files, request: "InspectionRequest") -> DatasetFacts:
 
 def describe_arrays(files: Files, request: "InspectionRequest") -> DatasetFacts:
     """Return the facts of images in NPZ files; those that are shown are of the first rows."""
-    pairs, (channels, size, _), answers = open_all_arrays(files)
+    pairs, (channels, size, _), answers = images.open_all_arrays(files)
     classes = [str(value) for value in answers.tolist()]
-    first = channels_first(next(pairs[0][0].blocks(), np.empty((0, *pairs[0][0].shape[1:]), np.uint8)))
+    first = images.channels_first(next(pairs[0][0].blocks(), np.empty((0, *pairs[0][0].shape[1:]), np.uint8)))
     chosen = _some_of_each(classes[: len(first)])
     return {
         **_counts(classes),

@@ -109,9 +109,8 @@ def write_arrays(folder: Path, files: Files) -> Facts:
     """Write the samples of NPZ files, ``x`` and ``y``, into ``folder``, an entry of the cache, and return the facts."""
     pairs, shape, answers = open_all_arrays(files)
     values, numbers = np.unique(answers, return_inverse=True)
-    counts = np.bincount(numbers).tolist()
     start = 0
-    with _writer(folder, files, shape, counts) as writer:
+    with _writer(folder, files, shape, np.bincount(numbers).tolist()) as writer:
         for inputs, _ in pairs:
             for block in inputs.blocks():
                 rows: Numbers = numbers[start : start + len(block)].astype(np.int64)
@@ -222,11 +221,10 @@ def _read(path: Path, size: int, num_channels: int) -> Array:
 
 def _opaque(image: Image.Image, num_channels: int) -> Image.Image:
     """Return the image in grey or RGB; what can be seen through is white."""
-    mode = "L" if num_channels == 1 else "RGB"
     if image.mode.startswith("I"):  # 16 bits, of which Pillow would cut off the upper ones
         values: Any = np.asarray(image, np.float64)
         image = Image.fromarray((values / 257).clip(0, 255).astype(np.uint8))
     if image.mode in ALPHA or "transparency" in image.info:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert(mode)
+    return image.convert("L" if num_channels == 1 else "RGB")

@@ -150,8 +150,7 @@ class JsonLines(_OfFiles):
 
 def is_validation(name: str) -> bool:
     """Say on which side of the split a file is: by its name's hash, so that it never moves when others come or go."""
-    first = int.from_bytes(hashlib.sha256(os.fsencode(name)).digest()[:8], "big")
-    return first < 2**64 // ONE_OF
+    return int.from_bytes(hashlib.sha256(os.fsencode(name)).digest()[:8], "big") < 2**64 // ONE_OF
 
 
 def is_chosen(name: str, number: int) -> bool:

@@ -1,7 +1,6 @@
 """Arrays that grow on the disk row by row, so that what makes them never holds them whole."""
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -46,17 +45,14 @@ class NpyWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
+    def __exit__(self, *exception: object) -> None:
+        if exception[0] is None:
             self.close()
         else:
             self._file.close()
 
 
 def open_array(path: Path) -> Array:
-    """Map a ``.npy`` file into memory, to be read only."""
-    has_rows = path.stat().st_size > HEADER_BYTES  # without any there is nothing to map
-    array: Array = np.load(path, mmap_mode="r" if has_rows else None)
+    """Map a ``.npy`` file into memory, to be read only. Without rows there is nothing to map."""
+    array: Array = np.load(path, mmap_mode="r" if path.stat().st_size > HEADER_BYTES else None)
     return array

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -72,10 +71,8 @@ class SamplesWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._files.__exit__(kind, error, trace)
+    def __exit__(self, *exception: Any) -> None:
+        self._files.__exit__(*exception)
 
 
 def refuse_too_few(location: str, class_counts: Sequence[int]) -> None:
@@ -108,9 +105,8 @@ class Split:
     def __init__(self, class_counts: Sequence[int]) -> None:
         self._seen = np.zeros(len(class_counts), np.int64)
         # A class of fewer than ten gives one all the same, unless it is the only one of its class.
-        sizes = np.asarray(class_counts, np.int64)
+        self._sizes = sizes = np.asarray(class_counts, np.int64)
         self._first_tens = np.where(sizes < ONE_OF, np.maximum(sizes, 1), ONE_OF)
-        self._sizes = sizes
 
     def validates(self, classes: Numbers) -> Mask:
         """Say of each of the next rows, given the numbers of their classes, whether it validates."""

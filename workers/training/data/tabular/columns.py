@@ -38,9 +38,8 @@ class Cells(NamedTuple):
 def read_cells(column: Any) -> Cells:
     """Return what the cells of a batch of a column hold."""
     if pa.types.is_floating(column.type):
-        numbers = (
-            pc.fill_null(column, math.nan).to_numpy(zero_copy_only=False) + 0.0
-        )  # no -0, which Arrow finds nowhere among 0
+        # No -0, which Arrow finds nowhere among 0.
+        numbers = pc.fill_null(column, math.nan).to_numpy(zero_copy_only=False) + 0.0
         return Cells(numbers, np.isnan(numbers), np.zeros(len(numbers), np.bool_), None)
     words = pc.utf8_trim_whitespace(column)
     missing = pc.or_kleene(pc.is_null(words), pc.is_in(words, value_set=pa.array(MISSING)))
@@ -48,9 +47,8 @@ def read_cells(column: Any) -> Cells:
     try:
         parsed = pc.cast(words, pa.float64())
     except pa.ArrowInvalid:
-        parsed = pc.cast(
-            pc.if_else(pc.match_substring_regex(words, NUMBER), words, pa.scalar(None, pa.string())), pa.float64()
-        )
+        are_numbers = pc.match_substring_regex(words, NUMBER)
+        parsed = pc.cast(pc.if_else(are_numbers, words, pa.scalar(None, pa.string())), pa.float64())
     numbers = pc.fill_null(parsed, math.nan).to_numpy(zero_copy_only=False) + 0.0
     lacks = missing.to_numpy(zero_copy_only=False)
     return Cells(numbers, lacks, ~np.isfinite(numbers) & ~lacks, words)
@@ -77,8 +75,7 @@ class Column:
 
     @property
     def is_words(self) -> bool:
-        present = self.num_numbers + self.num_text
-        return self.num_text > 0 and self.num_numbers < NUMBER_SHARE * present
+        return self.num_text > 0 and self.num_numbers < NUMBER_SHARE * (self.num_numbers + self.num_text)
 
     @property
     def deviation(self) -> float:

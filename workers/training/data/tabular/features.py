@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -42,11 +42,11 @@ class Features:
     def encode(self, columns: Sequence[Cells]) -> Array:
         """Return float32 (rows, features): numbers about standardised by all rows, so that float32 is enough for
         any, NaN where they are missing; words and indicators as 0 and 1."""
-        num_rows = len(columns[0].missing)
-        rows, place = np.zeros((num_rows, self.width), np.float32), 0
+        rows, place = np.zeros((len(columns[0].missing), self.width), np.float32), 0
         for cells, column, words in zip(columns, self.columns, self.words, strict=True):
             if words:
-                found = _places(cells, words)
+                found = pc.fill_null(pc.index_in(cells.words, value_set=pa.array(words)), -1)
+                found = found.to_numpy(zero_copy_only=False)
                 there = found >= 0
                 rows[np.flatnonzero(there), place + found[there]] = 1
                 place += len(words)
@@ -105,8 +105,3 @@ def _words(column: Column, location: str) -> list[str]:
             "the file, or group them"
         )
     return sorted(column.words)
-
-
-def _places(cells: Cells, words: list[str]) -> Any:
-    found = pc.index_in(cells.words, value_set=pa.array(words))
-    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False)

@@ -49,7 +49,6 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
         sums.finish_targets(raw / f"{part}_targets.npy", folder / f"{part}_targets.npy")
     raw.rmdir()
     mean, deviation = sums.target_scale
-    quantity = {"target_mean": mean, "target_deviation": deviation} if targets.is_quantity else {}
     return {
         **writer.num_rows,
         "num_rows": sum(targets.class_counts),
@@ -57,7 +56,7 @@ def write_table(folder: Path, table: Table, files: Files, target: str, *, is_qua
         "num_classes": len(targets.classes),
         "classes": list(targets.classes),
         "encoding": features.described(*sums.scales),
-        **quantity,
+        **({"target_mean": mean, "target_deviation": deviation} if targets.is_quantity else {}),
     }
 
 

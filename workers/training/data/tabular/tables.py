@@ -78,8 +78,7 @@ class NpzTable:
         for inputs, targets in self._arrays:
             at_once, first_row = max(1, min(ROWS_AT_ONCE, 2**22 // max(1, inputs.shape[1]))), 0
             for rows, answers in zip(inputs.blocks(at_once), targets.blocks(at_once), strict=True):
-                columns = [_column(part) for part in rows.T]
-                yield Batch([*columns, _column(answers)], inputs.path, first_row, len(rows))
+                yield Batch([*map(_column, rows.T), _column(answers)], inputs.path, first_row, len(rows))
                 first_row += len(rows)
 
     def place(self, path: Path, row: int) -> str:
@@ -240,8 +239,7 @@ class CsvTable:
                 self._opened(stream, path, names) as reader,
             ):
                 for record in reader:
-                    columns = [record.column(index) for index in order]
-                    yield Batch(columns, path, first_row, record.num_rows)
+                    yield Batch([record.column(index) for index in order], path, first_row, record.num_rows)
                     first_row += record.num_rows
         except (pa.ArrowInvalid, OSError, EOFError) as error:
             if "Could not skip initial" in str(error):  # the header ends with the file
@@ -264,10 +262,8 @@ class CsvTable:
         name = self._files.name_of(path)
         try:
             if "UTF8" in str(error):
-                line = _first_bad_line(path)
-                return DataProblem(
-                    f"{name}, line {line} is not UTF-8: save the file as UTF-8, or convert it with iconv"
-                )
+                place = f"{name}, line {_first_bad_line(path)}"
+                return DataProblem(f"{place} is not UTF-8: save the file as UTF-8, or convert it with iconv")
             for line, cells in _records(path):
                 if len(cells) != num_columns:
                     return DataProblem(

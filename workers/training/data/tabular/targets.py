@@ -59,16 +59,12 @@ def read_targets(table: Table, column: Column, location: str, *, is_quantity: bo
         )
     if column.is_words:
         return _classes_of_words(column, location)
-    if (
-        not is_quantity
-        and column.are_whole
-        and column.numbers is not None
-        and len(column.numbers) <= MAX_NUMBER_CLASSES
-    ):
-        values = sorted(column.numbers)
+    numbers = column.numbers if column.are_whole and not is_quantity else None
+    if numbers is not None and len(numbers) <= MAX_NUMBER_CLASSES:
+        values = sorted(numbers)
         _refuse_one_class(column, [f"{value:.0f}" for value in values], location)
-        counts = [column.numbers[value] for value in values]
-        return Targets(tuple(f"{value:.0f}" for value in values), tuple(values), counts)
+        names = tuple(f"{value:.0f}" for value in values)
+        return Targets(names, tuple(values), [numbers[value] for value in values])
     _refuse_one_class(column, [str(column.smallest)] * (1 + (column.smallest < column.largest)), location)
     assert math.isfinite(column.mean)
     return Targets((), (), [column.num_rows], column.mean, column.deviation or 1.0)
