@@ -32,7 +32,7 @@ MOST_NAMED = 3  # nodes in a sentence
 
 
 class DiskCheckpoints:
-    """Keeps checkpoints in ``store.folder`` and restores one of ``store.candidates``. A ``loop.Checkpoints``."""
+    """Keeps checkpoints in ``store.folder`` and restores one of ``store.candidates``."""
 
     def __init__(self, spec: RecipeSpec, store: Store, metrics: Metrics, in_memory: ReplicaPlan | None = None) -> None:
         self._every = spec.checkpoint.every_steps
@@ -110,16 +110,17 @@ class DiskCheckpoints:
     def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
         """Keep the state every so many steps and at the end, or as soon after as the ranks hold the same weights."""
         pieces = partial(pieces_to_save, training, self._parameters, self._written, self._kind)
-        is_agreed = training.synchronization.is_agreed
         if self._saver is not None:
             self._is_due = self._is_due or is_last or step % self._every == 0
-            if self._is_due and is_agreed:
+            if self._is_due and training.synchronization.is_agreed:
                 self._is_due = False
                 self._saver.save(step, pieces, small_state(training, self._kind, step))
-        if is_last:
-            self._finish()
-        else:
+        if not is_last:
             self.keep_in_memory(training, step)
+        if is_last and self._saver is not None:
+            self._saver.wait(END_TIMEOUT_S)
+        if is_last and self.replicas is not None:
+            self.replicas.wait(REPLICAS_END_S)
 
     def keep_in_memory(self, training: Training, step: int) -> None:
         """Copy the state behind ``step`` into memory where it is due."""
@@ -143,12 +144,6 @@ class DiskCheckpoints:
             self._last.keep(step, pieces, small_state(training, self._kind, step))
         except Exception as error:  # an older state will do, and what ended the step is to be raised
             print(f"the state of step {step} is not kept in memory: {type(error).__name__}: {error}", flush=True)
-
-    def _finish(self) -> None:
-        if self._saver is not None:
-            self._saver.wait(END_TIMEOUT_S)
-        if self.replicas is not None:
-            self.replicas.wait(REPLICAS_END_S)
 
     def is_kept(self, step: int) -> bool | None:
         """Return whether the checkpoint behind ``step`` is whole on the disk; None where this rank keeps none."""
@@ -181,14 +176,15 @@ class DiskCheckpoints:
             keyring=self._store.keyring,
         )
         if self._plan is not None:
-            is_writer = rank in writers
-            self.replicas = open_replicas(self._plan, self._given, facts, self._metrics, is_writer=is_writer)
+            self.replicas = open_replicas(self._plan, self._given, facts, self._metrics, is_writer=rank in writers)
             if self.replicas is not None and are_copies(training, self._parallel):
                 self._last = LastState(self._plan, facts, self._metrics)
         if rank not in writers:
             return
         if trouble is not None:
-            self._report_off(rank, trouble)
+            if rank == 0:
+                print(f"no checkpoints are kept, training goes on without: {trouble}", flush=True)
+                self._metrics.report(off_record(self._store.run, self._store.fence, trouble))
             return
         self._saver = Saver(facts, self._metrics)
         if rank == 0:
@@ -201,11 +197,6 @@ class DiskCheckpoints:
             self._metrics.report(record_of("deleted", facts.run, mark))
             store.remove(facts.folder / mark.deleted_name)
 
-    def _report_off(self, rank: int, trouble: str) -> None:
-        if rank == 0:
-            print(f"no checkpoints are kept, training goes on without: {trouble}", flush=True)
-            self._metrics.report(off_record(self._store.run, self._store.fence, trouble))
-
     def _report_refused(self, training: Training, refused: Sequence[Refused]) -> None:
         for one in refused:
             candidate = one.candidate
@@ -213,10 +204,9 @@ class DiskCheckpoints:
                 self._saver.damaged.add(candidate.mark)
             if training.mesh.rank == 0:
                 print(f"checkpoint {candidate.mark.name} of run {candidate.run} is damaged: {one.why}", flush=True)
-                # A missing checkpoint may be on the disk of the node that took it: it is not damaged for all.
-                is_missing = not candidate.folder.is_dir()
                 record = record_of("invalid", candidate.run, candidate.mark, why=one.why)
-                record.missing = is_missing
+                # A missing checkpoint may be on the disk of the node that took it: it is not damaged for all.
+                record.missing = not candidate.folder.is_dir()
                 self._metrics.report(record)
 
 

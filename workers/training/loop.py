@@ -2,10 +2,9 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -14,7 +13,7 @@ from workers.progress import marker
 from workers.progress.marker import VALIDATION
 from workers.training.build import Training
 from workers.training.clip import clip
-from workers.training.keeping import change_for
+from workers.training.keeping import DiskCheckpoints, change_for
 from workers.training.measuring.measures import StepMeasures
 from workers.training.measuring.memory import memory_bytes
 from workers.training.measuring.phases import CHECKPOINT, OPTIMIZER
@@ -25,25 +24,6 @@ from workers.training.optimizing.optimizers import set_rate
 from workers.training.stopping import Stopping
 
 AT_ONCE = {"tokens": 4096, "samples": 64}  # as many do a CPU's threads justice, and a pass of training holds more
-
-
-class Checkpoints(Protocol):
-    """Keeper of a training's state, which also gives it back."""
-
-    def restore(self, training: Training) -> int:
-        """Give ``training`` the state to go on from; return the step it was taken behind, 0 where there is none."""
-
-    def after_step(self, training: Training, step: int, *, is_last: bool) -> None:
-        """Keep the state where it is due. Returns once a copy is in memory; what is written is written beside."""
-
-    def stepped(self, step: int) -> None:
-        """Take note that ``step`` is over, with all that was logged of it."""
-
-    def give_up(self, training: Training, step: int) -> None:
-        """Keep the state behind ``step`` where that can be done alone: no other step can be taken."""
-
-    def is_kept(self, step: int) -> bool | None:
-        """Return whether the state behind ``step`` is on the disk; None where nothing is to be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +47,13 @@ class Stopped:
     was_asked: bool = True  # this rank itself; else it stopped with one that was
 
 
-def run_loop(training: Training, metrics: Metrics, checkpoints: Checkpoints) -> Stopped | None:
+def run_loop(training: Training, metrics: Metrics, checkpoints: DiskCheckpoints) -> Stopped | None:
     """Train from the step behind the restored checkpoint (from 1 without one) to the last, or to where SIGTERM ended
     it, which is returned.
 
     A loss that is not finite is reported like any other and ends nothing.
     """
-    settings = training.settings
-    progress = Progress(settings.steps, training.task.unit) if training.mesh.rank == 0 else None
+    progress = Progress(training.settings.steps, training.task.unit) if training.mesh.rank == 0 else None
     # Before the state is restored: they must not touch it, and what they leave behind is overwritten.
     settle(training)
     first = checkpoints.restore(training) + 1
@@ -92,7 +71,7 @@ def train_steps(
     first: int,
     stopping: Stopping,
     metrics: Metrics,
-    checkpoints: Checkpoints,
+    checkpoints: DiskCheckpoints,
     progress: Progress | None,
 ) -> Stopped | None:
     """Take the steps from ``first`` on; return where ``stopping`` ended them, None where they ended by themselves."""
@@ -247,9 +226,8 @@ def report_measures(
     training: Training, step: int, rows: int, stall_s: float, metrics: Metrics, *, is_last: bool
 ) -> None:
     """Log how long the checkpoint of ``step`` delayed this rank, and report its measures now and then."""
-    labels = {"rank": str(training.mesh.rank)}
     if stalled := training.measures.kept(0.0 if is_last else stall_s):  # nothing waits for what the last one writes
-        metrics.log(stalled, step=step, labels=labels)
+        metrics.log(stalled, step=step, labels={"rank": str(training.mesh.rank)})
     if facts := training.measures.facts(step, rows=rows, is_last=is_last):
         metrics.report(facts_record(MEASURED, facts))
 
@@ -260,11 +238,9 @@ def report_late_losses(late: Mapping[int, float] | None, metrics: Metrics) -> No
         metrics.log({"train/loss": loss}, step=step)
 
 
-@contextmanager
-def kept_random_state(device: torch.device) -> Iterator[None]:
+def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
     """Give torch's generators back the state they had."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 # Validation: how good the model is on rows that it never learns from.
@@ -295,5 +271,4 @@ def validation_means(training: Training) -> dict[str, float]:
     summing = training.start_sum(totals)
     if summing is not None:
         summing.wait()
-    means = (totals / task.num_validation_rows).tolist()
-    return dict(zip(("loss", *task.measures), means, strict=True))
+    return dict(zip(("loss", *task.measures), (totals / task.num_validation_rows).tolist(), strict=True))

@@ -106,8 +106,7 @@ def train(spec: RecipeSpec, place: RankPlace, metrics: Metrics) -> Stopped | Non
 
 def write_stop_report(stopped: Stopped, place: RankPlace) -> None:
     """Leave for the supervisor what rank 0 has saved."""
-    path = os.environ.get("TRAINYARD_STOPPED")
-    if path and place.rank == 0:
+    if (path := os.environ.get("TRAINYARD_STOPPED")) and place.rank == 0:
         Path(path).write_text(json.dumps({"step": stopped.step, "saved": stopped.is_saved}))
 
 

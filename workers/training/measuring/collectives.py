@@ -11,8 +11,8 @@ What a collective sends is its formula around a ring, in which each rank sends a
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -98,14 +98,9 @@ def watch(phases: Phases) -> Counter:
     return _counter
 
 
-@contextmanager
-def waiting() -> Iterator[None]:
+def waiting() -> AbstractContextManager[None]:
     """Say that the block waits for other ranks, in a way of its own."""
-    if _counter.phases is None:
-        yield
-        return
-    with _counter.phases.within(COMMUNICATION):
-        yield
+    return nullcontext() if _counter.phases is None else _counter.phases.within(COMMUNICATION)
 
 
 def _timed(wait: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,8 +148,4 @@ def _sent_bytes(sent: Sent, what: Any, num_ranks: int) -> int:
 
 def _size_of(group: Any) -> int:
     """Return how many ranks are in ``group``, in any of the ways in which torch's functions take one."""
-    if isinstance(group, tuple):
-        mesh, axis = group
-        return int(mesh.size(axis))
-    size: int = group.size()
-    return size
+    return int(group[0].size(group[1]) if isinstance(group, tuple) else group.size())

@@ -218,17 +218,14 @@ def cgroup_bytes(own: str, root: Path) -> list[int]:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
-        base, limit, used = (
-            (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-            if controllers
-            else (root, "memory.max", "memory.current")
-        )
+        base, limit, used = root, "memory.max", "memory.current"
+        if controllers:
+            base, limit, used = root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
         folder = base / path.lstrip("/")
         for place in (folder, *folder.parents):
             if not place.is_relative_to(base):
                 break
-            left = _left(place / limit, place / used)
-            if left is not None:
+            if (left := _left(place / limit, place / used)) is not None:
                 found.append(left)
     return found
 

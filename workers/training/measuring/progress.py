@@ -19,8 +19,7 @@ class Progress:
         self.printed_at = time.monotonic()
 
     def stepped(self, step: int, loss: float, learning_rate: float, units_per_second: float) -> None:
-        is_silent = time.monotonic() - self.printed_at >= SILENCE_S
-        if step in (1, self.steps) or step % self.every == 0 or is_silent:
+        if step in (1, self.steps) or step % self.every == 0 or time.monotonic() - self.printed_at >= SILENCE_S:
             rate = f"lr {learning_rate:.1e}  {with_unit(units_per_second)} {self.rate}"
             self._print(f"step {step}/{self.steps}  loss {loss:.3f}  {rate}")
 

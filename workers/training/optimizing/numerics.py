@@ -74,11 +74,8 @@ class Precision:
 
 def refuse_inability(name: str, dtype: torch.dtype, device: torch.device) -> None:
     """Raise ValueError where ``device`` cannot multiply matrices of ``dtype``, or only pretends to."""
-    if (
-        device.type == "cuda"
-        and dtype == torch.bfloat16
-        and not torch.cuda.is_bf16_supported(including_emulation=False)
-    ):
+    is_bf16_of_cuda = device.type == "cuda" and dtype == torch.bfloat16
+    if is_bf16_of_cuda and not torch.cuda.is_bf16_supported(including_emulation=False):
         major, minor = torch.cuda.get_device_capability(device)
         raise ValueError(
             f"train.precision is {name!r}, but {torch.cuda.get_device_name(device)} (compute capability {major}."

@@ -125,9 +125,8 @@ def decay_groups(
         decays = parameter.ndim >= 2
         spread = (parameter.device_mesh, parameter.placements) if isinstance(parameter, DTensor) else None
         scale = scales[parameter]
-        empty: Group = {"params": [], "decays": decays, "rate_scale": scale, "weight_decay": 0.0}
-        if decays:
-            empty["weight_decay"] = weight_decay / scale
+        decay = weight_decay / scale if decays else 0.0
+        empty: Group = {"params": [], "decays": decays, "rate_scale": scale, "weight_decay": decay}
         groups.setdefault((decays, scale, spread), empty)["params"].append(parameter)
     # Matrices first, whichever came first: a checkpoint's order and a reader's.
     return [groups[key] for key in sorted(groups, key=lambda key: not key[0])]
@@ -157,11 +156,10 @@ def make_schedule(kind: str, *, peak: float, steps: int, warmup_steps: int) -> S
     """
     if kind not in SHAPES:
         raise ValueError(f"train.schedule is {kind!r}; accepted are {', '.join(SHAPES)}")
-    shape = SHAPES[kind]
 
     def learning_rate(step: int) -> float:
         if step <= warmup_steps:
             return peak * step / warmup_steps
-        return peak * shape((step - 1 - warmup_steps) / max(1, steps - warmup_steps))
+        return peak * SHAPES[kind]((step - 1 - warmup_steps) / max(1, steps - warmup_steps))
 
     return learning_rate

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.parts import Chain
+from workers.training.recipes.parts import Chain, refuse_sizes
 from workers.training.recipes.width_transfer import score_scale
 
 ROTARY_BASE = 10_000.0
@@ -32,11 +32,7 @@ class Shape:
     base_width: int | None = None  # at which the learning rate was found: see ``width_transfer``
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "heads", "context"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
-        if self.base_width is not None and self.base_width < 1:
-            raise ValueError(f"task.model.base_width is {self.base_width}; accepted are numbers from 1")
+        refuse_sizes(self, "layers", "width", "heads", "context", "base_width")
         if self.width % self.heads:
             raise ValueError(f"task.model.heads is {self.heads}, which does not divide task.model.width {self.width}")
         if self.head_width % 2:
@@ -134,8 +130,7 @@ class GPTBlock(nn.Module):
 
     def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x), turn)
-        x = x + self.mlp(self.mlp_norm(x))
-        return x
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class GPT(Chain):

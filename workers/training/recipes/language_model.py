@@ -10,13 +10,7 @@ import torch.nn.functional as F
 from numpy.lib.stride_tricks import sliding_window_view
 from torch import nn
 from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    ParallelStyle,
-    PrepareModuleInput,
-    RowwiseParallel,
-    SequenceParallel,
-)
+from torch.distributed.tensor import parallel as tp
 
 from trainyard.spec.sections import tasks as spec
 from trainyard.spec.sections.data import TextData
@@ -97,7 +91,7 @@ class LanguageModelTask:
         assert isinstance(model, GPT)
         return list(model.layers.values())
 
-    def tensor_plan(self) -> dict[str, ParallelStyle]:
+    def tensor_plan(self) -> dict[str, tp.ParallelStyle]:
         return tensor_plan()
 
     def rate_scale(self, parameter: str, optimizer: str) -> float:
@@ -213,7 +207,7 @@ class _SplitCrossEntropy(torch.autograd.Function):
 # split.
 
 
-def tensor_plan() -> dict[str, ParallelStyle]:
+def tensor_plan() -> dict[str, tp.ParallelStyle]:
     """Return the style of each module by name; a star stands for any layer. Styles are used once: each call makes new
     ones.
 
@@ -221,19 +215,19 @@ def tensor_plan() -> dict[str, ParallelStyle]:
     """
     return {
         # Each rank looks up the bytes it has rows for; the sum of what all found is handed out by time.
-        "embedding": RowwiseParallel(input_layouts=WHOLE, output_layouts=BY_TIME),
-        "layers.*.attention_norm": SequenceParallel(),
+        "embedding": tp.RowwiseParallel(input_layouts=WHOLE, output_layouts=BY_TIME),
+        "layers.*.attention_norm": tp.SequenceParallel(),
         # Gathered once for the three projections; ``turn``, the table of angles, is whole and no DTensor.
-        "layers.*.attention": PrepareModuleInput(input_layouts=(BY_TIME, None), desired_input_layouts=(WHOLE, None)),
-        "layers.*.attention.query": ColwiseParallel(),
-        "layers.*.attention.key": ColwiseParallel(),
-        "layers.*.attention.value": ColwiseParallel(),
-        "layers.*.attention.output": RowwiseParallel(output_layouts=BY_TIME),
-        "layers.*.mlp_norm": SequenceParallel(),
-        "layers.*.mlp": PrepareModuleInput(input_layouts=(BY_TIME,), desired_input_layouts=(WHOLE,)),
-        "layers.*.mlp.up": ColwiseParallel(),
-        "layers.*.mlp.down": RowwiseParallel(output_layouts=BY_TIME),
-        "norm": SequenceParallel(),
+        "layers.*.attention": tp.PrepareModuleInput(input_layouts=(BY_TIME, None), desired_input_layouts=(WHOLE, None)),
+        "layers.*.attention.query": tp.ColwiseParallel(),
+        "layers.*.attention.key": tp.ColwiseParallel(),
+        "layers.*.attention.value": tp.ColwiseParallel(),
+        "layers.*.attention.output": tp.RowwiseParallel(output_layouts=BY_TIME),
+        "layers.*.mlp_norm": tp.SequenceParallel(),
+        "layers.*.mlp": tp.PrepareModuleInput(input_layouts=(BY_TIME,), desired_input_layouts=(WHOLE,)),
+        "layers.*.mlp.up": tp.ColwiseParallel(),
+        "layers.*.mlp.down": tp.RowwiseParallel(output_layouts=BY_TIME),
+        "norm": tp.SequenceParallel(),
         # Logits stay cut along the vocabulary, as DTensors: the loss needs no more.
-        "head": ColwiseParallel(input_layouts=BY_TIME, output_layouts=Shard(-1), use_local_output=False),
+        "head": tp.ColwiseParallel(input_layouts=BY_TIME, output_layouts=Shard(-1), use_local_output=False),
     }

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.parts import Chain
+from workers.training.recipes.parts import Chain, refuse_sizes
 
 RATIO = 2  # hidden features of a block for each of its width
 
@@ -26,9 +26,7 @@ class Shape:
     outputs: int
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+        refuse_sizes(self, "layers", "width")
 
 
 class Norm(nn.LayerNorm):

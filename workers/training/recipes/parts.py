@@ -27,6 +27,13 @@ class Chain(nn.Module):
         return ()
 
 
+def refuse_sizes(shape: object, *names: str) -> None:
+    """Raise ValueError, naming the field of the spec, for a size that is given and below 1."""
+    for name in names:
+        if (size := getattr(shape, name)) is not None and size < 1:
+            raise ValueError(f"task.model.{name} is {size}; accepted are numbers from 1")
+
+
 def keep_part(model: Chain, index: int, num_parts: int) -> None:
     """Drop from the whole ``model`` what does not belong to part ``index``: layers in equal runs, the longer ones
     first, the embedding to the first part, norm and head to the last."""

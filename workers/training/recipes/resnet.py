@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.parts import Chain
+from workers.training.recipes.parts import Chain, refuse_sizes
 
 SMALLEST_SIDE = 4  # pixels below which an image is not halved
 MOST_RUNS = 4  # of blocks of one width, as in all of the paper's
@@ -30,9 +30,7 @@ class Shape:
     outputs: int
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+        refuse_sizes(self, "layers", "width")
 
     @property
     def num_runs(self) -> int:

@@ -45,8 +45,7 @@ class SampleTask:
 
     def train_batch(self, positions: slice | Rows) -> Batch:
         """Return inputs, (rows, ...) float32, and targets: (rows,) int64 classes or float32 quantities."""
-        rows = self._train_order.rows(positions)
-        return self._batch(self.samples.train_inputs, self.samples.train_targets, rows)
+        return self._batch(self.samples.train_inputs, self.samples.train_targets, self._train_order.rows(positions))
 
     def validation_batch(self, rows: slice) -> Batch:
         """Return the like of the same rows at every validation."""

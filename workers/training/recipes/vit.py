@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from workers.training.recipes.gpt import FeedForward, Norm
-from workers.training.recipes.parts import Chain
+from workers.training.recipes.parts import Chain, refuse_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,7 @@ class Shape:
     outputs: int
 
     def __post_init__(self) -> None:
-        for name in ("layers", "width", "heads", "patch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"task.model.{name} is {getattr(self, name)}; accepted are numbers from 1")
+        refuse_sizes(self, "layers", "width", "heads", "patch")
         if self.width % self.heads:
             raise ValueError(f"task.model.heads is {self.heads}, which does not divide task.model.width {self.width}")
         if self.size % self.patch:
@@ -74,8 +72,7 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Map (batch, patches, width) to the same shape."""
         query, key, value = (self._heads(one(x)) for one in (self.query, self.key, self.value))
-        mixed = F.scaled_dot_product_attention(query, key, value)
-        output: torch.Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        output: torch.Tensor = self.output(F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
         return output
 
     def _heads(self, x: torch.Tensor) -> torch.Tensor:
@@ -93,8 +90,7 @@ class ViTBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x))
-        x = x + self.mlp(self.mlp_norm(x))
-        return x
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class PatchHead(nn.Module):

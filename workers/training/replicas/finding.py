@@ -162,28 +162,22 @@ def _use(
         return False
     keys = [one.folder + one.node for one in nodes]
     moves = moves_for(keys, needed, holders)
-    trouble = carry_out(moves, plan, mark, manifest, rank, training.device)
-    tensors, why = {}, trouble
+    tensors, why = {}, carry_out(moves, plan, mark, manifest, rank, training.device)
     if not why:
         try:
             with CheckpointReader(candidate.folder, manifest, _places(plan, mark, manifest)) as reader:
                 tensors = {name: reader.read(name, region) for name, region in regions.items()}
         except Damaged as error:
             why = str(error)
-    whys = [one for one in gather_all(why) if one]
-    if whys:
+    if whys := [one for one in gather_all(why) if one]:
         result.refused.append(RefusedState(mark, _names(nodes, mark), whys[0]))
         return False
     result.found = Found(candidate, manifest, tensors)
     names = dict(zip(keys, (one.node for one in nodes), strict=True))
-    sources = {names[keys[at]] for at, one in enumerate(needed) if one & _local(holders, keys[at])}
+    sources = {names[keys[at]] for at, one in enumerate(needed) if any(keys[at] in holders[name] for name in one)}
     sources |= {names[keys[move.source]] for move in moves}
     result.nodes = tuple(sorted(sources))
     return True
-
-
-def _local(holders: Mapping[str, set[str]], key: str) -> set[str]:
-    return {name for name, keys in holders.items() if key in keys}
 
 
 def _names(nodes: Sequence[Held], mark: Mark) -> tuple[str, ...]:
@@ -244,8 +238,7 @@ def moves_for(keys: Sequence[str], needed: Sequence[set[str]], holders: Mapping[
     first = {key: keys.index(key) for key in keys}
     moves = []
     for key, to in sorted(first.items(), key=lambda one: one[1]):
-        wanted = {name for at, names in enumerate(needed) if keys[at] == key for name in names}
-        for name in sorted(wanted):
+        for name in sorted({name for at, names in enumerate(needed) if keys[at] == key for name in names}):
             if key not in holders[name]:
                 moves.append(Move(name, min(first[holder] for holder in holders[name]), to))
     return moves

@@ -36,9 +36,7 @@ class Interval:
             self._left_at = time.perf_counter()
 
     def is_due(self, step: int) -> bool:
-        if self.every is None:
-            return self._num_steps in PROBES
-        return step % self.every == 0
+        return self._num_steps in PROBES if self.every is None else step % self.every == 0
 
     @property
     def is_deciding(self) -> bool:

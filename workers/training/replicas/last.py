@@ -159,9 +159,7 @@ def with_random_states(manifest: Manifest, memory: RunMemory, here: Sequence[int
         state = RandomNotes.read(note_path(memory, manifest.fence, one), manifest.step)
         if state is not None:
             found[str(one)] = state
-    known: dict[str, RandomState] = {}
-    for states in gather_all(found):
-        known |= states
+    known = {one: state for states in gather_all(found) for one, state in states.items()}
     if len(known) < manifest.world_size:
         return None
     return replace(manifest, state={**manifest.state, "random": known})
