@@ -91,16 +91,9 @@ def read_message(raw: bytes) -> tuple[str, str]:
 def rebuilt_message(queue: str, task: str, sealed: str) -> bytes:
     """Return a message as Celery itself sends it, with nothing of the old one's headers and properties."""
     name = str(uuid.uuid4())
-    headers: dict[str, Any] = {
-        "lang": "py",
-        "task": task,
-        "id": name,
-        "root_id": name,
-        "parent_id": None,
-        "group": None,
-        "eta": None,
-    }
-    headers |= {"expires": None, "retries": 0, "timelimit": [None, None], "argsrepr": "()", "kwargsrepr": "{}"}
+    headers: dict[str, Any] = {"lang": "py", "task": task, "id": name, "root_id": name, "parent_id": None}
+    headers |= {"group": None, "eta": None, "expires": None, "retries": 0, "timelimit": [None, None]}
+    headers |= {"argsrepr": "()", "kwargsrepr": "{}"}
     message = {
         "body": base64.b64encode(json.dumps([[], {"sealed": sealed}, NOTHING]).encode()).decode(),
         "content-type": "application/json",

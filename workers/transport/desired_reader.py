@@ -26,8 +26,7 @@ class DesiredReader:
         """Return the desired state, None where it is refused or was read before. A clock may be wrong, ours or the
         server's: a document counts when its time is another than before."""
         try:
-            document = unseal(self._key, down_key(self._node_id), text, JsonObject)
-            desired, left_out = lenient_desired(document)
+            desired, left_out = lenient_desired(unseal(self._key, down_key(self._node_id), text, JsonObject))
         except BadMessage as error:
             self._report([str(error)])
             return None

@@ -56,8 +56,7 @@ class Trust:
 
     def take_given(self) -> None:
         """Take the file that TRAINYARD_CA names: of a node on the server's own machine. Raises CannotStart."""
-        given = os.environ.get(VARIABLE)
-        if not given:
+        if not (given := os.environ.get(VARIABLE)):
             return
         try:
             self.follow(Path(given).read_text())

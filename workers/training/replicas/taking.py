@@ -15,15 +15,8 @@ from trainyard.spec.sections.train import Checkpoint
 from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
 from workers.replicas.plan import ReplicaPlan
 from workers.replicas.sending import MANIFEST, PeerConnection, PeerFailed, StatePart
-from workers.training.checkpoints.manifest import (
-    Manifest,
-    StoredFile,
-    StoredPart,
-    StoredTensor,
-    TrainingState,
-    manifest_text,
-    parse_manifest,
-)
+from workers.training.checkpoints import manifest as manifests
+from workers.training.checkpoints.manifest import Manifest, StoredFile, StoredPart, StoredTensor, TrainingState
 from workers.training.checkpoints.parts import PartNote
 from workers.training.checkpoints.pieces import TensorPiece
 from workers.training.checkpoints.random_state import RandomState, random_state
@@ -87,17 +80,15 @@ class Replicas:
     _board: "Board" = field(init=False)
 
     def __post_init__(self) -> None:
-        facts, memory = self.facts, self.memory
+        facts, memory, plan = self.facts, self.memory, self.plan
         names = [f"rank-{facts.rank}.fence-{facts.fence}.{letter}" for letter in "ab"]
         self._snapshots = [
-            MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=refusing(self.plan))
+            MemorySnapshot(facts.device, path=memory.buffers / name, refuse_beyond_limit=refusing(plan))
             for name in names
         ]
         self._board = Board(f"replicas/{facts.fence}")
-        if (peer := self.plan.peer) is not None:
-            self._peer = PeerConnection(
-                peer.node, peer.address, peer.port, attempt=self.plan.attempt, key=self.plan.key
-            )
+        if (peer := plan.peer) is not None:
+            self._peer = PeerConnection(peer.node, peer.address, peer.port, attempt=plan.attempt, key=plan.key)
 
     @property
     def memory(self) -> RunMemory:
@@ -181,13 +172,11 @@ class Replicas:
             tensor: StoredTensor(dtype, region.whole, (StoredPart(name, region.offset, region.shape),))
             for tensor, (dtype, region) in snapshot.regions.items()
         }
-        files = {}
+        files, problem = {}, ""
         if tensors:
             files[name] = snapshot.digest()
             snapshot.name_part(taken.mark, self.memory.own / taken.mark.name / name)
-        problem = (
-            self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name]) if files else ""
-        )
+            problem = self._send(taken.mark, name, [memoryview(snapshot.header), snapshot.data], files[name])
         note = PartNote(tensors, files, taken.random, taken.stall_s).to_json()
         return PartMessage(note=note, peer_problem=problem)
 
@@ -216,7 +205,7 @@ class Replicas:
             return StateMessage(why=f"{error}")
         manifest = manifest_of(facts, taken.mark, taken.state, notes)
         stall_s = max(note.stall_s for note in notes.values())
-        return StateMessage(manifest=manifest_text(manifest), stall_s=stall_s, num_copies=num_copies)
+        return StateMessage(manifest=manifests.manifest_text(manifest), stall_s=stall_s, num_copies=num_copies)
 
     def _note_of(self, mark: Mark, rank: int) -> PartNote:
         part = decode(self._board.wait_for(part_name(mark, rank), PARTS_TIMEOUT_S), PartMessage)
@@ -252,9 +241,8 @@ class Replicas:
         before, self._committed = self._committed, taken.mark
         if self.facts.rank == 0:
             if before is not None:
-                names = [part_name(before, rank) for rank in self.facts.writers]
-                self._board.remove([*names, answer_name(before)])
-            self._report(taken.mark, parse_manifest(answer.manifest), answer)
+                self._board.remove([*(part_name(before, rank) for rank in self.facts.writers), answer_name(before)])
+            self._report(taken.mark, manifests.parse_manifest(answer.manifest), answer)
 
     def _report(self, mark: Mark, manifest: Manifest, answer: "StateMessage") -> None:
         now = time.monotonic()
@@ -278,8 +266,7 @@ class Replicas:
             return
         self._reported.add(why)
         print(f"the state of step {mark.step} is not kept in memory, training goes on: {why}", flush=True)
-        memory = self.plan.node or "a node"
-        self.metrics.report(record_of("off", self.facts.run, mark, why=why, memory=memory))
+        self.metrics.report(record_of("off", self.facts.run, mark, why=why, memory=self.plan.node or "a node"))
 
 
 def open_replicas(
@@ -287,8 +274,7 @@ def open_replicas(
 ) -> Replicas | None:
     """Return what takes states into memory; None where a node of the run has no room for any. A collective."""
     places: list[tuple[str, str]] = gather_all((plan.node, plan.folder))
-    problems = [problem for problem in gather_all(plan.problem) if problem]
-    if problems:
+    if problems := [problem for problem in gather_all(plan.problem) if problem]:
         if facts.rank == 0:
             print(f"no states are kept in memory, training goes on without: {problems[0]}", flush=True)
             metrics.report(off_record(facts.run, facts.fence, problems[0], memory=plan.node or "a node"))
@@ -313,11 +299,7 @@ def answer_name(mark: Mark) -> str:
 def refusing(plan: ReplicaPlan) -> Callable[[int, int], None]:
     """Return what raises NoRoom for bytes that do not fit into the node's memory folder."""
     folder = MemoryFolder(Path(plan.folder), plan.limit_bytes)
-
-    def refuse(num_bytes: int, freed: int) -> None:
-        folder.refuse_beyond_limit(num_bytes, freed=freed)
-
-    return refuse
+    return lambda num_bytes, freed: folder.refuse_beyond_limit(num_bytes, freed=freed)
 
 
 # Messages of ranks to each other on the board while a state goes into memory.

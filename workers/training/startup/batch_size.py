@@ -10,7 +10,6 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -54,8 +53,7 @@ class SizeTrial:
         return f"{with_unit(self.units_per_second)} {RATES[self.unit]}, {self.memory_bytes / 2**20:.0f} MiB"
 
 
-class Try(Protocol):
-    def __call__(self, rows: int) -> SizeTrial: ...
+Try = Callable[[int], SizeTrial]  # of so many rows in a pass
 
 
 def find_batch_size(
@@ -83,11 +81,9 @@ def find_batch_size(
             "smaller task.model, or more ranks under parallel.shard"
         )
     batch_size = rows * rows_a_step
-    found = with_batch(
-        settings,
-        batch_size,
-        scaled_learning_rate(settings.learning_rate, batch_size / settings.batch_size, settings.scale_learning_rate),
-    )
+    growth = batch_size / settings.batch_size
+    learning_rate = scaled_learning_rate(settings.learning_rate, growth, settings.scale_learning_rate)
+    found = with_batch(settings, batch_size, learning_rate)
     report_found(settings, found, trial, mesh, metrics)
     return found
 
@@ -98,7 +94,7 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
     A collective: rank 0 reads the newest readable checkpoint and sends the result. All checkpoints of an attempt have
     it, so any of them may be restored.
     """
-    if not is_found(settings):
+    if settings.find_batch_size == "none" and settings.find_learning_rate == "none":
         return None
     kept: tuple[int, float] | None = None
     for candidate in store.candidates:
@@ -109,11 +105,6 @@ def batch_size_found_before(settings: Train, store: Store) -> Train | None:
             kept = int(state["batch_size"]), float(state["learning_rate"])
     kept = gather_all(kept)[0]
     return None if kept is None else with_batch(settings, *kept)
-
-
-def is_found(settings: Train) -> bool:
-    """Return whether something of the settings is found before the first step."""
-    return settings.find_batch_size != "none" or settings.find_learning_rate != "none"
 
 
 def by_noise(
@@ -200,10 +191,8 @@ class BatchSizeTrials:
         dist.barrier()  # every rank has looked before any takes memory
         every_step = spec.parallel.synchronization.model_copy(update={"kind": "every-step"})
         plain = {"compression": "none", "balance": "none", "synchronization": every_step}
-        parallel = spec.parallel.model_copy(update=plain)
-        self._training: Training | None = build(
-            spec.model_copy(update={"parallel": parallel}), task, settings, mesh, device
-        )
+        spec = spec.model_copy(update={"parallel": spec.parallel.model_copy(update=plain)})
+        self._training: Training | None = build(spec, task, settings, mesh, device)
         settle(self._training)
         self._trials: dict[int, SizeTrial] = {}
         self._resting_bytes = 0
@@ -239,9 +228,8 @@ class BatchSizeTrials:
         assert self._training is not None
         passes = self._training.passes
         assert isinstance(passes, PlainPasses)  # no other is in the table of what goes with this
-        passes.resize(
-            self._batch_size(rows), share_batch(self._batch_size(rows), self._settings.accumulate, self._mesh)
-        )
+        batch_size = self._batch_size(rows)
+        passes.resize(batch_size, share_batch(batch_size, self._settings.accumulate, self._mesh))
         if self._mesh.shard > 1:
             return True
         self._memory.restart()

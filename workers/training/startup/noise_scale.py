@@ -73,8 +73,7 @@ def find_by_noise(
     found = batch_for(scale, settings.batch_size, settings.accumulate * mesh.num_batch_parts)
     if mesh.rank == 0:
         for place, one in enumerate(rounds):
-            own = noise_scale([one])
-            if own is not None:
+            if (own := noise_scale([one])) is not None:
                 metrics.log({"find/noise_scale": own}, step=place * STEPS_BETWEEN)
         words = "cannot be told from its noise" if scale is None else f"is as large as its noise at {scale:.0f} samples"
         print(f"noise scale: the gradient {words}", flush=True)
@@ -109,9 +108,7 @@ def norms(training: Training, first: int) -> Norms:
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = [one.grad.detach() for one in training.trained if one.grad is not None]
         of_small += float(sum(one.double().square().sum() for one in gradients))
-        total = (
-            [one.clone() for one in gradients] if not total else [a + b for a, b in zip(total, gradients, strict=True)]
-        )
+        total = [a + b for a, b in zip(total, gradients, strict=True)] if total else [one.clone() for one in gradients]
     training.optimizer.zero_grad()
     count = len(places) * share.num_parts
     sums = torch.tensor([of_small], dtype=torch.float64, device=training.device)

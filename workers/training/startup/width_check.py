@@ -133,8 +133,7 @@ def growth(sizes: Mapping[int, float]) -> float:
 def table(widths: Sequence[int], base_width: int | None, optimizer: str) -> list[str]:
     """Return the lines of a table: an activation each, its change at each width, and the power of its growth."""
     by_width = {width: coordinates(width, base_width, optimizer) for width in widths}
-    heading = f"{'width':12}" + "".join(f"{width:>10}" for width in widths) + "    grows as width to the"
-    lines = [heading]
+    lines = [f"{'width':12}" + "".join(f"{width:>10}" for width in widths) + "    grows as width to the"]
     for name in by_width[widths[0]]:
         row = {width: sizes[name] for width, sizes in by_width.items()}
         lines.append(f"{name:12}" + "".join(f"{size:10.4f}" for size in row.values()) + f"{growth(row):10.2f}")

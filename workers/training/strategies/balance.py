@@ -99,8 +99,7 @@ def better_sizes(sizes: Sequence[int], busy_s: Sequence[float]) -> tuple[int, ..
     total = sum(sizes)
     speeds = [rows / seconds for rows, seconds in zip(sizes, busy_s, strict=True)]
     wanted = [total * speed / sum(speeds) for speed in speeds]
-    damped = [rows + DAMPING * (want - rows) for rows, want in zip(sizes, wanted, strict=True)]
-    found = whole_rows(damped, total)
+    found = whole_rows([rows + DAMPING * (want - rows) for rows, want in zip(sizes, wanted, strict=True)], total)
     expected = max(rows / speed for rows, speed in zip(found, speeds, strict=True))
     return found if expected < (1 - LEAST_GAIN) * max(busy_s) else tuple(sizes)
 

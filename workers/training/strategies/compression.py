@@ -48,9 +48,8 @@ class Compression:
         buffer = bucket.buffer()
         journey = self._travel(bucket)
         self._legs.append((journey, next(journey)))
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future(
-            devices=[buffer.device] if buffer.device.type == "cuda" else None
-        )
+        devices = [buffer.device] if buffer.device.type == "cuda" else None
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
         self._arrivals.append((future, buffer))
         if bucket.is_last():
             self._arrive()
@@ -200,8 +199,7 @@ class _Factored(NamedTuple):
 def _cut(flat: torch.Tensor, tensors: Iterable[torch.Tensor]) -> None:
     """Fill ``tensors`` with what lies in ``flat`` one behind the other."""
     tensors = list(tensors)
-    pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
-    for tensor, piece in zip(tensors, pieces, strict=True):
+    for tensor, piece in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
         tensor.copy_(piece.view_as(tensor))
 
 

@@ -137,14 +137,9 @@ class _RingAttention(torch.autograd.Function):
             arriving = _pass_on(travelling, group) if turn + 1 < group.size() else None
             queries, keys, is_causal = _visible(turn, group, query.shape[2])
             seen_keys, seen_values = travelling[:, :, :, keys].unbind()
+            asked, asking, given, totals = (one[:, :, queries] for one in (gradient, query, output, sums))
             of_query, of_key, of_value = _attend_backward(
-                gradient[:, :, queries],
-                query[:, :, queries],
-                seen_keys,
-                seen_values,
-                output[:, :, queries],
-                sums[:, :, queries],
-                is_causal,
+                asked, asking, seen_keys, seen_values, given, totals, is_causal
             )
             own[:, :, queries] += of_query
             owed[0, :, :, keys] += of_key
@@ -171,12 +166,9 @@ def _pass_on(tensor: torch.Tensor, group: dist.ProcessGroup) -> Callable[[], tor
     rank, size = group.rank(), group.size()
     tensor = tensor.contiguous()
     arriving = torch.empty_like(tensor)
-    works = dist.batch_isend_irecv(
-        [
-            dist.P2POp(dist.isend, tensor, group=group, group_peer=(rank + 1) % size),
-            dist.P2POp(dist.irecv, arriving, group=group, group_peer=(rank - 1) % size),
-        ]
-    )
+    sending = dist.P2POp(dist.isend, tensor, group=group, group_peer=(rank + 1) % size)
+    receiving = dist.P2POp(dist.irecv, arriving, group=group, group_peer=(rank - 1) % size)
+    works = dist.batch_isend_irecv([sending, receiving])
 
     def wait() -> torch.Tensor:
         for work in works:

@@ -21,13 +21,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.pipelining import (
-    PipelineStage,
-    Schedule1F1B,
-    ScheduleGPipe,
-    ScheduleInterleaved1F1B,
-    ScheduleZBVZeroBubble,
-)
+from torch.distributed import pipelining
 
 from workers.training.assembly import Assembly
 from workers.training.data.batches.feed import Feed
@@ -46,8 +40,7 @@ def apply(assembly: Assembly) -> None:
     if assembly.mesh.stages == 1:
         return
     (model,) = assembly.parts
-    num_layers = len(assembly.task.blocks(model))
-    assembly.plan = make_plan(assembly.spec, assembly.share.micro, num_layers=num_layers)
+    assembly.plan = make_plan(assembly.spec, assembly.share.micro, num_layers=len(assembly.task.blocks(model)))
     assembly.parts = split(assembly.task, model, assembly.plan, assembly.mesh.stage)
 
 
@@ -62,7 +55,7 @@ def split(task: Task, model: nn.Module, plan: Plan, stage: int) -> list[nn.Modul
     return parts
 
 
-class Stage(PipelineStage):
+class Stage(pipelining.PipelineStage):
     """A part of the model among the others, computing with ``precision``. What flows is always ``FLOWING``."""
 
     FLOWING = torch.float32  # as the residual stream under autocast: microbatches of any precision fit the buffers
@@ -105,9 +98,10 @@ def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor,
     if plan.num_chunks == 1:
         # 1F1B of fewer microbatches than stages has nothing to hold back: it is GPipe, and torch refuses it.
         holds_back = plan.schedule == "1f1b" and plan.num_microbatches >= plan.stages
-        single = Schedule1F1B if holds_back else ScheduleGPipe
+        single = pipelining.Schedule1F1B if holds_back else pipelining.ScheduleGPipe
         return single(stages[0], plan.num_microbatches, loss, scale_grads=False)
-    multi = ScheduleInterleaved1F1B if plan.schedule == "interleaved" else ScheduleZBVZeroBubble
+    is_interleaved = plan.schedule == "interleaved"
+    multi = pipelining.ScheduleInterleaved1F1B if is_interleaved else pipelining.ScheduleZBVZeroBubble
     return multi(list(stages), plan.num_microbatches, loss, scale_grads=False)
 
 
@@ -212,9 +206,8 @@ class PipelinePasses:
         if index - 1 in self._parts:
             assert hidden is not None
             return hidden
-        arriving = torch.empty(
-            self._flow_shape(num_rows, index - 1), dtype=Stage.FLOWING, device=self._precision.device
-        )
+        shape = self._flow_shape(num_rows, index - 1)
+        arriving = torch.empty(shape, dtype=Stage.FLOWING, device=self._precision.device)
         dist.recv(arriving, group=self._group, group_src=self._plan.stage_of(index - 1))
         return arriving
 

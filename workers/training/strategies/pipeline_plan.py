@@ -51,8 +51,7 @@ def make_plan(spec: RecipeSpec, rows: int, num_layers: int) -> Plan:
             f"parallel.pipeline.stages is {stages}, with {CHUNKS[schedule]} parts of the model on each ({schedule}) "
             f"more than the {num_layers} layers of task.model.layers"
         )
-    found = whole_backward_problem(schedule, train.compile, train.activation_checkpointing)
-    if found is not None:
+    if (found := whole_backward_problem(schedule, train.compile, train.activation_checkpointing)) is not None:
         raise ValueError(f"{found[0]}: {found[1]}")
     try:
         num_microbatches = choose_microbatches(schedule, stages, pipeline.microbatches, rows)

@@ -26,7 +26,7 @@ def apply(assembly: Assembly) -> None:
         return
     # A pipeline keeps gathered weights for all its microbatches: it would gather them anew for each, and a backward
     # pass cut in two looks for whole weights before it has gathered any.
-    reshard_after_forward = assembly.parallel.reshard_after_forward and assembly.plan is None
+    reshard = assembly.parallel.reshard_after_forward and assembly.plan is None
     assert assembly.device_mesh is not None
     copies_and_shards = assembly.device_mesh["shard"]
     if assembly.mesh.num_copies > 1:
@@ -37,16 +37,11 @@ def apply(assembly: Assembly) -> None:
         else:
             copies_and_shards = assembly.device_mesh[name, "shard"]
     for part in assembly.parts:
-        shard_part(
-            part,
-            assembly.task.blocks(part),
-            copies_and_shards,
-            reshard_after_forward=reshard_after_forward,
-            dtype=assembly.precision.dtype,
-        )
+        blocks, dtype = assembly.task.blocks(part), assembly.precision.dtype
+        shard_part(part, blocks, copies_and_shards, reshard_after_forward=reshard, dtype=dtype)
     if assembly.plan is None:  # a pipeline's stages reduce by themselves
         (part,) = assembly.parts
-        assembly.without_reduction = partial(without_reduction, part, reshard_after_forward=reshard_after_forward)
+        assembly.without_reduction = partial(without_reduction, part, reshard_after_forward=reshard)
 
 
 def shard_part(

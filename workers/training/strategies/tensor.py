@@ -26,12 +26,10 @@ def apply(assembly: Assembly) -> None:
         return
     for part in assembly.parts:
         cut(part, assembly.task.tensor_plan(), assembly.group("tensor"))
-
-    def sum_all() -> None:
-        sum_gradients(parameter for part in assembly.parts for parameter in part.parameters())
-
     if assembly.mesh.shard == 1:  # shards sum what they reduce
-        assembly.after_backward.append(sum_all)
+        assembly.after_backward.append(
+            lambda: sum_gradients(parameter for part in assembly.parts for parameter in part.parameters())
+        )
 
 
 def cut(part: nn.Module, plan: Mapping[str, ParallelStyle], group: DeviceMesh) -> None:
