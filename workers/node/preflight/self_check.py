@@ -93,9 +93,8 @@ class SelfChecker:
         )
 
     def _clock_ahead_s(self) -> float | None:
-        with contextlib.suppress(
-            redis.ResponseError
-        ):  # the Valkey user is of a server that let no node ask for the time
+        # Suppressed: the Valkey user is of a server that let no node ask for the time.
+        with contextlib.suppress(redis.ResponseError):
             return round(clock_ahead_s(self._client), 4)
         return None
 
