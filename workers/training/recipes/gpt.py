@@ -130,7 +130,8 @@ class GPTBlock(nn.Module):
 
     def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.attention_norm(x), turn)
-        return x + self.mlp(self.mlp_norm(x))
+        x = x + self.mlp(self.mlp_norm(x))
+        return x
 
 
 class GPT(Chain):

@@ -48,8 +48,9 @@ class Compression:
         buffer = bucket.buffer()
         journey = self._travel(bucket)
         self._legs.append((journey, next(journey)))
-        devices = [buffer.device] if buffer.device.type == "cuda" else None
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=devices)
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future(
+            devices=[buffer.device] if buffer.device.type == "cuda" else None
+        )
         self._arrivals.append((future, buffer))
         if bucket.is_last():
             self._arrive()
