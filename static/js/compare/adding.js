@@ -1,6 +1,6 @@
 // A field that finds runs by name, tag or id, and hands over the one that is chosen.
 import { getJson } from "../charts/data/columns.js";
-import { all, around, make, need } from "../shared/dom.js";
+import { all, around, choose, make, need } from "../shared/dom.js";
 
 const WAIT_MS = 120;
 
@@ -16,6 +16,7 @@ export function startAdding(host, { url, isHere, onAdd }) {
   let timer = 0;
   let asked = 0;
   let drawn = ""; // the words that the list is for
+  const options = () => all(list, "[data-id]");
 
   async function ask() {
     clearTimeout(timer);
@@ -31,17 +32,7 @@ export function startAdding(host, { url, isHere, onAdd }) {
     list.hidden = !words;
     input.setAttribute("aria-expanded", String(!list.hidden));
     if (words && !found.length) list.append(nothing(words));
-    select(0);
-  }
-  /** @param {number} index */
-  function select(index) {
-    const lines = options();
-    lines.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
-    lines[index]?.scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", lines[index]?.id ?? "");
-  }
-  function options() {
-    return all(list, "[data-id]");
+    choose(input, options(), 0);
   }
   function close() {
     asked += 1;
@@ -66,8 +57,8 @@ export function startAdding(host, { url, isHere, onAdd }) {
   function onKey(event) {
     const lines = options();
     const at = lines.findIndex((line) => line.getAttribute("aria-selected") === "true");
-    if (event.key === "ArrowDown" && lines.length) select((at + 1) % lines.length);
-    else if (event.key === "ArrowUp" && lines.length) select((at - 1 + lines.length) % lines.length);
+    if (event.key === "ArrowDown" && lines.length) choose(input, lines, (at + 1) % lines.length);
+    else if (event.key === "ArrowUp" && lines.length) choose(input, lines, (at - 1 + lines.length) % lines.length);
     else if (event.key === "Enter") addChosen();
     else if (event.key === "Escape" && !list.hidden) close();
     else return;

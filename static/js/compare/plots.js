@@ -1,7 +1,7 @@
 // Plots over the runs that are compared, drawn by the scripts of sweeps: fetched once the fold is opened. What is
 // brushed, by hand or by the fields below the drawing, is shown in the charts and in the list alone.
 import { getJson } from "../charts/data/columns.js";
-import { all, make, need, seek } from "../shared/dom.js";
+import { all, make, need, say, seek } from "../shared/dom.js";
 import { number } from "../shared/format.js";
 import { Board, load } from "../sweeps/board.js";
 import { shown } from "../sweeps/look.js";
@@ -189,8 +189,7 @@ class RunPlots {
   fits(at) {
     const { fields, objectives } = /** @type {Sweeps.RunColumns} */ (this.columns);
     return this.brushes.every(({ axis, ranges, texts }) => {
-      const { values } =
-        axis === "value:0" ? objectives[0] : (fields.find(({ path }) => path === axis) ?? objectives[0]);
+      const { values } = fields.find(({ path }) => path === axis) ?? objectives[0];
       const value = values[at];
       if (value === null) return false;
       return (
@@ -212,10 +211,7 @@ class RunPlots {
 
   /** @param {string} name @param {string} words */
   write(name, words) {
-    const element = seek(this.root, `[data-words="${name}"]`);
-    if (!element) return;
-    element.textContent = words;
-    element.hidden = !words;
+    say(seek(this.root, `[data-words="${name}"]`), words);
   }
 }
 

@@ -1,5 +1,5 @@
 // Ctrl-K: jump to a page or a run by name.
-import { all, make, need } from "../shared/dom.js";
+import { all, choose, make, need } from "../shared/dom.js";
 
 /** @param {HTMLDialogElement} dialog */
 export function mount(dialog) {
@@ -16,9 +16,8 @@ export function mount(dialog) {
   }
   async function ask() {
     const mine = ++asked;
-    const answer = await fetch(`${dialog.dataset.url}?q=${encodeURIComponent(input.value)}`, {
-      headers: { "X-Requested-With": "fetch" },
-    }).catch(() => null);
+    const url = `${dialog.dataset.url}?q=${encodeURIComponent(input.value)}`;
+    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     if (mine !== asked || !answer?.ok) return;
     draw((await answer.json()).items);
   }
@@ -34,14 +33,7 @@ export function mount(dialog) {
       }),
     );
     if (!items.length) list.append(make("li", { className: "nothing", textContent: "Nothing of that name." }));
-    select(0);
-  }
-  /** @param {number} index */
-  function select(index) {
-    const lines = all(list, "[role=option]");
-    lines.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
-    lines[index]?.scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", lines[index]?.id ?? "");
+    choose(input, all(list, "[role=option]"), 0);
   }
   /** @param {HTMLElement | null | undefined} line */
   function go(line) {
@@ -51,8 +43,8 @@ export function mount(dialog) {
   function onKey(event) {
     const lines = all(list, "[role=option]");
     const at = lines.findIndex((line) => line.getAttribute("aria-selected") === "true");
-    if (event.key === "ArrowDown") select((at + 1) % lines.length);
-    else if (event.key === "ArrowUp") select((at - 1 + lines.length) % lines.length);
+    if (event.key === "ArrowDown") choose(input, lines, (at + 1) % lines.length);
+    else if (event.key === "ArrowUp") choose(input, lines, (at - 1 + lines.length) % lines.length);
     else if (event.key === "Enter") go(lines[at]);
     else return;
     event.preventDefault();

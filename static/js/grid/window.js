@@ -2,7 +2,7 @@
 // not there is a space of the same height. What is live changes in its place; new rows wait until one asks for them.
 
 import { patchElement } from "../live/patch.js";
-import { make, seek } from "../shared/dom.js";
+import { make, order, seek } from "../shared/dom.js";
 import { changed } from "./address.js";
 
 const CHUNK = 50; // rows, as the page's first ones are
@@ -219,12 +219,10 @@ export const runOf = (row) =>
 function arrange(body, nodes) {
   const wanted = new Set(/** @type {(Element | null)[]} */ (nodes));
   for (const child of [...body.children]) if (!wanted.has(child)) child.remove();
-  let at = body.firstElementChild;
-  for (const node of nodes) {
-    if (!node) continue;
-    if (node === at) at = at.nextElementSibling;
-    else body.insertBefore(node, at);
-  }
+  order(
+    body,
+    nodes.filter((node) => node !== null),
+  );
 }
 
 // Columns that stay when one scrolls sideways stand beside each other.

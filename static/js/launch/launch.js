@@ -3,7 +3,7 @@ import { confirm, post } from "../forms/forms.js";
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
-import { all, around, need, seek } from "../shared/dom.js";
+import { all, around, need, say, seek } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
 import { control, fill, kindOf, showKind, showNeeded } from "./fields.js";
 
@@ -60,10 +60,8 @@ export function mount(form) {
     for (const field of all(form, ".field[data-path]")) {
       const path = field.dataset.path ?? "";
       const problem = touched.has(path) ? (words.get(path) ?? refused.get(path) ?? "") : "";
-      const line = need(field, ".problem");
       const input = need(field, "[name]");
-      line.textContent = problem;
-      line.hidden = !problem;
+      say(need(field, ".problem"), problem);
       if (problem) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
     }

@@ -1,6 +1,6 @@
 // The drawing of the mesh: says in words where the rank stands that one points at or that has the focus; arrow keys
 // move on.
-import { all, need } from "../shared/dom.js";
+import { all, need, put } from "../shared/dom.js";
 
 /** @param {HTMLElement} drawing */
 export function mount(drawing) {
@@ -14,8 +14,7 @@ export function mount(drawing) {
   /** @param {HTMLElement | null} rank */
   function show(rank) {
     shown = rank;
-    const words = rank?.isConnected ? (rank.firstElementChild?.textContent ?? hint) : hint;
-    if (line.textContent !== words) line.textContent = words;
+    put(line, rank?.isConnected ? (rank.firstElementChild?.textContent ?? hint) : hint);
   }
   /** @param {EventTarget | null} target @returns {HTMLElement | null} */
   function rankAt(target) {

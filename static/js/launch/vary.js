@@ -1,6 +1,6 @@
 // Fields that vary: the button beside a field turns its one value into a range or a choice. The rows are the form's,
 // `space:low:PATH` and so on, as dashboard/pages/launch/space_entries.py reads them.
-import { all, around, make, need, seek } from "../shared/dom.js";
+import { all, around, make, need, say, seek } from "../shared/dom.js";
 
 /** @typedef {{path: string, low: string, high: string, log: boolean, whole: boolean, values: string, step: string,
  *   when: string, problem?: string}} Entry */
@@ -16,7 +16,7 @@ export function mount(card) {
 
   /** @param {Entry} entry */
   function add(entry) {
-    if (rowOf(entry.path)) return;
+    if (form.querySelector(`[data-vary-row][data-path="${CSS.escape(entry.path)}"]`)) return;
     const row = /** @type {HTMLElement} */ (
       /** @type {Element} */ (template.content.firstElementChild).cloneNode(true)
     );
@@ -87,10 +87,6 @@ export function mount(card) {
   /** @param {string} path @returns {HTMLElement | null} */
   function fieldOf(path) {
     return form.querySelector(`.field[data-path="${CSS.escape(path)}"]:has([data-vary-on])`);
-  }
-  /** @param {string} path @returns {HTMLElement | null} */
-  function rowOf(path) {
-    return form.querySelector(`[data-vary-row][data-path="${CSS.escape(path)}"]`);
   }
   function changed() {
     otherPath.dispatchEvent(new Event("input", { bubbles: true })); // the preview is fetched anew
@@ -165,9 +161,7 @@ function fill(row, entry) {
     if (input.type === "checkbox") input.checked = Boolean(entry[part]);
     else input.value = String(entry[part] ?? "");
   }
-  const problem = need(row, ".problem");
-  problem.textContent = entry.problem ?? "";
-  problem.hidden = !entry.problem;
+  say(need(row, ".problem"), entry.problem ?? "");
 }
 
 /** @param {string} path @returns {Entry} */

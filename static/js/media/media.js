@@ -1,6 +1,7 @@
 // The Media tab: sections by prefix, a card per name and labels, one filter and one step for all.
 import { keyOf } from "../charts/data/names.js";
 import { on } from "../live/live.js";
+import { say } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { Gone, Media } from "./api.js";
 import { Card } from "./cards/card.js";
@@ -49,14 +50,11 @@ export function mount(element) {
     listedAt = Date.now();
     try {
       arrive(await media.list());
-      showNote("");
+      say(find("trouble"), "");
     } catch (error) {
       isGone = error instanceof Gone;
-      showNote(
-        isGone
-          ? "This run is no longer here: it was deleted, or you may not see it any more."
-          : "What there is could not be read; it is tried again.",
-      );
+      const gone = "This run is no longer here: it was deleted, or you may not see it any more.";
+      say(find("trouble"), isGone ? gone : "What there is could not be read; it is tried again.");
       if (!isGone) want(RETRY_MS);
     }
   }
@@ -111,10 +109,6 @@ export function mount(element) {
       step: linked.step,
       isOlder: form.elements.older.checked,
     });
-  }
-  function showNote(words) {
-    find("trouble").hidden = !words;
-    find("trouble").textContent = words;
   }
   function onInput({ target }) {
     if (target.name === "filter") arrange();

@@ -1,4 +1,6 @@
 // Cards in sections by the prefix of their names; which are folded is kept in this browser.
+import { order } from "../shared/dom.js";
+
 const KEPT = "trainyard.media.folded";
 
 function prefixOf(name) {
@@ -24,26 +26,20 @@ export class Sections {
 
   // cards: [{name, key, element}] in their order.
   arrange(cards) {
-    const grids = new Map();
-    for (const { name, element } of cards) {
-      const prefix = prefixOf(name);
-      if (!grids.has(prefix)) grids.set(prefix, []);
-      grids.get(prefix).push(element);
-    }
+    const grids = Map.groupBy(cards, ({ name }) => prefixOf(name));
     for (const [prefix, section] of this.all) {
       if (grids.has(prefix)) continue;
       section.remove();
       this.all.delete(prefix);
     }
-    let at = null;
-    for (const [prefix, elements] of grids) {
+    const sections = [...grids].map(([prefix, own]) => {
       const section = this.all.get(prefix) ?? this.make(prefix);
-      section.querySelector(".count").textContent = elements.length;
-      inOrder(section.querySelector(".media-grid"), elements);
-      const next = at ? at.nextElementSibling : this.host.firstElementChild;
-      if (next !== section) this.host.insertBefore(section, next);
-      at = section;
-    }
+      section.querySelector(".count").textContent = own.length;
+      const elements = own.map(({ element }) => element).filter((one) => !one.closest("dialog"));
+      order(section.querySelector(".media-grid"), elements);
+      return section;
+    });
+    order(this.host, sections);
   }
 
   make(prefix) {
@@ -57,14 +53,6 @@ export class Sections {
     this.all.set(prefix, section);
     return section;
   }
-}
-
-// Moves only what is elsewhere, so that what has the focus keeps it.
-function inOrder(host, elements) {
-  elements.forEach((element, at) => {
-    if (element.closest("dialog")) return;
-    if (host.children[at] !== element) host.insertBefore(element, host.children[at] ?? null);
-  });
 }
 
 function folded() {

@@ -34,3 +34,34 @@ export function around(event, selector) {
   const target = /** @type {Element} */ (event.target);
   return /** @type {HTMLElement | null} */ (target.closest(selector));
 }
+
+/** Writes only what differs. @param {Element} element @param {string | null} text */
+export function put(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+// Shows the words; where there are none, the element is hidden.
+/** @param {HTMLElement | null} element @param {string} words */
+export function say(element, words) {
+  if (!element) return;
+  element.textContent = words;
+  element.hidden = !words;
+}
+
+// Makes these the first in the host, in this order; what stands right is not touched.
+/** @param {Element} host @param {Element[]} elements */
+export function order(host, elements) {
+  let at = host.firstElementChild;
+  for (const element of elements) {
+    if (element === at) at = at.nextElementSibling;
+    else host.insertBefore(element, at);
+  }
+}
+
+// Marks one of the lines below a field as chosen.
+/** @param {HTMLElement} field @param {HTMLElement[]} lines @param {number} index */
+export function choose(field, lines, index) {
+  lines.forEach((line, at) => line.setAttribute("aria-selected", String(at === index)));
+  lines[index]?.scrollIntoView({ block: "nearest" });
+  field.setAttribute("aria-activedescendant", lines[index]?.id ?? "");
+}

@@ -1,7 +1,7 @@
 // The page of a sweep: fetches the columns of its trials, draws them, and keeps them current at most once a second.
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
-import { all, around, make, need, seek } from "../shared/dom.js";
+import { all, around, make, need, say, seek } from "../shared/dom.js";
 import { count, duration, percent } from "../shared/format.js";
 import { Board, load } from "./board.js";
 import { apply } from "./brushing.js";
@@ -75,7 +75,9 @@ class SweepPage {
     if (found.complete === this.numComplete) return;
     this.numComplete = found.complete;
     await Promise.all(Object.values(this.boards).map((board) => board.drawn)); // what is there comes first
-    await this.fetchFigures();
+    if (!this.root.isConnected) return;
+    const hasAskedAgain = await this.fetchImportance();
+    if (!hasAskedAgain) await this.fetchSurface();
   }
 
   /** @param {Sweeps.Columns} columns */
@@ -108,12 +110,6 @@ class SweepPage {
       this.slices[at].element.setAttribute("aria-label", `${columns.objectives[0].metric} over ${field.label}`);
       this.slices[at].show(() => slice(columns, field));
     });
-  }
-
-  async fetchFigures() {
-    if (!this.root.isConnected) return;
-    const hasAskedAgain = await this.fetchImportance();
-    if (!hasAskedAgain) await this.fetchSurface();
   }
 
   // The server computes them beside its requests; until then the ones before stay. Resolves to whether the fields of
@@ -231,10 +227,7 @@ class SweepPage {
 
   /** @param {string} name @param {string} words */
   write(name, words) {
-    const element = seek(this.root, `[data-words="${name}"]`);
-    if (!element) return;
-    element.textContent = words;
-    element.hidden = !words;
+    say(seek(this.root, `[data-words="${name}"]`), words);
   }
 
   /** @param {string} selector @param {boolean} isShown */

@@ -2,7 +2,7 @@
 // lights its line.
 
 import { seriesToken } from "../../shared/colours.js";
-import { make } from "../../shared/dom.js";
+import { make, order, put } from "../../shared/dom.js";
 
 const COLUMNS = [
   ["name", "Line"],
@@ -17,10 +17,6 @@ export class Legend {
   constructor(host, on) {
     this.host = host;
     this.rows = new Map(); // key -> {element, cells, line}
-    this.build(on);
-  }
-
-  build(on) {
     const table = make("table");
     const head = table.createTHead().insertRow();
     this.heads = COLUMNS.map(([by, words]) => {
@@ -53,14 +49,14 @@ export class Legend {
       element.remove();
       this.rows.delete(key);
     }
-    shown.forEach((row, at) => {
+    const elements = shown.map((row, at) => {
       const known = this.rows.get(row.key) ?? this.add(row);
       known.line = { key: row.key, runs: row.runs };
       write(known.cells, row);
-      if (this.body.children[at] !== known.element)
-        this.body.insertBefore(known.element, this.body.children[at] ?? null);
       known.element.tabIndex = at ? -1 : 0;
+      return known.element;
     });
+    order(this.body, elements);
     this.more.hidden = rows.length <= MOST;
     this.more.textContent = `and ${rows.length - MOST} more`;
   }
@@ -108,10 +104,6 @@ function write(cells, { colour, label, reach, value, min, max }) {
   put(runs, reach);
   cells[0].title = [label, reach].filter(Boolean).join(": ");
   [value, min, max].forEach((text, at) => put(cells[at + 1], text));
-}
-
-function put(cell, text) {
-  if (cell.textContent !== text) cell.textContent = text;
 }
 
 function onArrow(event) {

@@ -1,5 +1,6 @@
 // What a card says beside its lines: its head and legend, the crosshair with its values, which line is lit, and where
 // attempts began.
+import { put } from "../../shared/dom.js";
 import { whyEmpty } from "./emptiness.js";
 import { Flags } from "./flags.js";
 import { Legend } from "./legend.js";
@@ -31,19 +32,12 @@ export class Reader {
   show() {
     const { built, context, settings, format, axis } = this.card;
     const { labelOf, crosshair } = context;
-    this.rows = rowsOf(built, {
-      colourOf: (key) => this.card.colourOf(key),
-      labelOf,
-      sort: settings.sort,
-      format,
-      axis,
-    });
+    const colourOf = (key) => this.card.colourOf(key);
+    this.rows = rowsOf(built, { colourOf, labelOf, sort: settings.sort, format, axis });
     const why = context.problemOf(this.card.name) || whyEmpty(this.rows, built.bad.length, settings.isLogY);
     this.card.element.classList.toggle("is-empty", why !== "");
-    this.card.element.classList.toggle(
-      "is-bare",
-      !built.bad.length && !this.rows.some(({ order }) => Number.isFinite(order.min)),
-    );
+    const isBare = !built.bad.length && !this.rows.some(({ order }) => Number.isFinite(order.min));
+    this.card.element.classList.toggle("is-bare", isBare);
     put(this.nothing, why);
     const hasLegend = this.rows.length > 1 || Boolean(this.rows[0]?.reach);
     this.legendHost.hidden = !hasLegend;
@@ -110,10 +104,8 @@ export class Reader {
     const { format, context } = this.card;
     const lit = rows.length > 1 && reading ? rows.find(({ key }) => key === context.crosshair.line?.key) : null;
     const value = lit ? reading.values.get(lit.key) : at;
-    put(
-      this.spread,
-      [lit && `${lit.label}  ${format(value?.value)}`, value && spread(value, format)].filter(Boolean).join("  ·  "),
-    );
+    const words = [lit && `${lit.label}  ${format(value?.value)}`, value && spread(value, format)];
+    put(this.spread, words.filter(Boolean).join("  ·  "));
   }
 
   // The line is lit where it is; where it is not, the lines of its run are; where there are none, nothing changes.
@@ -157,8 +149,4 @@ export class Reader {
 
 function wordOf(mark) {
   return mark ? ({ alarm: "broke a rule", undefined: "restarted here" }[mark.kind] ?? mark.sentence) : "";
-}
-
-function put(element, words) {
-  if (element.textContent !== words) element.textContent = words;
 }

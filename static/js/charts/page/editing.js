@@ -1,6 +1,7 @@
 // Hands on a layout: cards are moved by drag or by keys, panels made and changed in a dialog, sections named and moved;
 // all of it can be undone.
 import { toast } from "../../frame/toasts.js";
+import { make, say } from "../../shared/dom.js";
 import { parsed } from "../lines/expressions.js";
 import { moved, movedSection, placed, put, removed, renamed, withoutSection, withSection } from "./arranging.js";
 import { PANEL } from "./panels.js";
@@ -63,8 +64,8 @@ export class Editing {
 
   rename(section, prefix) {
     const [title, button] = [section.querySelector("h2"), section.querySelector('[data-section="rename"]')];
-    const field = Object.assign(document.createElement("input"), { value: title.textContent, maxLength: 100 });
-    field.className = "form-control chart-section-name";
+    const looks = { className: "form-control chart-section-name", maxLength: 100 };
+    const field = make("input", { value: title.textContent, ...looks });
     field.setAttribute("aria-label", "Name of the section");
     const end = (isKept) => {
       field.onblur = null;
@@ -206,9 +207,7 @@ export class Editing {
   }
 
   complain(sentence) {
-    const note = this.form.querySelector("[role=alert]");
-    note.textContent = sentence;
-    note.hidden = !sentence;
+    say(this.form.querySelector("[role=alert]"), sentence);
   }
 }
 

@@ -1,5 +1,6 @@
 // Sections of charts by the prefix of their names, those that are pinned before all, and the order of what is in them;
 // a person's layout (settings/state.js) goes before that.
+import { order } from "../../shared/dom.js";
 import { EMPTY_LAYOUT } from "../settings/state.js";
 
 export const OWN = "/own/"; // begins the key of a section that a person made: no prefix of a name has a slash
@@ -31,8 +32,8 @@ export function planned(names, pinned, layout = EMPTY_LAYOUT) {
   for (const { key, title, names: own } of layout.sections) {
     if (!found.has(key) && !key.startsWith(OWN)) continue;
     const one = section(key);
-    const order = new Map(own.map((name, at) => [name, at]));
-    one.names.sort((a, b) => (order.get(a) ?? own.length) - (order.get(b) ?? own.length));
+    const places = new Map(own.map((name, at) => [name, at]));
+    one.names.sort((a, b) => (places.get(a) ?? own.length) - (places.get(b) ?? own.length));
     sections.set(key, Object.assign(one, title && { title }));
   }
   const others = [...found].filter(([key]) => !sections.has(key));
@@ -54,10 +55,10 @@ function bySection(a, nameOfA, b, nameOfB) {
 
 // The names of a section; of very many numbers in them are read as letters, for the sake of speed.
 function inOrder(names) {
-  const order = names.length > MANY ? (a, b) => (a < b ? -1 : 1) : compare;
+  const byName = names.length > MANY ? (a, b) => (a < b ? -1 : 1) : compare;
   return names
     .map((name) => ({ name, rank: 100 * place(name) + 10 * headline(name) + own(name) }))
-    .sort((a, b) => a.rank - b.rank || order(a.name, b.name))
+    .sort((a, b) => a.rank - b.rank || byName(a.name, b.name))
     .map(({ name }) => name);
 }
 
@@ -89,7 +90,7 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
     section.classList.toggle("is-own", prefix.startsWith(OWN));
     const isOpen = !collapsed.includes(prefix);
     if (section.open !== isOpen) section.open = isOpen;
-    fill(section.querySelector(".chart-grid"), cards.map(elementOf));
+    order(section.querySelector(".chart-grid"), cards.map(elementOf));
     const more = section.querySelector('[data-section="more"]');
     more.hidden = cards.length === names.length;
     more.textContent = `Show ${Math.min(MORE, names.length - cards.length)} more of ${names.length}`;
@@ -98,14 +99,6 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
   // A card that moved takes the focus along; the page follows only those who use keys.
   if (focused?.isConnected && document.activeElement !== focused)
     /** @type {HTMLElement} */ (focused).focus({ preventScroll: !isByKeys });
-}
-
-function fill(grid, elements) {
-  let at = grid.firstElementChild;
-  for (const element of elements) {
-    if (element === at) at = at.nextElementSibling;
-    else grid.insertBefore(element, at);
-  }
 }
 
 function made(template, prefix) {

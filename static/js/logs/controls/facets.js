@@ -1,6 +1,6 @@
 // Toggles with counts: of each kind none is pressed (all lines) or those whose lines are wanted.
 import { seriesToken } from "../../shared/colours.js";
-import { make } from "../../shared/dom.js";
+import { make, put } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
 
 const SINGLE = ["stream", "attempt", "label"]; // one of them, or all
@@ -46,8 +46,7 @@ export class Facets {
     }
     const button = this.buttons.get(key);
     button.setAttribute("aria-pressed", isPressed);
-    const text = count(number);
-    if (button.lastElementChild.textContent !== text) button.lastElementChild.textContent = text;
+    put(button.lastElementChild, count(number));
   }
   onClick(button) {
     if (!button) return;

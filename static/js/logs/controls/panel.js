@@ -1,4 +1,5 @@
 // What stands around the lines: how far the search is, the buttons' states, notes, and what is wrong.
+import { put } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
 import { labelOf } from "../address.js";
 
@@ -78,30 +79,26 @@ export class Panel {
     if (this.form.elements.clock.value !== state.clock) this.form.elements.clock.value = state.clock;
     this.form.elements.q.setAttribute("aria-invalid", Boolean(hits.problem));
     this.found.classList.toggle("is-problem", Boolean(hits.problem));
-    set(this.found, state.q ? hits.problem || progress(view) : "");
+    put(this.found, state.q ? hits.problem || progress(view) : "");
     this.steps.hidden = !state.q || !hits.total;
     this.download.href = view.api.url("/download");
     this.more.hidden = view.isFollowing || view.isSearching || view.numNew === 0;
-    set(this.more.lastElementChild, `${count(view.numNew)} new ${view.numNew === 1 ? "line" : "lines"}`);
-    set(this.note, note(view));
+    put(this.more.lastElementChild, `${count(view.numNew)} new ${view.numNew === 1 ? "line" : "lines"}`);
+    put(this.note, note(view));
     this.note.hidden = !this.note.textContent;
-    set(this.trouble, TROUBLES[view.api.trouble] ?? view.api.trouble);
+    put(this.trouble, TROUBLES[view.api.trouble] ?? view.api.trouble);
     this.trouble.hidden = !view.api.trouble;
     view.lines.setAttribute("aria-rowcount", view.source.total || -1);
   }
   showErrors(number, isFiltered) {
-    set(this.errors, number ? "First error" : isFiltered ? "No errors here" : "No errors");
-    set(this.errors.nextElementSibling, number ? count(number) : "");
+    put(this.errors, number ? "First error" : isFiltered ? "No errors here" : "No errors");
+    put(this.errors.nextElementSibling, number ? count(number) : "");
     this.errors.parentElement.disabled = !number;
     this.errors.parentElement.classList.toggle("has-errors", number > 0);
   }
   press(selector, isPressed) {
     this.element.querySelector(selector).setAttribute("aria-pressed", isPressed);
   }
-}
-
-function set(element, text) {
-  if (element.textContent !== text) element.textContent = text;
 }
 
 function progress({ hits, selection, isSearching }) {
