@@ -4,6 +4,7 @@ import { on } from "../live/live.js";
 import { streamsFor } from "../live/streams.js";
 import { keepZoom, keptZoom } from "../shared/zoom.js";
 import { Card } from "./cards/card.js";
+import { axisOf } from "./data/names.js";
 import { Runs } from "./data/runs.js";
 import { Store } from "./data/store.js";
 import { Windows } from "./data/windows.js";
@@ -17,25 +18,12 @@ import { startNoting } from "./page/noting.js";
 import { Painter } from "./page/painter.js";
 import { Panels } from "./page/panels.js";
 import { Saving } from "./settings/saving.js";
-import { axisOf, optionsOf, stateFor } from "./settings/state.js";
+import { optionsOf, stateFor } from "./settings/state.js";
 import { Toolbar } from "./settings/toolbar.js";
 import { Workspace } from "./settings/workspace.js";
 
 const LAID_BY = ["filter", "pinned", "collapsed", "axis", "layout"]; // what of the state says where cards are
-const DRAWN_BY = [
-  "axis",
-  "smoothing",
-  "isLogX",
-  "isLogY",
-  "ignoreOutliers",
-  "ranks",
-  "sort",
-  "charts",
-  "pinned",
-  "group",
-  "hidden",
-  "colours",
-];
+const DRAWN_BY = "axis smoothing isLogX isLogY ignoreOutliers ranks sort charts pinned group hidden colours".split(" ");
 
 export function mount(element) {
   const page = new Charts(element);
@@ -63,18 +51,15 @@ class Charts {
       this.toolbar.showSaving(how, words),
     );
     const onChange = (changed, name) => this.onChange(changed, name);
+    const onData = (name) => this.onData(name);
     this.workspace = new Workspace(stateFor(page, kept), saving, onChange, read(layout), page !== "beside");
     this.store = new Store(this.runs.list, {
       onNames: () => this.layout.onNames(),
-      onData: (name) => this.onData(name),
+      onData,
       onGone: (id) => this.layout.notes.showGone(this.runs.titles.get(id) ?? id, !this.runs.isMany),
       streamOf: streamsFor((id) => this.runs.byId.get(id)?.isLive ?? false),
     });
-    this.windows = new Windows(
-      this.store,
-      (name) => this.onData(name),
-      (name) => axisOf(name, this.workspace.state.axis),
-    );
+    this.windows = new Windows(this.store, onData, (name) => axisOf(name, this.workspace.state.axis));
     this.crosshair = new Crosshair();
     const context = contextOf(this, element.querySelector("template.card-template"));
     this.deck = new Deck(element.querySelector("[data-sections]"), {
@@ -106,9 +91,8 @@ class Charts {
     const { signal } = this.over;
     this.element.addEventListener("workspace", (event) => this.onWorkspace(event.detail ?? {}), { signal });
     this.deck.host.addEventListener("toggle", ({ target }) => this.layout.onToggle(target), { signal, capture: true });
-    this.element
-      .querySelector("[data-clear-filter]")
-      .addEventListener("click", () => this.toolbar.clearFilter(), { signal });
+    const clear = this.element.querySelector("[data-clear-filter]");
+    clear.addEventListener("click", () => this.toolbar.clearFilter(), { signal });
     addEventListener("themechange", () => this.redraw(), { signal });
     this.stopMarks = on("run", () => this.runs.isMany || this.runs.ask(this.runs.list[0], () => this.redraw()));
   }
@@ -173,18 +157,8 @@ class Charts {
   close() {
     this.over.abort();
     this.stopMarks();
-    const parts = [
-      this.layout,
-      this.fullscreen,
-      this.deck,
-      this.store,
-      this.windows,
-      this.crosshair,
-      this.painter,
-      this.toolbar,
-      this.workspace,
-    ];
-    for (const part of parts) part.close();
+    const { layout, fullscreen, deck, store, windows, crosshair, painter, toolbar, workspace } = this;
+    for (const part of [layout, fullscreen, deck, store, windows, crosshair, painter, toolbar, workspace]) part.close();
   }
 }
 

@@ -1,5 +1,6 @@
 // The page that compares runs: its list and the specs beside charts that show them all.
 
+import { isTouched } from "../forms/forms.js";
 import { startKeys, startLighting } from "../grid/keys.js";
 import { pin, startWindow } from "../grid/window.js";
 import { on } from "../live/live.js";
@@ -54,14 +55,9 @@ export function mount(element) {
   /** @param {"list" | "specs"} name */
   async function fetchPart(name) {
     const mine = (asked[name] += 1);
-    const query = withQuery(location.search, {
-      fragment: name,
-      group: state.group?.by ?? "",
-      band: state.group?.band ?? "",
-    });
-    const answer = await fetch(`${location.pathname}${query}`, { headers: { "X-Requested-With": "fetch" } }).catch(
-      () => null,
-    );
+    const { by = "", band = "" } = state.group ?? {};
+    const url = location.pathname + withQuery(location.search, { fragment: name, group: by, band });
+    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     // Without an answer the lamp says that the server is away, and the next message asks again.
     const html = answer?.ok ? await answer.text().catch(() => null) : null;
     if (html === null || mine < taken[name]) return null;
@@ -252,19 +248,4 @@ function startGrid(table, send) {
       endLighting();
     },
   };
-}
-
-// Whether the page was used before this script ran.
-/** @param {HTMLElement} control */
-function isTouched(control) {
-  if (control instanceof HTMLSelectElement)
-    return (
-      control.selectedIndex !==
-      Math.max(
-        0,
-        [...control.options].findIndex((one) => one.defaultSelected),
-      )
-    );
-  const box = /** @type {HTMLInputElement} */ (control);
-  return box.type === "radio" ? box.checked && !box.defaultChecked : box.checked !== box.defaultChecked;
 }

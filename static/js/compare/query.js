@@ -1,12 +1,12 @@
 // The page's address: which runs are compared, and how the list and the specs show them.
 
-export function runsIn(search = location.search) {
-  return new URLSearchParams(search).getAll("run");
+export function runsIn() {
+  return new URLSearchParams(location.search).getAll("run");
 }
 
 // Those that are taken out of what a filter finds.
-export function runsOut(search = location.search) {
-  return new URLSearchParams(search).getAll("without");
+export function runsOut() {
+  return new URLSearchParams(location.search).getAll("without");
 }
 
 // The query with these parameters changed; an empty one is left out, a list is repeated.

@@ -22,9 +22,8 @@ export function startSides(element, shownRuns) {
     loaded.set(side, query);
     const place = need(side, "[data-place]");
     place.setAttribute("aria-busy", "true");
-    const answer = await fetch(`?${query}&fragment=${side.dataset.side}`, {
-      headers: { "X-Requested-With": "fetch" },
-    }).catch(() => null);
+    const url = `?${query}&fragment=${side.dataset.side}`;
+    const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
     const html = answer?.ok ? await answer.text().catch(() => null) : null;
     if (loaded.get(side) !== query) return;
     place.removeAttribute("aria-busy");

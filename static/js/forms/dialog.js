@@ -7,10 +7,7 @@ import { send } from "./swap.js";
 /** @param {HTMLFormElement} form */
 export function mount(form) {
   form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    event.submitter?.setAttribute("aria-busy", "true");
-    const html = await send(form.action, new FormData(form, event.submitter), form.dataset.fragment ?? "");
-    event.submitter?.removeAttribute("aria-busy");
+    const html = await send(event, form, form.dataset.fragment ?? "");
     if (html === null) return;
     const dialog = make("dialog", { className: "is-wide", innerHTML: html });
     dialog.setAttribute("aria-labelledby", dialog.querySelector("h2")?.id ?? "");

@@ -16,17 +16,11 @@ export function startForms() {
     event.preventDefault();
     const button = /** @type {HTMLButtonElement | null} */ (event.submitter);
     const asks = button?.dataset.confirm ?? form.dataset.confirm;
-    if (
-      asks &&
-      !(await confirm(asks, button?.dataset.words ?? form.dataset.words ?? "", button?.textContent?.trim() || "Yes"))
-    )
-      return;
+    const words = button?.dataset.words ?? form.dataset.words ?? "";
+    if (asks && !(await confirm(asks, words, button?.textContent?.trim() || "Yes"))) return;
     const body = new FormData(form, button);
-    if (button) button.setAttribute("aria-busy", "true");
-    const done = await post(
-      button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action,
-      body,
-    );
+    button?.setAttribute("aria-busy", "true");
+    const done = await post(button?.hasAttribute("formaction") ? button.formAction : form.action, body);
     if (done) form.dispatchEvent(new CustomEvent("acted", { detail: button }));
     button?.removeAttribute("aria-busy");
   });
@@ -73,4 +67,17 @@ function write(id, words) {
   const element = /** @type {HTMLElement} */ (document.getElementById(id));
   element.textContent = words;
   return element;
+}
+
+// Whether somebody changed the control before a script listened to it.
+/** @param {Element} control */
+export function isTouched(control) {
+  if (control instanceof HTMLSelectElement) {
+    const first = [...control.options].findIndex((one) => one.defaultSelected);
+    return control.selectedIndex !== Math.max(0, first);
+  }
+  const { type, checked, defaultChecked, value, defaultValue } = /** @type {HTMLInputElement} */ (control);
+  if (type === "radio") return checked && !defaultChecked;
+  if (type === "checkbox") return checked !== defaultChecked;
+  return control.matches("input, textarea") && !["file", "hidden"].includes(type) && value !== defaultValue;
 }

@@ -9,10 +9,7 @@ export function mount(element) {
   element.addEventListener("submit", async (event) => {
     const form = /** @type {HTMLFormElement} */ (event.target);
     if (form.dataset.act !== undefined) return;
-    event.preventDefault();
-    event.submitter?.setAttribute("aria-busy", "true");
-    const html = await send(form.action, new FormData(form, event.submitter), element.dataset.swap ?? "");
-    event.submitter?.removeAttribute("aria-busy");
+    const html = await send(event, form, element.dataset.swap ?? "");
     if (html === null) return;
     element.innerHTML = html;
     sweep();
@@ -23,14 +20,19 @@ export function mount(element) {
 }
 
 // Posts and resolves to the named part of the answer's page, with problems beside its fields; null when it was refused.
-/** @param {string} url @param {FormData} body @param {string} fragment @returns {Promise<string | null>} */
-export async function send(url, body, fragment) {
+/** @param {SubmitEvent} event @param {HTMLFormElement} form @param {string} fragment */
+export async function send(event, form, fragment) {
+  event.preventDefault();
+  event.submitter?.setAttribute("aria-busy", "true");
+  const html = await answerOf(`${form.action}?fragment=${fragment}`, new FormData(form, event.submitter));
+  event.submitter?.removeAttribute("aria-busy");
+  return html;
+}
+
+/** @param {string} url @param {FormData} body @returns {Promise<string | null>} */
+async function answerOf(url, body) {
   try {
-    const answer = await fetch(`${url}?fragment=${fragment}`, {
-      method: "POST",
-      body,
-      headers: { "X-Requested-With": "fetch" },
-    });
+    const answer = await fetch(url, { method: "POST", body, headers: { "X-Requested-With": "fetch" } });
     if (answer.ok || answer.status === 422) return await answer.text();
     const words = await answer.json().catch(() => ({}));
     toast(words.sentence ?? `The server answered ${answer.status}.`, { isProblem: true });

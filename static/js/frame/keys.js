@@ -8,14 +8,8 @@ export function startKeys() {
     if (event.target instanceof Element && event.target.closest("[data-open-keys]")) showKeys();
   });
   document.addEventListener("keydown", (event) => {
-    if (
-      event.ctrlKey ||
-      event.metaKey ||
-      event.altKey ||
-      isTyping(event.target) ||
-      document.querySelector("dialog[open]")
-    )
-      return;
+    const isOthers = event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target);
+    if (isOthers || document.querySelector("dialog[open]")) return;
     if (isGoing && Date.now() - isGoing < 1200) {
       isGoing = 0;
       const link = seek(document, `[data-keys="g ${CSS.escape(event.key)}"]`);

@@ -12,9 +12,7 @@ export function mount(element) {
     line.remove();
     toast(line.textContent, { undo: line.dataset.undo });
   }
-  return () => {
-    host = null;
-  };
+  return () => void (host = null);
 }
 
 // undo: what takes it back, or the address that does when it is posted to.

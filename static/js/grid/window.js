@@ -1,7 +1,7 @@
 // The rows of a long table that are near what one sees: they are fetched in chunks as they come into view, and what is
 // not there is a space of the same height. What is live changes in its place; new rows wait until one asks for them.
 
-import { patchElement } from "../live/patch.js";
+import { patchNode } from "../live/patch.js";
 import { make, order, seek } from "../shared/dom.js";
 import { changed } from "./address.js";
 
@@ -29,6 +29,7 @@ export function startWindow(table, { onRows, onCount }) {
 
   const isWhole = () => table.dataset.grouped !== undefined; // all of its rows are in the page, of any heights
   const total = () => Number(table.dataset.rows);
+  const until = () => table.dataset.until ?? "";
 
   // Begins with the rows that the page has, of a new list.
   function reset() {
@@ -96,11 +97,7 @@ export function startWindow(table, { onRows, onCount }) {
     const { from } = wanted;
     const to = Math.min(wanted.to, from + 3);
     const mine = number;
-    const answer = await ask({
-      offset: from * CHUNK,
-      limit: (to - from + 1) * CHUNK,
-      until: table.dataset.until ?? "",
-    });
+    const answer = await ask({ offset: from * CHUNK, limit: (to - from + 1) * CHUNK, until: until() });
     isFetching = false;
     if (!table.isConnected) return;
     if (mine === number && !answer) return; // the lamp says that the server is away; the next scroll asks again
@@ -131,7 +128,7 @@ export function startWindow(table, { onRows, onCount }) {
     const shown = [...body.querySelectorAll("tr[data-key]")].map((row) => row.getAttribute("data-key"));
     /** @type {Record<string, string | number>} */
     const asked = isReading
-      ? { ids: shown.slice(0, 4 * CHUNK).join("."), until: table.dataset.until ?? "" }
+      ? { ids: shown.slice(0, 4 * CHUNK).join("."), until: until() }
       : { offset: from * CHUNK, limit: Math.min(4, to - from + 1) * CHUNK, count: 1 };
     const answer = await ask(asked);
     if (!answer || mine !== number || !table.isConnected) return;
@@ -157,7 +154,7 @@ export function startWindow(table, { onRows, onCount }) {
       gone.delete(row.dataset.key ?? null);
       if (!before) continue;
       for (const name of ["data-place", "aria-rowindex"]) row.setAttribute(name, before.getAttribute(name) ?? "");
-      patchElement(before, row);
+      patchNode(before, row);
     }
     for (const key of gone) if (key) known.get(key)?.classList.add("is-gone");
   }
@@ -168,7 +165,7 @@ export function startWindow(table, { onRows, onCount }) {
     chunks.clear();
     rows.forEach((row, at) => {
       const before = /** @type {HTMLElement | undefined} */ (known.get(row.dataset.key ?? ""));
-      if (before) patchElement(before, row);
+      if (before) patchNode(before, row);
       const chunk = from + Math.floor(at / CHUNK);
       keep(chunk, [...(at % CHUNK ? (chunks.get(chunk) ?? []) : []), before ?? row]);
     });
@@ -217,12 +214,10 @@ export const runOf = (row) =>
 // Makes the rows of the body these, in this order; rows that stay are not touched.
 /** @param {HTMLElement} body @param {(HTMLElement | null)[]} nodes */
 function arrange(body, nodes) {
-  const wanted = new Set(/** @type {(Element | null)[]} */ (nodes));
+  const rows = nodes.filter((node) => node !== null);
+  const wanted = new Set(/** @type {Element[]} */ (rows));
   for (const child of [...body.children]) if (!wanted.has(child)) child.remove();
-  order(
-    body,
-    nodes.filter((node) => node !== null),
-  );
+  order(body, rows);
 }
 
 // Columns that stay when one scrolls sideways stand beside each other.

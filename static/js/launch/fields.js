@@ -29,14 +29,10 @@ export function showNeeded(form) {
 /** @param {HTMLFormElement} form @param {string} before */
 export function showKind(form, before) {
   const kind = kindOf(form);
-  for (const option of options(form, "option[data-tasks]")) {
-    option.hidden = option.disabled = !(option.dataset.tasks ?? "").split(" ").includes(kind);
-  }
-  for (const option of options(form, "option[data-projects]")) {
-    option.hidden = option.disabled = !(option.dataset.projects ?? "")
-      .split(" ")
-      .includes(control(form, "project").value);
-  }
+  const chosen = { tasks: kind, projects: control(form, "project").value };
+  for (const [of, value] of Object.entries(chosen))
+    for (const option of /** @type {HTMLOptionElement[]} */ (all(form, `option[data-${of}]`)))
+      option.hidden = option.disabled = !(option.dataset[of] ?? "").split(" ").includes(value);
   for (const field of all(form, "[data-defaults]")) {
     /** @type {Record<string, string>} */
     const defaults = JSON.parse(field.dataset.defaults ?? "{}");
@@ -81,9 +77,4 @@ function first(form) {
 /** @param {HTMLFormElement} form */
 export function kindOf(form) {
   return control(form, "task").value;
-}
-
-/** @param {HTMLFormElement} form @param {string} selector */
-function options(form, selector) {
-  return /** @type {HTMLOptionElement[]} */ (all(form, selector));
 }

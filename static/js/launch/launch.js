@@ -1,5 +1,5 @@
 // The launch form: what would come of it is fetched anew as one types; a chosen folder is sent at once.
-import { confirm, post } from "../forms/forms.js";
+import { confirm, isTouched, post } from "../forms/forms.js";
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
@@ -38,11 +38,8 @@ export function mount(form) {
     const body = new FormData(form);
     for (const name of ["files", "archive"]) body.delete(name);
     try {
-      const answer = await fetch(form.dataset.preview ?? "", {
-        method: "POST",
-        body,
-        headers: { "X-Requested-With": "fetch" },
-      });
+      const headers = { "X-Requested-With": "fetch" };
+      const answer = await fetch(form.dataset.preview ?? "", { method: "POST", body, headers });
       if (!answer.ok || mine !== number || !form.isConnected) return;
       patch(aside, await answer.text());
       for (const axis of /** @type {HTMLInputElement[]} */ (all(aside, "[name=coloured-by]")))
@@ -79,16 +76,9 @@ export function mount(form) {
     const words = overflow();
     if (!words || event.submitter !== form.querySelector("[data-launch]")) return;
     event.preventDefault();
-    const name = control(form, "name").value;
-    if (
-      await confirm(
-        `Launch ${name} although it ${words.includes("may not fit") ? "may" : "does"} not fit?`,
-        words,
-        "Launch anyway",
-      )
-    ) {
-      form.requestSubmit(need(form, "[data-launch-anyway]"));
-    }
+    const verb = words.includes("may not fit") ? "may" : "does";
+    const question = `Launch ${control(form, "name").value} although it ${verb} not fit?`;
+    if (await confirm(question, words, "Launch anyway")) form.requestSubmit(need(form, "[data-launch-anyway]"));
   }
   /** @param {Event} event */
   function onInput(event) {
@@ -127,7 +117,7 @@ export function mount(form) {
   }
 
   // Something was typed before this script ran, or the browser restored it.
-  const typed = /** @type {Control[]} */ ([...form.elements]).filter(isTyped);
+  const typed = /** @type {Control[]} */ ([...form.elements]).filter(isTouched);
   for (const input of typed) touched.add(input.name);
   if (typed.length) want(0);
   showKind(form, kind);
@@ -142,23 +132,6 @@ export function mount(form) {
     clearTimeout(timer);
     stops.forEach((stop) => stop());
   };
-}
-
-/** @param {Control} input */
-function isTyped(input) {
-  if (input instanceof HTMLSelectElement)
-    return (
-      input.selectedIndex !==
-      Math.max(
-        0,
-        [...input.options].findIndex((one) => one.defaultSelected),
-      )
-    );
-  if (input instanceof HTMLInputElement && ["checkbox", "radio"].includes(input.type))
-    return input.checked !== input.defaultChecked;
-  return (
-    input.matches("input, textarea") && !["file", "hidden"].includes(input.type) && input.value !== input.defaultValue
-  );
 }
 
 /** @param {Control} input */

@@ -10,10 +10,6 @@ export function patch(element, html) {
   patchChildren(element, template.content);
 }
 
-// The same for an element and a new one of its kind, attributes included.
-/** @type {(old: Element, fresh: Element) => void} */
-export const patchElement = (old, fresh) => patchNode(old, fresh);
-
 /** @param {ParentNode & Node} old @param {ParentNode & Node} fresh */
 function patchChildren(old, fresh) {
   /** @type {Map<string, Element>} */
@@ -41,8 +37,9 @@ function patchChildren(old, fresh) {
   }
 }
 
+// The same for an element and a new one of its kind, attributes included.
 /** @param {Node} old @param {Node} fresh */
-function patchNode(old, fresh) {
+export function patchNode(old, fresh) {
   if (!(old instanceof Element) || !(fresh instanceof Element)) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;

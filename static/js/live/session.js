@@ -20,14 +20,13 @@ export function mount(element) {
   const form = element.querySelector("form");
   form?.addEventListener("submit", onSignIn);
   form?.querySelector("[data-close]")?.addEventListener("click", () => element.close());
-  document.addEventListener("submit", onSend);
-  document.addEventListener("visibilitychange", look);
-  window.addEventListener("focus", look);
+  const over = new AbortController();
+  document.addEventListener("submit", onSend, over);
+  document.addEventListener("visibilitychange", look, over);
+  window.addEventListener("focus", look, over);
   return () => {
     window.fetch = real;
-    document.removeEventListener("submit", onSend);
-    document.removeEventListener("visibilitychange", look);
-    window.removeEventListener("focus", look);
+    over.abort();
     dialog = null;
   };
 }

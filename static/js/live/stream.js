@@ -169,22 +169,19 @@ export class Stream {
 // Calls onAway and onBack, in turns as it happens; returns what ends that.
 /** @param {Record<"onAway" | "onBack" | "onLeave" | "onReturn", () => void>} on */
 function watchPresence({ onAway, onBack, onLeave, onReturn }) {
+  const over = new AbortController();
   let hiding = 0;
   function onVisibility() {
     clearTimeout(hiding);
     if (document.hidden) hiding = setTimeout(onAway, HIDDEN_MS);
     else onBack();
   }
-  /** @type {[EventTarget, string, (event: any) => void][]} */
-  const events = [
-    [document, "visibilitychange", onVisibility],
-    [window, "pagehide", onLeave],
-    [window, "pageshow", (event) => event.persisted && onReturn()],
-  ];
-  for (const [target, name, listener] of events) target.addEventListener(name, listener);
+  document.addEventListener("visibilitychange", onVisibility, over);
+  window.addEventListener("pagehide", onLeave, over);
+  window.addEventListener("pageshow", (event) => event.persisted && onReturn(), over);
   if (document.hidden) onVisibility(); // opened in the background
   return () => {
     clearTimeout(hiding);
-    for (const [target, name, listener] of events) target.removeEventListener(name, listener);
+    over.abort();
   };
 }

@@ -2,17 +2,15 @@
 // answers.
 /** @typedef {string | number | null | undefined} Figure */
 /** @type {[number, string][]} */
-export const SCALES = [
+const PREFIXES = [
+  [1e18, "E"],
+  [1e15, "P"],
   [1e12, "T"],
   [1e9, "G"],
   [1e6, "M"],
   [1e3, "k"],
 ];
-/** @type {[number, string][]} */
-const LARGER = [
-  [1e18, "E"],
-  [1e15, "P"],
-]; // before a unit only: 2 PFLOP is a word, 2P is none
+export const SCALES = PREFIXES.slice(2); // without a unit: 2 PFLOP is a word, 2P is none
 export const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 /** @type {[number, string, number, string][]} */
 const SPANS = [
@@ -40,7 +38,7 @@ export function number(value, unit = "") {
 export function scaled(value, unit) {
   if (isMissing(value)) return "–";
   const x = Number(value);
-  const found = [...LARGER, ...SCALES].find(([scale]) => Math.abs(x) >= scale * 0.9995 && Math.abs(x) < 1e21);
+  const found = PREFIXES.find(([scale]) => Math.abs(x) >= scale * 0.9995 && Math.abs(x) < 1e21);
   return found ? `${threeDigits(x / found[0])} ${found[1]}${unit}` : number(x, unit);
 }
 
@@ -109,13 +107,10 @@ export function duration(value) {
   if (span < 1) return `${Math.max(0, Math.floor(span * 1000 + 0.5))} ms`;
   const whole = Math.floor(span + 0.5);
   if (whole < 60) return `${whole} s`;
-  for (const [unit, name, below, belowName] of SPANS) {
-    if (whole < unit) continue;
-    const rest = Math.floor((whole % unit) / below);
-    const text = `${Math.floor(whole / unit)} ${name}`;
-    return rest ? `${text} ${rest} ${belowName}` : text;
-  }
-  return "–";
+  const [unit, name, below, belowName] = SPANS.find(([least]) => whole >= least) ?? SPANS[3];
+  const rest = Math.floor((whole % unit) / below);
+  const text = `${Math.floor(whole / unit)} ${name}`;
+  return rest ? `${text} ${rest} ${belowName}` : text;
 }
 
 // What a series' name says about its values. The first that fits is taken.
@@ -154,12 +149,9 @@ export function age(at, now) {
   const ago = (now - at) / 1000;
   const span = Math.abs(ago);
   if (span < 5) return "just now";
-  for (const [unit, name] of SPANS) {
-    if (span < unit) continue;
-    const text = `${Math.floor(span / unit)} ${name}`;
-    return ago > 0 ? `${text} ago` : `in ${text}`;
-  }
-  return "just now";
+  const [unit, name] = SPANS.find(([least]) => !(span < least)) ?? SPANS[3];
+  const text = `${Math.floor(span / unit)} ${name}`;
+  return ago > 0 ? `${text} ago` : `in ${text}`;
 }
 
 /** @param {Figure} value @returns {value is null | undefined | ""} */
@@ -175,10 +167,8 @@ function finite(x) {
     const [digits, power] = x.toExponential(2).split("e");
     return `${Number(digits)}e${Number(power)}`.replaceAll("-", "−");
   }
-  for (const [scale, letter] of SCALES) {
-    if (magnitude >= scale * 0.9995) return threeDigits(x / scale) + letter;
-  }
-  return threeDigits(x);
+  const found = SCALES.find(([scale]) => magnitude >= scale * 0.9995);
+  return found ? threeDigits(x / found[0]) + found[1] : threeDigits(x);
 }
 
 /** @param {number} x */

@@ -7,7 +7,7 @@ export function groupText(fields, by) {
   if (!by) return "all runs";
   return by
     .split(",")
-    .map((path) => `${shortName(path)} ${fields[path] ?? "not set"}`)
+    .map((path) => `${path.slice(path.lastIndexOf(".") + 1)} ${fields[path] ?? "not set"}`)
     .join(" · ");
 }
 
@@ -16,9 +16,4 @@ export function groupText(fields, by) {
 export function groupColours(runs, by) {
   const texts = new Set(runs.map((run) => groupText(run.fields, by)));
   return new Map([...texts].sort(compare).map((text, at) => [text, at % 10]));
-}
-
-/** @param {string} path */
-function shortName(path) {
-  return path.slice(path.lastIndexOf(".") + 1);
 }

@@ -6,10 +6,8 @@ import { lowerBound, nearestPlace } from "../scales/views.js";
 const SIGN_PX = 10;
 const FAR = 400; // places; what is further off is not said to be here
 
-// Whether a column has something to read: lines, and the edges of bands.
-function isRead({ kind }) {
-  return kind === "main" || kind === "low" || kind === "high";
-}
+const READ = ["main", "low", "high"]; // columns that have something to read: lines, and the edges of bands
+const isGap = (value) => value === null || value === undefined || value !== value;
 
 // The place of the point nearest to the pointer among those within `near` pixels of it sideways, by both directions;
 // else the nearest sideways.
@@ -20,10 +18,10 @@ export function snap(plot, left, top, near = 5) {
   const to = Math.max(middle, lowerBound(built.x, plot.toValue(left + near)) - 1);
   let [found, key, least] = [middle, null, Infinity];
   built.columns.forEach((column, which) => {
-    if (!isRead(column)) return;
+    if (!READ.includes(column.kind)) return;
     for (let at = from; at <= to; at += 1) {
       const value = built.ys[which][at];
-      if (value === null || value === undefined || value !== value) continue;
+      if (isGap(value)) continue;
       const [aside, above] = [plot.toLeft(built.x[at]) - left, plot.toTop(value) - top];
       const distance = aside * aside + above * above;
       if (distance < least) [found, key, least] = [at, column.key, distance];
@@ -66,13 +64,8 @@ export function badAt(built, x) {
 export function nextPlace(built, place, step) {
   const { x, ys, columns } = built;
   const lines = ys.filter((_, which) => columns[which].kind === "main");
-  for (let at = place + step; at >= 0 && at < x.length; at += step) {
-    if (
-      lines.some((y) => y[at] !== null && y[at] !== undefined && y[at] === y[at]) ||
-      badAt(built, x[at]) !== undefined
-    )
-      return at;
-  }
+  for (let at = place + step; at >= 0 && at < x.length; at += step)
+    if (lines.some((y) => !isGap(y[at])) || badAt(built, x[at]) !== undefined) return at;
   return null;
 }
 
@@ -90,7 +83,7 @@ function nearestWith(y, x, place, close) {
   const [right, left] = [1, -1].map((step) => {
     let at = place;
     while (y[at] === undefined && at >= 0 && at < y.length && Math.abs(at - place) < FAR) at += step;
-    return y[at] === null || y[at] === undefined || y[at] !== y[at] ? null : at;
+    return isGap(y[at]) ? null : at;
   });
   if (right === null || left === null) {
     const only = right ?? left;

@@ -13,36 +13,22 @@ import { Late } from "./late.js";
 
 export class Holdings {
   /** @param {HoldingsOptions} options */
-  constructor({ onData, isWanted, askAgain, continues, limit }) {
-    this.onData = onData;
-    this.isWanted = isWanted;
-    this.askAgain = askAgain;
-    this.continues = continues;
-    this.limit = limit;
+  constructor(options) {
+    this.options = options;
     /** @type {Map<string, Entry>} */
     this.loaded = new Map(); // name -> entry (entries.js)
     this.late = new Late();
   }
 
-  /** @param {Batch} batch */
-  begin(batch) {
-    this.late.begin(batch);
-  }
-
-  /** @param {Batch} batch */
-  fail(batch) {
-    this.late.end(batch);
-  }
-
   /** @param {Batch} batch @param {SeriesAnswer} answer */
   take(batch, { cursors, series }) {
-    const found = grouped(series, (one) => `${one.run} ${one.name}`);
+    const found = Map.groupBy(series, (one) => `${one.run} ${one.name}`);
     for (const name of batch.names) {
-      const runs = batch.runs.filter((run) => this.isWanted(run, name));
+      const runs = batch.runs.filter((run) => this.options.isWanted(run, name));
       if (!runs.length) continue;
       if (!this.loaded.has(name)) this.loaded.set(name, emptyEntry());
       for (const run of runs) this.takeOne(batch, run, name, cursors[run], found.get(`${run} ${name}`) ?? []);
-      this.onData(name);
+      this.options.onData(name);
     }
     this.late.end(batch);
   }
@@ -52,15 +38,15 @@ export class Holdings {
     const entry = this.loaded.get(name);
     if (!entry || !replace(entry, run, { cursor, order }, series)) return;
     for (const message of this.late.of(run, name)) this.add(run, name, message);
-    if (!this.continues(run, cursor)) this.askAgain(run, name);
+    if (!this.options.continues(run, cursor)) this.options.askAgain(run, name);
   }
 
   /** @param {string} run @param {SeriesMessage} message */
   receive(run, { from, cursor, series }) {
-    for (const [name, own] of grouped(series, (one) => one.name)) {
+    for (const [name, own] of Map.groupBy(series, (one) => one.name)) {
       const message = { from, cursor, series: own };
       if (this.late.keep(run, name, message) || !this.loaded.get(name)?.cursors.has(run)) continue;
-      if (this.add(run, name, message)) this.onData(name);
+      if (this.add(run, name, message)) this.options.onData(name);
     }
   }
 
@@ -70,33 +56,15 @@ export class Holdings {
     const entry = this.loaded.get(name);
     if (!entry) return false;
     const longest = append(entry, run, message);
-    if (longest === null || longest > this.limit()) this.askAgain(run, name);
+    if (longest === null || longest > this.options.limit()) this.options.askAgain(run, name);
     return Boolean(longest);
-  }
-
-  /** @param {string} name */
-  forget(name) {
-    this.loaded.delete(name);
   }
 
   /** @param {string} run */
   dropRun(run) {
     for (const [name, entry] of this.loaded) {
       dropRun(entry, run);
-      this.onData(name);
+      this.options.onData(name);
     }
   }
-}
-
-/** @param {Series[]} all @param {(one: Series) => string} keyOf */
-function grouped(all, keyOf) {
-  /** @type {Map<string, Series[]>} */
-  const groups = new Map();
-  for (const one of all) {
-    const key = keyOf(one);
-    const group = groups.get(key) ?? [];
-    groups.set(key, group);
-    group.push(one);
-  }
-  return groups;
 }

@@ -61,14 +61,11 @@ export class Listing {
         return;
       }
       console.warn("the list of series did not come", error);
-      for (const run of runs) this.again(run);
+      for (const run of runs) {
+        const tries = this.tries.get(run) ?? 0;
+        this.tries.set(run, tries + 1);
+        this.soon(run, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries));
+      }
     }
-  }
-
-  /** @param {string} run */
-  again(run) {
-    const tries = this.tries.get(run) ?? 0;
-    this.tries.set(run, tries + 1);
-    this.soon(run, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries));
   }
 }

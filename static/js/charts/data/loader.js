@@ -6,7 +6,6 @@ import { fetchColumns, getJson } from "./columns.js";
 const PAUSE_MS = 3000; // before the first repetition; each is twice as long, up to a minute
 const MAX_PAUSE_MS = 60_000;
 const MAX_TRIES = 20;
-const ignore = () => {};
 
 /**
  * @typedef {object} LoaderOptions
@@ -22,15 +21,8 @@ const ignore = () => {};
 
 export class Loader {
   /** @param {LoaderOptions} options */
-  constructor({ onSend = ignore, onAnswer, onFail = ignore, onGone, points, numLines, isWanted, frame = () => ({}) }) {
-    this.onSend = onSend;
-    this.onAnswer = onAnswer;
-    this.onFail = onFail;
-    this.onGone = onGone;
-    this.points = points;
-    this.numLines = numLines;
-    this.isWanted = isWanted;
-    this.frame = frame;
+  constructor(options) {
+    this.options = options;
     /** @type {Map<string, Set<string>>} */
     this.due = new Map(); // run -> Set(names)
     this.timer = 0;
@@ -49,11 +41,6 @@ export class Loader {
     this.timer ||= setTimeout(() => this.flush(), delayMs);
   }
 
-  /** @param {string} run */
-  dropRun(run) {
-    this.due.delete(run);
-  }
-
   /** @param {string} name */
   dropName(name) {
     for (const names of this.due.values()) names.delete(name);
@@ -67,24 +54,24 @@ export class Loader {
 
   flush() {
     this.timer = 0;
-    const found = batches(this.due, this.points(), this.numLines);
+    const found = batches(this.due, this.options.points(), this.options.numLines);
     this.due.clear();
-    for (const batch of found) this.load({ ...batch, ...this.frame() });
+    for (const batch of found) this.load({ ...batch, ...this.options.frame?.() });
   }
 
   /** @param {Batch} asked */
   async load(asked) {
     const batch = { ...asked, order: (this.num += 1) };
-    this.onSend(batch);
+    this.options.onSend?.(batch);
     let answer;
     try {
       answer = await fetchColumns(addressOf(batch), this.ending.signal);
     } catch (error) {
-      this.onFail(batch);
+      this.options.onFail?.(batch);
       if (!this.ending.signal.aborted) this.recover(batch, /** @type {Error} */ (error));
       return;
     }
-    this.onAnswer(batch, answer);
+    this.options.onAnswer(batch, answer);
   }
 
   /** @param {Batch} batch @param {Error & {status?: number}} error @returns {unknown} */
@@ -104,8 +91,8 @@ export class Loader {
       clearTimeout(timer);
       this.timers.delete(timer);
       this.retrying.delete(again);
-      const runs = batch.runs.filter((run) => batch.names.some((name) => this.isWanted(run, name)));
-      const names = batch.names.filter((name) => runs.some((run) => this.isWanted(run, name)));
+      const runs = batch.runs.filter((run) => batch.names.some((name) => this.options.isWanted(run, name)));
+      const names = batch.names.filter((name) => runs.some((run) => this.options.isWanted(run, name)));
       if (names.length) this.load({ ...batch, runs, names, tries: tries + 1 });
     };
     const timer = setTimeout(again, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries));
@@ -129,7 +116,7 @@ export class Loader {
       );
     const gone = batch.runs.length > 1 ? await Promise.all(batch.runs.map(isGone)) : [true];
     if (this.ending.signal.aborted) return;
-    batch.runs.forEach((run, at) => gone[at] && this.onGone(run));
+    batch.runs.forEach((run, at) => gone[at] && this.options.onGone(run));
     const left = batch.runs.filter((_, at) => !gone[at]);
     if (left.length === batch.runs.length)
       this.later(batch); // it is there again

@@ -89,13 +89,10 @@ export function spliced(part, fine, { axis, from, to }) {
   const last = fine[axis].at(-1) ?? from;
   // What was pushed after the window was read lies inside it, and behind its last point.
   const isNewer = newerThan(part, along, fine, last);
-  if (!isRising(along))
-    return (
-      joined(
-        pick(part, (at) => along[at] < from || along[at] > to || isNewer(at)),
-        fine,
-      ) ?? fine
-    );
+  if (!isRising(along)) {
+    const rest = pick(part, (at) => along[at] < from || along[at] > to || isNewer(at));
+    return joined(rest, fine) ?? fine;
+  }
   const head = lowerBound(along, from);
   const tail = upperBound(along, to);
   let newer = tail;

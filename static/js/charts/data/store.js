@@ -35,26 +35,28 @@ export class Store {
     /** @type {Set<string>} */
     this.wanted = new Set();
     this.isListed = false;
+    /** @type {(run: string, name: string) => boolean} */
+    const isWanted = (run, name) => this.wanted.has(name) && this.runs.has(run);
     this.held = new Holdings({
       onData,
-      isWanted: (run, name) => this.wanted.has(name) && this.runs.has(run),
+      isWanted,
       askAgain: (run, name) => this.ask(run, name, AGAIN_MS),
       continues: (run, cursor) => this.streams.continues(run, cursor),
       limit: () => TOO_MANY * this.points,
     });
     this.listing = new Listing({ onItems: (items) => this.addNames(items), onGone: (run) => this.markGone(run) });
     this.loader = new Loader({
-      onSend: (batch) => this.held.begin(batch),
+      onSend: (batch) => this.held.late.begin(batch),
       onAnswer: (batch, answer) => this.take(batch, answer),
-      onFail: (batch) => this.held.fail(batch),
+      onFail: (batch) => this.held.late.end(batch),
       onGone: (run) => this.markGone(run),
       points: () => this.points,
-      numLines: (run, name) => this.known.count(run, name),
-      isWanted: (run, name) => this.held.isWanted(run, name),
+      numLines: (run, name) => this.numLines(run, name),
+      isWanted,
     });
     this.streams = new Subscriptions(streamOf, {
       points: (run, message) => this.receive(run, message),
-      refetch: (run) => this.reload([run]),
+      refetch: (run) => this.reload(run),
       again: (run) => this.again(run),
       gone: (run) => this.markGone(run),
     });
@@ -97,23 +99,18 @@ export class Store {
   setRuns(runs) {
     const before = this.runs;
     this.runs = new Map(runs.map((run) => [run.id, { ...before.get(run.id), ...run }]));
-    for (const id of before.keys()) if (!this.runs.has(id)) this.leave(id);
+    for (const id of before.keys()) {
+      if (this.runs.has(id)) continue;
+      this.stopLoading(id);
+      this.known.drop(id);
+      this.held.dropRun(id);
+    }
     const joined = [...this.runs.keys()].filter((id) => !before.has(id));
-    for (const id of joined) this.join(id);
+    for (const id of joined) {
+      this.streams.open(id);
+      for (const name of this.wanted) this.ask(id, name);
+    }
     if (this.isListed && joined.length) this.list(joined);
-  }
-
-  /** @param {string} id */
-  join(id) {
-    this.streams.open(id);
-    for (const name of this.wanted) this.ask(id, name);
-  }
-
-  /** @param {string} id */
-  leave(id) {
-    this.stopLoading(id);
-    this.known.drop(id);
-    this.held.dropRun(id);
   }
 
   // The run was deleted: what was drawn of it stays, until other runs are chosen.
@@ -129,7 +126,7 @@ export class Store {
   /** @param {string} id */
   stopLoading(id) {
     this.streams.close(id);
-    this.loader.dropRun(id);
+    this.loader.due.delete(id);
     this.listing.drop(id);
   }
 
@@ -151,7 +148,7 @@ export class Store {
   /** @param {string} name */
   forget(name) {
     this.wanted.delete(name);
-    this.held.forget(name);
+    this.loaded.delete(name);
     this.loader.dropName(name);
   }
 
@@ -163,11 +160,10 @@ export class Store {
     for (const name of this.wanted) if (!this.loaded.get(name)?.cursors.has(id)) this.ask(id, name, AGAIN_MS);
   }
 
-  reload(ids = [...this.runs.keys()]) {
-    for (const id of ids) {
-      for (const name of this.wanted) this.ask(id, name, AGAIN_MS);
-      this.listing.soon(id, 1000); // what was missed may have new series
-    }
+  /** @param {string} id */
+  reload(id) {
+    for (const name of this.wanted) this.ask(id, name, AGAIN_MS);
+    this.listing.soon(id, 1000); // what was missed may have new series
   }
 
   /** @param {string} id @param {string} name @param {number} [delayMs] */

@@ -5,7 +5,6 @@ import { axisOf, lineKey } from "./names.js";
 import { partOf, spliced } from "./parts.js";
 
 const SETTLE_MS = 220;
-const AXES = ["step", "relative", "time"];
 
 export class Windows {
   // onData(name): its window arrived or went; axisFor(name): the axis that its chart has.
@@ -20,7 +19,7 @@ export class Windows {
     this.timers = new Map();
     this.pending = new Map(); // "run name" -> the window that is on the way
     this.spliced = new WeakMap(); // finer points -> {part, start, whole}
-    this.loaders = new Map(AXES.map((axis) => [axis, this.loaderOf(axis)]));
+    this.loaders = new Map(["step", "relative", "time"].map((axis) => [axis, this.loaderOf(axis)]));
   }
 
   range(axis) {
@@ -57,13 +56,10 @@ export class Windows {
     const lines = new Map();
     for (const [key, line] of entry.lines) {
       const stretch = stretchOf(window, line.run);
-      const finer = (all, isTail) =>
-        new Map(
-          [...all].map(([attempt, part]) => [
-            attempt,
-            this.finer(part, window.parts.get(placeOf(key, attempt, isTail)), stretch),
-          ]),
-        );
+      const finer = (all, isTail) => {
+        const fine = (attempt) => window.parts.get(placeOf(key, attempt, isTail));
+        return new Map([...all].map(([attempt, part]) => [attempt, this.finer(part, fine(attempt), stretch)]));
+      };
       lines.set(key, { ...line, parts: finer(line.parts, false), tails: finer(line.tails, true) });
     }
     return { ...entry, lines };
@@ -117,20 +113,20 @@ export class Windows {
     const range = this.range(window.axis);
     if (!range || !covers(window, range)) return; // somebody looks elsewhere by now
     for (const name of names) {
-      const held = this.held.get(name);
+      let held = this.held.get(name);
       const isFiner =
         held?.axis === window.axis && covers(held, range) && held.to - held.from < window.to - window.from;
       if (isFiner || !this.store.loaded.has(name)) continue;
-      if (!isSame(this.held.get(name), window))
-        this.held.set(name, { ...window, orders: new Map(), origins: {}, parts: new Map() });
-      Object.assign(this.held.get(name).origins, origins);
-      for (const run of runs) this.held.get(name).orders.set(run, this.store.loaded.get(name).orders.get(run));
+      if (!isSame(held, window)) held = { ...window, orders: new Map(), origins: {}, parts: new Map() };
+      this.held.set(name, held);
+      Object.assign(held.origins, origins);
+      for (const run of runs) held.orders.set(run, this.store.loaded.get(name).orders.get(run));
     }
-    for (const one of series)
-      if (isSame(this.held.get(one.name), window))
-        this.held
-          .get(one.name)
-          .parts.set(placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded), partOf(one));
+    for (const one of series) {
+      const held = this.held.get(one.name);
+      const place = placeOf(lineKey(one.run, one.labels), one.attempt, one.superseded);
+      if (isSame(held, window)) held.parts.set(place, partOf(one));
+    }
     names.forEach((name) => this.onData(name));
   }
 

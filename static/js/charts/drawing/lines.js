@@ -47,21 +47,11 @@ export function drawLines(plot, { x, ys, columns }, look) {
           const [from, to] = reach(ys[at], frame);
           const isOfMany = mains > MANY && !isLit;
           // Many that lie over one another are as dark as one.
-          const faint = isOfMany ? Math.max(0.04, 1.6 / mains) : 0.16;
-          return drawBand(
-            ctx,
-            ys[at - 1],
-            ys[at],
-            { from, to, px, toY: frame.toY },
-            {
-              faint: faded(paint, faint * strength),
-              strong: faded(paint, (isOfMany ? 0.4 : 0.6) * strength),
-              isOfMany,
-            },
-          );
+          const faint = faded(paint, (isOfMany ? Math.max(0.04, 1.6 / mains) : 0.16) * strength);
+          const strong = faded(paint, (isOfMany ? 0.4 : 0.6) * strength);
+          return drawBand(ctx, ys[at - 1], ys[at], { from, to, px, toY: frame.toY }, { faint, strong, isOfMany });
         }
-        ctx.strokeStyle =
-          pass === "main" ? faded(paint, strength) : faded(paint, (pass === "raw" ? 0.3 : 0.42) * strength);
+        ctx.strokeStyle = faded(paint, (pass === "main" ? 1 : pass === "raw" ? 0.3 : 0.42) * strength);
         ctx.lineWidth = (pass === "main" ? (isLit ? 2.2 : mains > MANY ? 1 : 1.6) : 1) * unit;
         ctx.setLineDash(pass === "ghost" ? [4 * unit, 3 * unit] : []);
         frame.dot = pass === "main" ? 2.5 * unit : 0;

@@ -65,9 +65,8 @@ export class Fullscreen {
     const at = names.indexOf(this.name);
     bar.hidden = names.length < 2;
     bar.querySelector("[data-place]").textContent = `${at + 1} of ${names.length}`;
-    bar
-      .querySelectorAll("button")
-      .forEach((button) => button.addEventListener("click", () => this.go(Number(button.dataset.go))));
+    for (const button of bar.querySelectorAll("button"))
+      button.addEventListener("click", () => this.go(Number(button.dataset.go)));
   }
 
   go(step) {

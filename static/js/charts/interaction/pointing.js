@@ -6,6 +6,7 @@ import { following, listenKeys } from "./keys.js";
 import { Overlay } from "./overlay.js";
 
 const NEAR_PX = 14; // a line that is nearer to the pointer is lit
+const PAGE = 10; // points, with Shift
 const ANNOUNCE_MS = 220;
 
 export class Pointing {
@@ -63,20 +64,25 @@ export class Pointing {
 
   keys() {
     const { card } = this;
+    const zoom = (factor) => card.zooming.about(this.x ?? (card.plot.range[0] + card.plot.range[1]) / 2, factor);
     return {
-      step: (points) => this.step(points),
-      pan: (share) => card.zooming.pan(share),
-      zoom: (factor) => card.zooming.about(this.x ?? (card.plot.range[0] + card.plot.range[1]) / 2, factor),
-      reset: () => card.zooming.set(null),
-      open: () => card.context.onOpen(card.isLarge ? null : card.name),
-      log: () => card.press("log"),
-      note: () => card.press("note"),
-      line: (step) => this.nextLine(step),
-      ends: (side) =>
-        side < 0 && this.isHome()
-          ? card.zooming.set(null)
-          : this.goTo(nextPlace(card.built, side < 0 ? -1 : card.built.x.length, -side)),
-      leave: () => (this.place === null ? false : this.leave()),
+      ArrowRight: ({ shiftKey }) => this.step(shiftKey ? PAGE : 1),
+      ArrowLeft: ({ shiftKey }) => this.step(shiftKey ? -PAGE : -1),
+      ArrowDown: () => this.nextLine(1),
+      ArrowUp: () => this.nextLine(-1),
+      "[": () => card.zooming.pan(-0.25),
+      "]": () => card.zooming.pan(0.25),
+      "+": () => zoom(0.5),
+      "=": () => zoom(0.5), // + without Shift
+      "-": () => zoom(2),
+      _: () => zoom(2), // - with it
+      0: () => card.zooming.set(null),
+      Home: () => (this.isHome() ? card.zooming.set(null) : this.goTo(nextPlace(card.built, -1, 1))),
+      End: () => this.goTo(nextPlace(card.built, card.built.x.length, -1)),
+      Enter: () => card.context.onOpen(card.isLarge ? null : card.name),
+      l: () => card.press("log"),
+      n: () => card.press("note"),
+      Escape: () => (this.place === null ? false : this.leave()),
     };
   }
 

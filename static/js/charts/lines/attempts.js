@@ -42,12 +42,8 @@ export function put(line, { axis, start = 0, isLogX = false }) {
 function along(part, axis, start, isLogX) {
   if (!part?.step.length) return null;
   const sorted = axis === "step" ? rising(part) : timely(part);
-  const x =
-    axis === "step"
-      ? sorted.step
-      : axis === "time"
-        ? distinct(sorted.time)
-        : distinct(sorted.time.map((time) => time - start));
+  const times = axis === "relative" ? sorted.time.map((time) => time - start) : sorted.time;
+  const x = axis === "step" ? sorted.step : distinct(times);
   const first = isLogX ? upperBound(x, 0) : 0; // a logarithmic axis begins behind zero
   return first === x.length ? null : first ? { ...slice(sorted, first), x: x.subarray(first) } : { ...sorted, x };
 }
@@ -58,23 +54,17 @@ export function rising(part) {
   const { step, time } = part;
   if (isRising(step)) return part;
   const order = Array.from(step.keys()).sort((a, b) => step[a] - step[b] || time[a] - time[b]);
-  return taken(
-    part,
-    order.filter((at, place) => place === order.length - 1 || step[order[place + 1]] !== step[at]),
-  );
+  const kept = order.filter((at, place) => place === order.length - 1 || step[order[place + 1]] !== step[at]);
+  return taken(part, kept);
 }
 
 // A clock may go back.
 /** @param {Part} part */
 function timely(part) {
   const { time } = part;
-  for (let at = 1; at < time.length; at += 1)
-    if (!(time[at] >= time[at - 1]))
-      return taken(
-        part,
-        Array.from(time.keys()).sort((a, b) => time[a] - time[b] || a - b),
-      );
-  return part;
+  if (time.every((one, at) => !at || one >= time[at - 1])) return part;
+  const order = Array.from(time.keys()).sort((a, b) => time[a] - time[b] || a - b);
+  return taken(part, order);
 }
 
 // Many points may be of one moment: each is drawn, a hair behind the one before.
@@ -125,25 +115,19 @@ function whole(pieces, isStep) {
   const gapped = pieces.map((piece) => broken(piece, gapsIn(piece.x, piece.seams)));
   const hasBand = pieces.some(({ min }) => min);
   /** @param {(piece: Gapped) => Column} column @param {(one: Gapped, other: Gapped) => number} between */
-  const gather = (column, between) =>
-    gapped.length
-      ? concat(
-          gapped.flatMap((piece, at) =>
-            at && !isStep ? [[between(gapped[at - 1], piece)], column(piece)] : [column(piece)],
-          ),
-        )
-      : new Float64Array(0);
-  /** @param {"value" | "min" | "max"} name */
-  const values = (name) =>
-    gather(
-      (piece) => piece[name] ?? piece.value,
-      () => NaN,
+  const gather = (column, between) => {
+    const columns = gapped.map((piece, at) =>
+      at && !isStep ? [[between(gapped[at - 1], piece)], column(piece)] : [column(piece)],
     );
+    return concat(columns.flat());
+  };
+  /** @param {Gapped} one @param {Gapped} other */
+  const middle = (one, other) => (one.x[one.x.length - 1] + other.x[0]) / 2;
+  const nothing = () => NaN;
+  /** @param {"value" | "min" | "max"} name */
+  const values = (name) => gather((piece) => piece[name] ?? piece.value, nothing);
   return {
-    x: gather(
-      ({ x }) => x,
-      (one, other) => (one.x[one.x.length - 1] + other.x[0]) / 2,
-    ),
+    x: gather(({ x }) => x, middle),
     value: values("value"),
     min: hasBand ? values("min") : null,
     max: hasBand ? values("max") : null,

@@ -42,17 +42,11 @@ function shown(entry, options) {
   /** @type {DrawnLine[]} */
   const lines = [];
   for (const [key, line] of entry.lines) {
-    if (hidden?.has(line.run)) continue;
-    const whole = put(line, { axis, isLogX, start: starts?.get(line.run) ?? 0 });
-    lines.push({
-      key,
-      run: line.run,
-      labels: line.labels,
-      group: null,
-      runs: [line.run],
-      ...whole,
-      extremes: extent(whole.min ?? whole.value, whole.max ?? whole.value),
-    });
+    const { run, labels } = line;
+    if (hidden?.has(run)) continue;
+    const whole = put(line, { axis, isLogX, start: starts?.get(run) ?? 0 });
+    const extremes = extent(whole.min ?? whole.value, whole.max ?? whole.value);
+    lines.push({ key, run, labels, group: null, runs: [run], ...whole, extremes });
   }
   if (group) return byGroup(lines, group, options);
   return ranks === "band" ? byRun(lines, options) : lines;

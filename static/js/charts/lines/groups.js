@@ -14,10 +14,8 @@ const NORMAL = 1.959963985;
 // where it has points, and between them on a straight line. Returns {x, mean, low, high}.
 /** @param {Member[]} members @param {GridOptions & {band?: string}} options */
 export function together(members, { band = "minmax", width, view, isLogX }) {
-  const x = commonX(
-    members.map((one) => one.x),
-    { width, view, isLogX },
-  );
+  const columns = members.map((one) => one.x);
+  const x = commonX(columns, { width, view, isLogX });
   const state = {
     x,
     num: new Uint32Array(x.length),

@@ -10,24 +10,24 @@ import { extent } from "./values.js";
 // lines: [{key, run, labels, runs, x, value, min, max, smooth(), …}] as build.js makes them.
 // The ranks of each run as one line with a band from the lowest to the highest.
 /** @param {DrawnLine[]} lines @param {BuildOptions} options */
-export function byRun(lines, options) {
-  return joinedBy(
-    lines,
-    (line) => line.run ?? "",
-    (run, members) => ({ key: `band ${run}`, run, labels: {}, group: null, runs: [run], band: "minmax", members }),
-    options,
-  );
+export function byRun(lines, options, keyOf = (/** @type {string} */ run) => `band ${run}`) {
+  /** @type {Make} */
+  const make = (run, members) => ({
+    key: keyOf(run),
+    run,
+    labels: {},
+    group: null,
+    runs: [run],
+    band: "minmax",
+    members,
+  });
+  return joinedBy(lines, (line) => line.run ?? "", make, options);
 }
 
 // The runs of each group as one line. A run with many lines counts once.
 /** @param {DrawnLine[]} lines @param {NonNullable<BuildOptions["group"]>} group @param {BuildOptions} options */
 export function byGroup(lines, { of, band }, options) {
-  const single = joinedBy(
-    lines,
-    (line) => line.run ?? "",
-    (run, members) => ({ key: lineKey(run, {}), run, labels: {}, group: null, runs: [run], band: "minmax", members }),
-    options,
-  );
+  const single = byRun(lines, options, (run) => lineKey(run, {}));
   /** @type {Make} */
   const make = (text, members) => ({
     key: `group ${text}`,
@@ -61,6 +61,7 @@ function asOne({ members, band, ...line }, options) {
   const own = members.map(({ x, value, min, max }) => ({ x, y: value, low: min ?? value, high: max ?? value }));
   const { x, mean, low, high } = together(own, { ...options, band });
   const found = members.map(({ extremes }) => extremes).filter((one) => one !== null);
+  const [lows, highs] = [found.map(({ min }) => min), found.map(({ max }) => max)];
   return {
     ...line,
     x,
@@ -72,12 +73,7 @@ function asOne({ members, band, ...line }, options) {
     bad: members.flatMap(({ bad }) => bad),
     last: mean.findLast(Number.isFinite), // as the line ends: over those that came farthest
     reach: reachOf(members),
-    extremes: found.length
-      ? extent(
-          found.map(({ min }) => min),
-          found.map(({ max }) => max),
-        )
-      : null,
+    extremes: extent(lows, highs),
     count: members.reduce((sum, { count }) => sum + count, 0),
   };
 }

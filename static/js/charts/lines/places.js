@@ -24,10 +24,8 @@ export function sections(columns, { width = 600, view, isLogX }) {
   const isViewed = from < to && (!isLogX || from > 0);
   const found = isViewed ? [before, seen, behind].filter((one) => one.from < one.to) : [whole];
   return found.map(({ startOf = () => 0, endOf = (x) => x.length, ...section }) => {
-    const x = union(
-      columns.map((column) => column.subarray(startOf(column), endOf(column))),
-      section.places,
-    );
+    const own = columns.map((column) => column.subarray(startOf(column), endOf(column)));
+    const x = union(own, section.places);
     return { ...section, startOf, endOf, x };
   });
 }

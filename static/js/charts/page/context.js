@@ -3,15 +3,10 @@ import { optionsOf } from "../settings/state.js";
 
 // page: the Charts of charts.js
 export function contextOf(page, template) {
-  const { store, crosshair } = page;
   return {
-    store,
-    crosshair,
+    crosshair: page.crosshair,
     template,
-    windows: {
-      range: (axis) => page.windows.range(axis),
-      set: (axis, range) => page.zoom(axis, range),
-    },
+    windows: page.windows,
     want: (name) => page.panels.want(name),
     entry: (name) => page.panels.entry(name),
     axisOf: (name, axis) => page.panels.axisOf(name, axis),

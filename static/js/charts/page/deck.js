@@ -6,16 +6,11 @@ const NARROWEST = 280;
 const GAP = 12;
 
 export class Deck {
-  // host: where the sections lie; template: of a light card; make(name) -> card; isHeld(name): somebody looks at it
-  // elsewhere; sizeOf(name) -> {columns, height}; titleOf(name) -> text
-  constructor(host, { template, make, store, isHeld, sizeOf, titleOf }) {
+  // host: where the sections lie; options: {template: of a light card, make(name) -> card, store, isHeld(name): whether
+  // somebody looks at it elsewhere, sizeOf(name) -> {columns, height}, titleOf(name) -> text}
+  constructor(host, options) {
     this.host = host;
-    this.template = template;
-    this.make = make;
-    this.store = store;
-    this.isHeld = isHeld;
-    this.sizeOf = sizeOf;
-    this.titleOf = titleOf;
+    this.options = options;
     this.places = new Map(); // name -> element
     this.cards = new Map(); // those that were in view
     this.shown = new Set(); // names
@@ -40,9 +35,10 @@ export class Deck {
 
   // Two hundred whole cards are twenty thousand nodes; this is where one will be, with its title.
   light(name) {
-    const element = this.template.content.firstElementChild.cloneNode(true);
-    const { columns, height } = this.sizeOf(name);
-    element.querySelector("h3").textContent = this.titleOf(name);
+    const { template, sizeOf, titleOf } = this.options;
+    const element = template.content.firstElementChild.cloneNode(true);
+    const { columns, height } = sizeOf(name);
+    element.querySelector("h3").textContent = titleOf(name);
     element.setAttribute("aria-label", name);
     element.dataset.columns = columns;
     if (height) element.querySelector(".chart-plot").style.setProperty("--plot-height", `${height}px`);
@@ -53,7 +49,7 @@ export class Deck {
   // The card itself, from now on in the place of the light one.
   card(name) {
     if (!this.cards.has(name)) {
-      const card = this.make(name);
+      const card = this.options.make(name);
       const light = this.element(name);
       this.cards.set(name, card);
       this.watcher.unobserve(light);
@@ -98,9 +94,9 @@ export class Deck {
     this.resting.add(name);
     for (const one of this.resting) {
       if (this.shown.size + this.resting.size <= REMEMBERED) break;
-      if (this.isHeld(one)) continue;
+      if (this.options.isHeld(one)) continue;
       this.resting.delete(one);
-      this.store.forget(one);
+      this.options.store.forget(one);
     }
   }
 

@@ -3,6 +3,7 @@
 import { toast } from "../../frame/toasts.js";
 import { make, say } from "../../shared/dom.js";
 import { parsed } from "../lines/expressions.js";
+import { putState } from "../settings/saving.js";
 import { moved, movedSection, placed, put, removed, renamed, withoutSection, withSection } from "./arranging.js";
 import { PANEL } from "./panels.js";
 
@@ -94,12 +95,7 @@ export class Editing {
   }
 
   async saveForProject(url) {
-    const token = /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=csrf-token]")).content;
-    const answer = await fetch(url, {
-      method: "PUT",
-      headers: { "Content-Type": "application/json", "X-CSRFToken": token },
-      body: JSON.stringify({ state: this.layout }),
-    }).catch(() => null);
+    const answer = await putState(url, JSON.stringify(this.layout)).catch(() => null);
     if (!answer?.ok) {
       const { detail = "The server did not answer." } = (await answer?.json().catch(() => null)) ?? {};
       return toast(`The layout was not saved. ${detail}`, { isProblem: true });

@@ -63,19 +63,11 @@ export class Layout {
     this.dropChanged();
     const plan = cut(this.planned(fitting), MOST_CARDS, this.asked);
     deck.keep(new Set(plan.flatMap(({ cards }) => cards)));
-    lay(deck.host, this.template, plan, {
-      ...state,
-      elementOf: (name) => deck.element(name),
-    });
+    lay(deck.host, this.template, plan, { ...state, elementOf: (name) => deck.element(name) });
     const { isUnanswered } = store;
-    this.notes.show({
-      isListed: this.isListed,
-      isUnanswered,
-      numNames: names.length,
-      numFitting: fitting.length,
-      filter: state.filter,
-      note: found.note,
-    });
+    const [numNames, numFitting] = [names.length, fitting.length];
+    const { filter } = state;
+    this.notes.show({ isListed: this.isListed, isUnanswered, numNames, numFitting, filter, note: found.note });
     this.page.showToolbar();
     this.reopen();
     clearTimeout(this.again);
@@ -89,9 +81,8 @@ export class Layout {
 
   // Panels that show something else now.
   dropChanged() {
-    const now = new Map(
-      Object.entries(this.page.workspace.layout.panels).map(([key, one]) => [key, JSON.stringify(one)]),
-    );
+    const { panels } = this.page.workspace.layout;
+    const now = new Map(Object.entries(panels).map(([key, one]) => [key, JSON.stringify(one)]));
     for (const [key, text] of this.panels) if (now.get(key) !== text) this.page.deck.drop(key);
     this.panels = now;
   }

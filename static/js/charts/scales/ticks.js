@@ -40,19 +40,15 @@ function powers(min, max, between, stride) {
 // In powers of two, as memory is counted.
 /** @param {number} min @param {number} max @param {number} most */
 export function sizeTicks(min, max, most) {
-  const step = 2 ** Math.ceil(Math.log2((max - min) / Math.max(1, most)));
-  return multiples(min, max, step);
+  return multiples(min, max, 2 ** Math.ceil(Math.log2((max - min) / Math.max(1, most))));
 }
 
 // Of seconds since a start.
 /** @param {number} min @param {number} max @param {number} most */
 export function spanTicks(min, max, most) {
   const least = (max - min) / Math.max(1, most);
-  return multiples(
-    min,
-    max,
-    least < 1 ? nice(least) : (SPANS.find((span) => span >= least) ?? Math.ceil(least / DAY) * DAY),
-  );
+  const step = least < 1 ? nice(least) : (SPANS.find((span) => span >= least) ?? Math.ceil(least / DAY) * DAY);
+  return multiples(min, max, step);
 }
 
 // Of Unix seconds, on round hours and days of this place.

@@ -2,25 +2,9 @@
 // leaves out is the default, whatever its reader kept. Therefore the axis is always in it.
 import { DEFAULTS } from "./state.js";
 
-const OURS = [
-  "x",
-  "smooth",
-  "logx",
-  "logy",
-  "outliers",
-  "ranks",
-  "order",
-  "metrics",
-  "pin",
-  "fold",
-  "chart",
-  "lists",
-  "zoom",
-  "open",
-  "group",
-  "band",
-  "hide",
-];
+const OURS = "x smooth logx logy outliers ranks order metrics pin fold chart lists zoom open group band hide".split(
+  " ",
+);
 // Options of one chart; "-logy" where the page's option is on.
 const FLAGS = { logx: "isLogX", logy: "isLogY", outliers: "ignoreOutliers" };
 const LONGEST = 6000; // characters of an address that servers and mail programs still take
@@ -53,35 +37,22 @@ export function readQuery(search) {
 export function writeQuery(search, state, { zoom = {}, open = null } = {}) {
   const query = new URLSearchParams(search);
   OURS.forEach((name) => query.delete(name));
-  const {
-    axis,
-    smoothing,
-    isLogX,
-    isLogY,
-    ignoreOutliers,
-    ranks,
-    sort,
-    filter,
-    pinned,
-    collapsed,
-    charts,
-    group,
-    hidden,
-  } = state;
+  const { smoothing, sort, group } = state;
   const put = (name, value, isSaid = true) => isSaid && query.append(name, value);
-  put("x", axis);
+  put("x", state.axis);
   put("smooth", `${smoothing.kind}:${smoothing.amount}`, smoothing.kind !== "none");
-  put("logx", 1, isLogX);
-  put("logy", 1, isLogY);
-  put("outliers", 1, ignoreOutliers);
-  put("ranks", ranks, ranks !== DEFAULTS.ranks);
+  put("logx", 1, state.isLogX);
+  put("logy", 1, state.isLogY);
+  put("outliers", 1, state.ignoreOutliers);
+  put("ranks", state.ranks, state.ranks !== DEFAULTS.ranks);
   put("order", `${sort.isDescending ? "-" : ""}${sort.by}`, sort.by !== "name" || sort.isDescending);
-  put("metrics", filter, filter !== "");
+  put("metrics", state.filter, state.filter !== "");
   put("group", group?.by, group !== null);
   put("band", group?.band, group !== null && group.band !== "minmax");
   put("open", open, open !== null);
   for (const [one, range] of Object.entries(zoom)) put("zoom", `${one}:${range[0]}-${range[1]}`, Boolean(range));
-  const listed = { pin: pinned, hide: hidden, fold: collapsed, chart: Object.entries(charts).map(textOf) };
+  const { pinned: pin, hidden: hide, collapsed: fold, charts } = state;
+  const listed = { pin, hide, fold, chart: Object.entries(charts).map(textOf) };
   const lists = new URLSearchParams(Object.entries(listed).flatMap(([name, all]) => all.map((one) => [name, one])));
   const text = [query, lists].map(String).filter(Boolean).join("&");
   if (text.length <= LONGEST) return `?${text}`;

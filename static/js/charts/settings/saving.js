@@ -32,11 +32,7 @@ export class Saving {
     this.wanted = null;
     const mine = (this.number += 1);
     try {
-      const headers = {
-        "Content-Type": "application/json",
-        "X-CSRFToken": /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=csrf-token]")).content,
-      };
-      const answer = await fetch(this.url, { method: "PUT", headers, body: `{"state":${wanted}}`, ...options });
+      const answer = await putState(this.url, wanted, options);
       if (!answer.ok) return this.report("failed", answer.status === 422 ? "too much to keep" : "not kept");
       this.kept = wanted;
       this.report("kept", "kept for you");
@@ -52,4 +48,11 @@ export class Saving {
     removeEventListener("pagehide", this.flush);
     if (this.wanted !== null) this.put({ keepalive: true });
   }
+}
+
+// state: as JSON.
+export function putState(url, state, options = {}) {
+  const token = /** @type {HTMLMetaElement} */ (document.querySelector("meta[name=csrf-token]")).content;
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+  return fetch(url, { method: "PUT", headers, body: `{"state":${state}}`, ...options });
 }

@@ -1,8 +1,6 @@
 // Pure: how a person looks at charts, as it is kept on the server. What is as at the start is not kept.
-const AXES = ["step", "relative", "time"];
-const KINDS = ["none", "ema", "mean", "gaussian"];
-const BANDS = ["minmax", "sd", "ci"];
-const SORTS = ["name", "value", "min", "max"];
+import { axisOf } from "../data/names.js";
+
 const MOST = 1000; // names, runs, charts: what is kept stays small
 
 export const DEFAULTS = Object.freeze({
@@ -32,13 +30,13 @@ const LONGEST = 500; // characters of a title or an expression
 export function tidy(raw) {
   const from = raw && typeof raw === "object" ? raw : {};
   return {
-    axis: one(from.axis, AXES),
+    axis: one(from.axis, ["step", "relative", "time"]),
     smoothing: smoothingOf(from.smoothing),
     isLogX: from.isLogX === true,
     isLogY: from.isLogY === true,
     ignoreOutliers: from.ignoreOutliers === true,
     ranks: one(from.ranks, ["lines", "band"]),
-    sort: { by: one(from.sort?.by, SORTS), isDescending: from.sort?.isDescending === true },
+    sort: { by: one(from.sort?.by, ["name", "value", "min", "max"]), isDescending: from.sort?.isDescending === true },
     filter: typeof from.filter === "string" ? from.filter : "",
     collapsed: texts(from.collapsed),
     pinned: texts(from.pinned),
@@ -52,9 +50,8 @@ export function tidy(raw) {
 
 // What differs from the start: what is worth keeping.
 export function trimmed(state) {
-  return Object.fromEntries(
-    Object.entries(state).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name])),
-  );
+  const isOther = ([name, value]) => JSON.stringify(value) !== JSON.stringify(DEFAULTS[name]);
+  return Object.fromEntries(Object.entries(state).filter(isOther));
 }
 
 // What is kept for a project is how the pages of its runs look, under the name of each other page how that one does,
@@ -78,22 +75,9 @@ export function toKeep(page, raw, state) {
 
 // One chart's options: its own, else the page's. A machine's health has no steps.
 export function optionsOf(state, name) {
-  const own = state.charts[name] ?? {};
-  const pick = (what) => own[what] ?? state[what];
-  return {
-    axis: axisOf(name, state.axis),
-    smoothing: pick("smoothing"),
-    isLogX: pick("isLogX"),
-    isLogY: pick("isLogY"),
-    ignoreOutliers: pick("ignoreOutliers"),
-    ranks: pick("ranks"),
-    sort: state.sort,
-    size: own.size ?? { columns: 1 },
-  };
-}
-
-export function axisOf(name, axis) {
-  return axis === "step" && name.startsWith("system/") ? "relative" : axis;
+  const { smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, size } = { ...state, ...state.charts[name] };
+  const axis = axisOf(name, state.axis);
+  return { axis, smoothing, isLogX, isLogY, ignoreOutliers, ranks, sort, size: size ?? { columns: 1 } };
 }
 
 // With this chart's overrides changed; null gives back to the page's.
@@ -117,12 +101,12 @@ function one(value, known) {
 
 function smoothingOf(raw) {
   const amount = Math.min(0.999, Math.max(0, Number(raw?.amount) || 0));
-  const kind = one(raw?.kind, KINDS);
+  const kind = one(raw?.kind, ["none", "ema", "mean", "gaussian"]);
   return kind === "none" || amount === 0 ? { kind: "none", amount: 0 } : { kind, amount };
 }
 
 function groupOf(raw) {
-  return typeof raw?.by === "string" && raw.by ? { by: raw.by, band: one(raw.band, BANDS) } : null;
+  return typeof raw?.by === "string" && raw.by ? { by: raw.by, band: one(raw.band, ["minmax", "sd", "ci"]) } : null;
 }
 
 // Which panels there are and where: sections: [{key, title, names}], in their order, each with what a person put there;
@@ -157,12 +141,8 @@ function overridesOf(raw) {
 
 function mapped(raw, read) {
   const entries = raw && typeof raw === "object" && !Array.isArray(raw) ? Object.entries(raw) : [];
-  return Object.fromEntries(
-    entries
-      .map(([name, value]) => [name, read(value)])
-      .filter(([, value]) => value !== null)
-      .slice(-MOST),
-  );
+  const found = entries.map(([name, value]) => [name, read(value)]).filter(([, value]) => value !== null);
+  return Object.fromEntries(found.slice(-MOST));
 }
 
 function texts(raw) {

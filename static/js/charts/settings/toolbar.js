@@ -10,10 +10,8 @@ export class Toolbar {
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", ({ target }) => this.read(target));
     form.addEventListener("change", ({ target }) => target.name === "number" && this.showAmount());
-    form.addEventListener(
-      "keydown",
-      (event) => event.key === "Escape" && event.target.name === "filter" && this.clearFilter(),
-    );
+    const { filter } = form.elements;
+    filter.addEventListener("keydown", ({ key }) => key === "Escape" && this.clearFilter());
     form.querySelector("[data-reset-zoom]").addEventListener("click", onResetZoom);
     form.querySelector("[data-reset]").addEventListener("click", onReset);
     this.note = form.querySelector("[data-kept]");

@@ -29,9 +29,8 @@ export class Workspace {
   change(patch, name = null) {
     const old = this.state;
     this.state = tidy({ ...old, ...patch });
-    const changed = Object.keys(this.state).filter(
-      (key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]),
-    );
+    const isOther = (key) => JSON.stringify(this.state[key]) !== JSON.stringify(old[key]);
+    const changed = Object.keys(this.state).filter(isOther);
     if (!changed.length) return;
     this.own = { ...this.own, ...Object.fromEntries(Object.keys(patch).map((key) => [key, this.state[key]])) };
     this.saving.later(this.own);

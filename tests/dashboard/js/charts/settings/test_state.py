@@ -79,7 +79,7 @@ def test_a_chart_has_its_own_options_and_else_the_pages(state: Any) -> None:
 
 
 def test_a_machines_health_is_never_drawn_by_step(state: Any) -> None:
-    axis = "({axisOf}, [name, axis]) => axisOf(name, axis)"
+    axis = "({optionsOf, tidy}, [name, axis]) => optionsOf(tidy({axis}), name).axis"
     assert state(axis, ["system/gpu", "step"]) == "relative"
     assert state(axis, ["system/gpu", "time"]) == "time"
     assert state(axis, ["train/loss", "step"]) == "step"
