@@ -23,12 +23,10 @@ export function startColumns(table, place) {
     const others = names.map((one) => one.name).filter((name) => !chosen.includes(name));
     const words = search.value.toLowerCase().split(/\s+/);
     const found = [...chosen, ...others].filter((name) => words.every((word) => name.toLowerCase().includes(word)));
-    const wanted = found.slice(0, MOST_SHOWN).join("\n");
-    if (wanted === drawn) return; // the line that has the focus stays
-    drawn = wanted;
-    list.replaceChildren(
-      ...found.slice(0, MOST_SHOWN).map((name) => lineOf(name, chosen.includes(name), !alone.has(name))),
-    );
+    const shown = found.slice(0, MOST_SHOWN);
+    if (shown.join("\n") === drawn) return; // the line that has the focus stays
+    drawn = shown.join("\n");
+    list.replaceChildren(...shown.map((name) => lineOf(name, chosen.includes(name), !alone.has(name))));
     need(panel, "[data-found]").textContent =
       found.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${found.length} fields` : `${found.length} fields`;
   }

@@ -23,10 +23,7 @@ export function startHeads(table, place) {
   /** @param {number} by */
   const moved = (by) => edited((columns, at) => columns.splice(Math.max(0, at + by), 0, ...columns.splice(at, 1)));
   /** @param {number} width */
-  const sized = (width) =>
-    edited((columns, at) => {
-      columns[at].width = Math.max(LEAST, Math.round(width));
-    });
+  const sized = (width) => edited((columns, at) => (columns[at].width = Math.max(LEAST, Math.round(width))));
   const width = () => head()?.offsetWidth ?? 0;
   /** @type {Record<string, () => Record<string, string>>} */
   const acts = {

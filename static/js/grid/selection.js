@@ -77,11 +77,8 @@ export function startSelection(form, loaded) {
     const there = boxes();
     const ends = [event.shiftKey && before?.isConnected ? before : box, box].map((one) => there.indexOf(one));
     before = box;
-    const range = there.slice(Math.min(...ends), Math.max(...ends) + 1);
-    set(
-      [...range].map(({ value }) => value),
-      box.checked,
-    );
+    const range = there.slice(Math.min(...ends), Math.max(...ends) + 1).map(({ value }) => value);
+    set(range, box.checked);
   }
   /** @param {KeyboardEvent} event */
   function onKey(event) {

@@ -21,9 +21,10 @@ export function mount(element) {
   form?.addEventListener("submit", onSignIn);
   form?.querySelector("[data-close]")?.addEventListener("click", () => element.close());
   const over = new AbortController();
-  document.addEventListener("submit", onSend, over);
-  document.addEventListener("visibilitychange", look, over);
-  window.addEventListener("focus", look, over);
+  const { signal } = over;
+  document.addEventListener("submit", onSend, { signal });
+  document.addEventListener("visibilitychange", look, { signal });
+  window.addEventListener("focus", look, { signal });
   return () => {
     window.fetch = real;
     over.abort();

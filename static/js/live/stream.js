@@ -170,15 +170,16 @@ export class Stream {
 /** @param {Record<"onAway" | "onBack" | "onLeave" | "onReturn", () => void>} on */
 function watchPresence({ onAway, onBack, onLeave, onReturn }) {
   const over = new AbortController();
+  const { signal } = over;
   let hiding = 0;
   function onVisibility() {
     clearTimeout(hiding);
     if (document.hidden) hiding = setTimeout(onAway, HIDDEN_MS);
     else onBack();
   }
-  document.addEventListener("visibilitychange", onVisibility, over);
-  window.addEventListener("pagehide", onLeave, over);
-  window.addEventListener("pageshow", (event) => event.persisted && onReturn(), over);
+  document.addEventListener("visibilitychange", onVisibility, { signal });
+  window.addEventListener("pagehide", onLeave, { signal });
+  window.addEventListener("pageshow", (event) => event.persisted && onReturn(), { signal });
   if (document.hidden) onVisibility(); // opened in the background
   return () => {
     clearTimeout(hiding);

@@ -1,8 +1,8 @@
 // The Logs tab: the lines of all ranks merged by time, as many as there are; searched, filtered, followed.
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
-import { read } from "./address.js";
-import { addressOf, anywhere, commands, goTo, inList, unfold } from "./controls/commands.js";
+import { read, write } from "./address.js";
+import { anywhere, commands, goTo, inList, unfold } from "./controls/commands.js";
 import { Facets } from "./controls/facets.js";
 import { LogMap } from "./controls/map.js";
 import { Overview, Panel } from "./controls/panel.js";
@@ -39,7 +39,7 @@ export function mount(element) {
     if (what === "drawn") overview.look();
     if (what === "grown") overview.grown();
     if (what === "hits" || what === "state") map.find(view.hits.items);
-    if (what === "state") history.replaceState(history.state, "", addressOf(view));
+    if (what === "state") history.replaceState(history.state, "", location.pathname + write(state));
   }
   function renew() {
     view.load();
@@ -56,12 +56,8 @@ export function mount(element) {
       if (event.key === "c" && String(getSelection())) return; // what was marked by hand is what is copied
       return run(inList(event), event);
     }
-    if (
-      event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog") ||
-      document.querySelector("dialog[open]")
-    )
-      return;
-    run(anywhere(event), event);
+    const isTyping = event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog");
+    if (!isTyping && !document.querySelector("dialog[open]")) run(anywhere(event), event);
   }
   function onSearchKey(event) {
     if (event.key === "Enter") run(["hit", event.shiftKey ? -1 : 1], event);
@@ -124,7 +120,7 @@ export function mount(element) {
   lines.addEventListener("dblclick", onDouble);
   document.addEventListener("keydown", onKey);
   const unfit = fit(element);
-  const stops = ["logs", "refetch", "again", "run"].map((type) => on(type, () => view.hint()));
+  const stops = ["logs", "refetch", "again", "run"].map((type) => on(type, () => view.tail.hint()));
   start();
   async function start() {
     if (state.wrap) view.scroller.wrap(true);

@@ -23,11 +23,8 @@ export class View {
     this.numNew = 0;
     this.going = 0;
     this.whole = new Map();
-    this.api = new Api(
-      base,
-      () => filters(this.state),
-      () => onChange("trouble"),
-    );
+    const chosen = () => filters(this.state);
+    this.api = new Api(base, chosen, () => onChange("trouble"));
     this.blocks = new Blocks(this.api, (from, to) => this.onLines(from, to));
     this.hits = new Hits(this.api, () => this.onHits());
     this.selection = new Selection(() => this.mark());
@@ -74,9 +71,6 @@ export class View {
     if (this.isFollowing || this.isSearching || !this.blocks.isKnown) return { start: -limit, limit };
     return { start: Math.max(0, Math.floor(this.scroller.top) - 2), limit };
   }
-  hint() {
-    this.tail.hint();
-  }
   onPage(page) {
     const grown = this.blocks.isKnown ? page.total - this.blocks.total : 0;
     this.blocks.take(page);
@@ -118,13 +112,8 @@ export class View {
   rowOf(index) {
     const known = this.source.get(index);
     const line = this.whole.get(known?.id) ?? known;
-    return rowOf({
-      line,
-      index,
-      spans: this.state.q ? this.hits.spans.get(line?.id) : undefined,
-      clock: this.state.clock,
-      start: this.start,
-    });
+    const { q, clock } = this.state;
+    return rowOf({ line, index, spans: q ? this.hits.spans.get(line?.id) : undefined, clock, start: this.start });
   }
   mark() {
     if (!this.scroller) return;

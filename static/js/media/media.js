@@ -32,19 +32,15 @@ export function mount(element) {
     onOpen: (card) => full.toggle(card),
     onGone: () => want(),
   };
-  const watcher = new IntersectionObserver(
-    (entries) =>
-      entries.forEach(({ target, isIntersecting }) => {
-        const card = cardOf.get(target);
-        if (isIntersecting) card?.show();
-        else card?.hide();
-      }),
-    { rootMargin: "240px" },
-  );
+  const watcher = new IntersectionObserver((entries) => entries.forEach(see), { rootMargin: "240px" });
   let timer = 0;
   let listedAt = 0;
   let isGone = false;
 
+  function see({ target, isIntersecting }) {
+    if (isIntersecting) cardOf.get(target)?.show();
+    else cardOf.get(target)?.hide();
+  }
   async function list() {
     timer = 0;
     listedAt = Date.now();
@@ -90,25 +86,20 @@ export function mount(element) {
     find("no-match").hidden = shown.length > 0 || cards.size === 0;
   }
   function knowSteps() {
-    linked.setLists(
-      [...cards.values()].map(({ item, entries }) => [
-        item.first_step,
-        item.last_step,
-        ...entries.map(({ step }) => step),
-      ]),
-    );
+    const stepsOf = ({ item, entries }) => [item.first_step, item.last_step, ...entries.map(({ step }) => step)];
+    linked.setLists([...cards.values()].map(stepsOf));
   }
   function onLinked(who) {
     for (const card of cards.values()) if (card !== who) card.follow();
     remember();
   }
   function remember() {
-    writeAddress({
-      filter: form.elements.filter.value.trim(),
-      isLinked: linked.isOn,
-      step: linked.step,
-      isOlder: form.elements.older.checked,
-    });
+    const query = new URLSearchParams();
+    const filter = form.elements.filter.value.trim();
+    if (filter) query.set("filter", filter);
+    if (linked.isOn) query.set("step", linked.step ?? "");
+    if (form.elements.older.checked) query.set("older", "1");
+    history.replaceState(history.state, "", location.pathname + (query.size ? `?${query}` : ""));
   }
   function onInput({ target }) {
     if (target.name === "filter") arrange();
@@ -142,15 +133,6 @@ function readAddress() {
     step: query.get("step") && Number.isSafeInteger(step) ? step : null,
     isOlder: query.get("older") === "1",
   };
-}
-
-function writeAddress({ filter, isLinked, step, isOlder }) {
-  const query = new URLSearchParams();
-  if (filter) query.set("filter", filter);
-  if (isLinked) query.set("step", step ?? "");
-  if (isOlder) query.set("older", "1");
-  const text = query.toString();
-  history.replaceState(history.state, "", location.pathname + (text ? `?${text}` : ""));
 }
 
 // The slider of all cards. While it is on, each card shows what stands at its step; at its end, the newest.

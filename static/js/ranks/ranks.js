@@ -103,10 +103,8 @@ class RankHeat {
     this.timer = 0;
     this.lastAt = Date.now();
     const asked = (this.asked += 1);
-    const columns = Math.max(
-      40,
-      Math.min(MOST_COLUMNS, Math.floor(this.plot.width || this.element.clientWidth || 600)),
-    );
+    const width = Math.floor(this.plot.width || this.element.clientWidth || 600);
+    const columns = Math.max(40, Math.min(MOST_COLUMNS, width));
     const query = new URLSearchParams({ phase: this.phase.value, columns: String(columns) });
     if (this.range) {
       query.set("from", String(Math.floor(this.range[0])));

@@ -21,7 +21,7 @@ function show(root, brushes) {
 /** @param {URLSearchParams} before @param {Sweeps.Brush[]} brushes */
 export function withBrushes(before, brushes) {
   const query = new URLSearchParams(before);
-  for (const name of ["brush"]) query.delete(name);
+  query.delete("brush");
   for (const { axis, ranges, texts } of brushes) {
     for (const [low, high] of ranges) query.append("brush", `${axis}|${plain(low)}..${plain(high)}`);
     for (const text of texts) query.append("brush", `${axis}=${text}`);

@@ -70,19 +70,22 @@ export class Session {
     }
     if (kind === KIND.begun) this.hooks.onBegin();
     if (kind === KIND.credit) {
-      this.passed = creditOf(payload);
+      const view = new DataView(payload.buffer, payload.byteOffset);
+      this.passed = Number(view.getBigUint64(0)); // how many bytes of input have reached the command
       this.pump();
     }
     if (this.last === number - 1) this.take(number);
   }
 
-  // The frame has been shown; the node hears of it now and then.
+  // The frame, and all before it, has been shown; the node hears of it now and then.
   /** @param {number} number */
   take(number) {
     this.last = Math.max(this.last, number);
     this.takenTimer ||= setTimeout(() => {
       this.takenTimer = 0;
-      this.send(takenFrame(this.last));
+      const view = new DataView(new ArrayBuffer(NUMBER_BYTES));
+      view.setBigUint64(0, BigInt(this.last));
+      this.send(frame(KIND.taken, new Uint8Array(view.buffer)));
     }, TAKEN_EVERY_MS);
   }
 
@@ -101,18 +104,21 @@ export class Session {
       const part = this.waiting.subarray(0, FRAME_BYTES);
       this.waiting = this.waiting.subarray(part.length);
       this.sent += part.length;
-      this.send(inputFrame(part));
+      this.send(frame(KIND.input, part));
     }
   }
 
   /** @param {number} rows @param {number} columns */
   resize(rows, columns) {
     this.wish = { ...this.wish, rows, columns };
-    this.send(sizeFrame(rows, columns));
+    const view = new DataView(new ArrayBuffer(4));
+    view.setUint16(0, rows);
+    view.setUint16(2, columns);
+    this.send(frame(KIND.size, new Uint8Array(view.buffer)));
   }
 
   end() {
-    if (this.isOpen) this.send(endFrame());
+    if (this.isOpen) this.send(frame(KIND.end));
     else this.finish({ code: "ended", sentence: "The session was ended." });
   }
 
@@ -157,51 +163,20 @@ export class Session {
 }
 
 // Messages of a session's socket: a byte for the kind, then what it carries. See docs/rest.md.
-export const KIND = { input: 1, size: 3, taken: 4, end: 6, output: 20, begun: 21, ended: 22, alive: 23, credit: 24 };
+const KIND = { input: 1, size: 3, taken: 4, end: 6, output: 20, begun: 21, ended: 22, alive: 23, credit: 24 };
 const NUMBER_BYTES = 8;
 
-/** @param {number} kind @param {Uint8Array} payload */
-function frame(kind, payload) {
+/** @param {number} kind @param {Uint8Array} [payload] */
+function frame(kind, payload = new Uint8Array()) {
   const bytes = new Uint8Array(payload.length + 1);
   bytes[0] = kind;
   bytes.set(payload, 1);
   return bytes;
 }
 
-/** @param {Uint8Array} data */
-export function inputFrame(data) {
-  return frame(KIND.input, data);
-}
-
-/** @param {number} rows @param {number} columns */
-export function sizeFrame(rows, columns) {
-  const view = new DataView(new ArrayBuffer(4));
-  view.setUint16(0, rows);
-  view.setUint16(2, columns);
-  return frame(KIND.size, new Uint8Array(view.buffer));
-}
-
-// Everything up to the frame with this number has been shown.
-/** @param {number} number */
-export function takenFrame(number) {
-  const view = new DataView(new ArrayBuffer(NUMBER_BYTES));
-  view.setBigUint64(0, BigInt(number));
-  return frame(KIND.taken, new Uint8Array(view.buffer));
-}
-
-export function endFrame() {
-  return frame(KIND.end, new Uint8Array());
-}
-
 /** @param {ArrayBuffer} buffer */
-export function readFrame(buffer) {
+function readFrame(buffer) {
   const view = new DataView(buffer);
   const payload = new Uint8Array(buffer, 1 + NUMBER_BYTES);
   return { kind: view.getUint8(0), number: Number(view.getBigUint64(1)), payload };
-}
-
-// What a CREDIT says: how many bytes of input have reached the command.
-/** @param {Uint8Array} payload */
-export function creditOf(payload) {
-  return Number(new DataView(payload.buffer, payload.byteOffset).getBigUint64(0));
 }

@@ -8,8 +8,6 @@ const KEPT_MS = 30_000; // a session is gone on with after a reload
 /** @type {Record<string, string>} */
 const KEYS = { escape: "\x1b", tab: "\t", interrupt: "\x03", up: "\x1b[A", down: "\x1b[B" };
 
-/** @typedef {import("./session.js").End} End */
-
 /** @param {HTMLElement} root */
 export function mount(root) {
   const view = new View(root);
@@ -72,8 +70,8 @@ class View {
     if (!session) this.terminal.reset();
     this.show("is-busy", "Starting…");
     const { rows, cols } = this.terminal;
+    /** @type {import("./session.js").Hooks} */
     const hooks = {
-      /** @param {string} id @param {string} node */
       onStart: (id, node) => {
         this.keep(rank, id);
         this.show("is-live", `Rank ${rank} on ${node}`);
@@ -81,19 +79,14 @@ class View {
       },
       onBegin: () => this.fit.fit(),
       onAway: () => this.show("is-busy", "The connection was lost. Reconnecting…"),
-      /** @param {Uint8Array} data @param {() => void} done */
       onOutput: (data, done) => this.terminal.write(data, done),
-      /** @param {End} end */
-      onEnd: (end) => this.onEnd(end),
+      onEnd: ({ sentence }) => {
+        sessionStorage.removeItem(this.path);
+        this.session = null;
+        this.show("is-over", sentence || "The session has ended.");
+      },
     };
     this.session = new Session(this.path, { rank, rows, columns: cols }, hooks, session);
-  }
-
-  /** @param {End} end */
-  onEnd(end) {
-    sessionStorage.removeItem(this.path);
-    this.session = null;
-    this.show("is-over", end.sentence || "The session has ended.");
   }
 
   /** @param {string} state @param {string} sentence */

@@ -2,7 +2,7 @@
 import { toast } from "../../frame/toasts.js";
 import { copyText } from "../../shared/copy.js";
 import { count } from "../../shared/format.js";
-import { filters, write } from "../address.js";
+import { filters } from "../address.js";
 import { plain } from "../list/ansi.js";
 import { MARGIN } from "../view.js";
 
@@ -96,8 +96,6 @@ export const commands = {
     await copyText(text, `Copied ${count(found.length)} ${found.length === 1 ? "line" : "lines"}.`);
   },
 };
-
-export const addressOf = (view) => `${location.pathname}${write(view.state)}`;
 
 // Where a step of the arrow keys leads: from the line one is at, or else into what is in view.
 function at(view, by) {

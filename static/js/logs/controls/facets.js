@@ -20,10 +20,8 @@ export class Facets {
   show(counts, chosen) {
     for (const group of this.element.querySelectorAll("[data-facet]")) {
       const kind = group.dataset.facet;
-      const values = ordered(
-        kind,
-        new Set([...Object.keys(counts[kind] ?? {}).filter((value) => counts[kind][value]), ...chosen[kind]]),
-      );
+      const found = Object.keys(counts[kind] ?? {}).filter((value) => counts[kind][value]);
+      const values = ordered(kind, new Set([...found, ...chosen[kind]]));
       group.hidden = values.length < (SHOWN_ALONE.includes(kind) ? 1 : 2) && !chosen[kind].length;
       for (const value of values)
         this.showOne(group, kind, value, counts[kind]?.[value] ?? 0, chosen[kind].includes(value));
@@ -56,10 +54,8 @@ export class Facets {
     if (SINGLE.includes(kind))
       for (const other of group) if (other !== button) other.setAttribute("aria-pressed", false);
     const pressed = group.filter((one) => one.getAttribute("aria-pressed") === "true");
-    this.onChange(
-      kind,
-      pressed.map((one) => one.dataset.value),
-    );
+    const values = pressed.map((one) => one.dataset.value);
+    this.onChange(kind, values);
   }
 }
 

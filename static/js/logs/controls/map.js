@@ -55,12 +55,8 @@ export class LogMap {
     for (const [index, numErrors, numWarnings] of this.marks) {
       if (!numErrors && !numWarnings) continue;
       pen.fillStyle = colour(numErrors ? "red" : "amber");
-      pen.fillRect(
-        numErrors ? 1 : width / 2,
-        Math.min(height - 3, (index / this.total) * height),
-        numErrors ? width - 2 : width / 2 - 1,
-        numErrors ? 3 : 2,
-      );
+      const [left, wide, high] = numErrors ? [1, width - 2, 3] : [width / 2, width / 2 - 1, 2];
+      pen.fillRect(left, Math.min(height - 3, (index / this.total) * height), wide, high);
     }
     this.drawHits(pen, width, height);
   }

@@ -32,9 +32,8 @@ export class Api {
     return body;
   }
   refused(status, body) {
-    const reason = body?.errors?.[0]?.message ?? body?.detail ?? `The server answered ${status}.`;
-    this.reason = reason;
-    return this.setTrouble(status === 422 ? "" : reason);
+    this.reason = body?.errors?.[0]?.message ?? body?.detail ?? `The server answered ${status}.`;
+    return this.setTrouble(status === 422 ? "" : this.reason);
   }
   // A line or an error that is not there, or the whole run?
   async isGone() {

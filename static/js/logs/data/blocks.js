@@ -44,13 +44,8 @@ export class Blocks {
     const ahead = isUp ? [from - SIZE, from - 2 * SIZE] : [to + SIZE - 1, to + 2 * SIZE - 1];
     const inView = [from, to - 1];
     this.view = [from, to];
-    this.wanted = [
-      ...new Set(
-        [...inView, ...ahead]
-          .filter((index) => index >= 0 && index < this.total)
-          .map((index) => Math.floor(index / SIZE)),
-      ),
-    ];
+    const there = [...inView, ...ahead].filter((index) => index >= 0 && index < this.total);
+    this.wanted = [...new Set(there.map((index) => Math.floor(index / SIZE)))];
     for (const block of this.wanted) this.touch(block);
     this.numInView = new Set(inView.map((index) => Math.floor(index / SIZE))).size;
     this.start();

@@ -57,11 +57,8 @@ export class Hits {
     while (this.items.length < this.limit) {
       this.flight = new AbortController();
       this.api.reason = "";
-      const page = await this.api.get(
-        "/search",
-        { ...this.query, after: this.next, limit: PAGE, budget_ms: budget },
-        this.flight,
-      );
+      const asked = { ...this.query, after: this.next, limit: PAGE, budget_ms: budget };
+      const page = await this.api.get("/search", asked, this.flight);
       if (mine !== this.number) return;
       if (!page) return this.stop();
       this.take(page);

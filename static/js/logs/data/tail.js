@@ -5,12 +5,9 @@ const READING_MS = 1000; // and while one reads further up
 const RETRY_MS = [1000, 2000, 4000, 8000, 15_000];
 
 export class Tail {
-  // range() -> {start, limit} to ask for; onPage(page) takes the answer
-  constructor({ api, range, isFollowing, onPage }) {
-    this.api = api;
-    this.range = range;
-    this.isFollowing = isFollowing;
-    this.onPage = onPage;
+  // options: {api, range() -> {start, limit} to ask for, isFollowing(), onPage(page): takes the answer}
+  constructor(options) {
+    this.options = options;
     this.timer = 0;
     this.number = 0;
     this.numFailed = 0;
@@ -19,25 +16,26 @@ export class Tail {
   }
   hint() {
     this.isStale = true;
-    if (this.timer || this.isBusy || document.hidden || this.api.trouble === "gone") return;
-    const pause = this.isFollowing() ? FOLLOWING_MS : READING_MS;
+    if (this.timer || this.isBusy || document.hidden || this.options.api.trouble === "gone") return;
+    const pause = this.options.isFollowing() ? FOLLOWING_MS : READING_MS;
     this.timer = setTimeout(() => this.fetch(), Math.max(0, (this.lastAt ?? 0) + pause - performance.now()));
   }
   // At once: the filters are others, or one wants to be at the end. Resolves to whether an answer was taken.
-  async fetch(range = this.range()) {
+  async fetch(range = this.options.range()) {
+    const { api, onPage } = this.options;
     clearTimeout(this.timer);
     this.timer = 0;
     this.isBusy = true;
     this.isStale = false;
     const mine = (this.number += 1);
-    const page = await this.api.get("/window", range);
+    const page = await api.get("/window", range);
     if (mine !== this.number) return false;
     this.isBusy = false;
     this.lastAt = performance.now();
-    if (page) this.onPage(page);
+    if (page) onPage(page);
     this.numFailed = page ? 0 : this.numFailed + 1;
     if (this.isStale && page) this.hint();
-    if (!page && this.api.trouble === "away") this.again(range);
+    if (!page && api.trouble === "away") this.again(range);
     return Boolean(page);
   }
   again(range) {

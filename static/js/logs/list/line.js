@@ -19,12 +19,8 @@ export function rowOf({ line, index, spans, clock, start }) {
   }
   if (LEVELS[line.level]) row.classList.add(`is-${line.level}`);
   if (line.stream === "stderr") row.classList.add("is-stderr");
-  row.append(
-    timeOf(line, clock, start),
-    rankOf(line),
-    cell("level", LEVELS[line.level] ?? "", line.level),
-    textOf(line, spans),
-  );
+  const level = cell("level", LEVELS[line.level] ?? "", line.level);
+  row.append(timeOf(line, clock, start), rankOf(line), level, textOf(line, spans));
   return row;
 }
 

@@ -5,23 +5,9 @@ const CONTRAST = 4.6; // 4.5 : 1 is what people need
 const LIGHT = 0.86;
 const DARK = 0.017;
 const BASIC = [
-  [0, 0, 0],
-  [205, 49, 49],
-  [13, 188, 121],
-  [229, 229, 16],
-  [36, 114, 200],
-  [188, 63, 188],
-  [17, 168, 205],
-  [229, 229, 229],
-  [102, 102, 102],
-  [241, 76, 76],
-  [35, 209, 139],
-  [245, 245, 67],
-  [59, 142, 234],
-  [214, 112, 214],
-  [41, 184, 219],
-  [255, 255, 255],
-]; // prettier-ignore
+  0x000000, 0xcd3131, 0x0dbc79, 0xe5e510, 0x2472c8, 0xbc3fbc, 0x11a8cd, 0xe5e5e5, 0x666666, 0xf14c4c, 0x23d18b,
+  0xf5f543, 0x3b8eea, 0xd670d6, 0x29b8db, 0xffffff,
+];
 const known = new Map();
 
 // The look of a style: {classes, color, background}; the first sixteen colours are the page's own (classes).
@@ -64,7 +50,7 @@ export function contrast(one, other) {
 
 export function rgbOf(colour) {
   if (typeof colour !== "number") return colour;
-  if (colour < 16) return BASIC[colour];
+  if (colour < 16) return [16, 8, 0].map((bits) => (BASIC[colour] >> bits) & 255);
   if (colour >= 232) return Array(3).fill(8 + 10 * (colour - 232));
   const cube = colour - 16;
   return [Math.floor(cube / 36), Math.floor(cube / 6) % 6, cube % 6].map((step) => (step ? 55 + 40 * step : 0));

@@ -47,7 +47,8 @@ export class Card {
 
   show() {
     if (this.view) return;
-    this.view = viewOf(this.item.kind, this.body, {
+    const View = VIEWS[this.item.kind] ?? TextView;
+    this.view = new View(this.body, {
       label: this.label,
       media: this.context.media,
       item: this.item,
@@ -237,7 +238,3 @@ class Foot {
 // close(), and where it needs them prefetch(entry), grow() and reading(). One that `isFile` shows media.file(entry.id),
 // and the whole item is not read for it.
 const VIEWS = { histogram: HistogramView, image: ImageView, text: TextView, table: TableView, audio: AudioView };
-
-export function viewOf(kind, host, context) {
-  return new (VIEWS[kind] ?? TextView)(host, context);
-}

@@ -105,11 +105,8 @@ export class Zoom {
     if (!this.isOn()) return;
     event.preventDefault();
     const box = this.frame.getBoundingClientRect();
-    this.by(
-      Math.exp(-event.deltaY / 300),
-      event.clientX - box.left - box.width / 2,
-      event.clientY - box.top - box.height / 2,
-    );
+    const [x, y] = [event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2];
+    this.by(Math.exp(-event.deltaY / 300), x, y);
   }
 
   onDown(event) {

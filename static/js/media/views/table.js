@@ -20,12 +20,9 @@ export class TableView {
     this.table = table;
     this.draw();
     const total = table.rows.length;
-    const cut = [
-      meta.num_rows && `${count(meta.num_rows)} rows`,
-      meta.num_columns && `${count(meta.num_columns)} columns`,
-    ]
-      .filter(Boolean)
-      .join(" and ");
+    const { num_rows: numRows, num_columns: numColumns } = meta;
+    const logged = [numRows && `${count(numRows)} rows`, numColumns && `${count(numColumns)} columns`];
+    const cut = logged.filter(Boolean).join(" and ");
     const whole = cut ? `, cut from the ${cut} that were logged` : "";
     return {
       ours:
@@ -47,10 +44,8 @@ export class TableView {
     );
     const table = make("table", { className: "grid-table", ariaLabel: this.label });
     const heads = columns.map((column, at) => head(column, isNumeric[at], at === place ? order : null));
-    table
-      .createTHead()
-      .insertRow()
-      .append(...heads);
+    const top = table.createTHead().insertRow();
+    top.append(...heads);
     const body = table.createTBody();
     for (const row of shown) body.insertRow().append(...columns.map((_, at) => cell(row[at], isNumeric[at])));
     this.element.replaceChildren(table);

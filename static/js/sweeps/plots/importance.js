@@ -12,14 +12,14 @@ export function importance(found) {
     fields.map((one) => [one.fanova, one.fanova_error]),
     fields.map((one) => [Math.max(0, one.permutation), one.permutation_error]),
   ];
-  const names = ["fANOVA", "permutation"];
+  const most = Math.max(0.1, ...rows.flat().map(([share, error]) => share + error)); // the longest bar with its error
   return {
     ...base(),
     grid: { left: 8, right: 24, top: 12, bottom: 24, containLabel: true },
     xAxis: axis({
       type: "value",
       min: 0,
-      max: mostOf(rows.flat()),
+      max: Math.ceil(most * 10) / 10,
       axisLabel: { formatter: (/** @type {number} */ share) => percent(share) },
     }),
     yAxis: axis({
@@ -36,7 +36,7 @@ export function importance(found) {
     series: rows.flatMap((row, which) => [
       {
         type: "bar",
-        name: names[which],
+        name: ["fANOVA", "permutation"][which],
         data: row.map(([share]) => share),
         barMaxWidth: 12,
         itemStyle: { color: seriesColour(which), borderRadius: [0, 3, 3, 0] },
@@ -50,12 +50,6 @@ export function importance(found) {
       },
     ]),
   };
-}
-
-// The longest bar with its error, in whole tenths.
-/** @param {number[][]} rows */
-function mostOf(rows) {
-  return Math.ceil(Math.max(0.1, ...rows.map(([share, error]) => share + error)) * 10) / 10;
 }
 
 /** @param {Sweeps.FieldImportance} one */

@@ -3,12 +3,6 @@
 import { colour, faded } from "../../shared/colours.js";
 import { axis, base, evenly, fieldAxis, legend, ramp, usualRange } from "../look.js";
 
-// Which trials have a line: those with a value.
-/** @param {Sweeps.Columns} columns @returns {number[]} */
-function linesOf({ objectives }) {
-  return objectives[0].values.flatMap((value, at) => (value === null ? [] : [at]));
-}
-
 /** @param {Sweeps.Columns} columns @returns {string[]} */
 export function axesOf(columns) {
   return [...columns.fields.map((one) => one.path), ...columns.objectives.map((_, at) => `value:${at}`)];
@@ -17,7 +11,7 @@ export function axesOf(columns) {
 /** @param {Sweeps.Columns} columns @returns {Sweeps.Option} */
 export function parallel(columns) {
   const { fields, objectives } = columns;
-  const lines = linesOf(columns);
+  const lines = objectives[0].values.flatMap((value, at) => (value === null ? [] : [at])); // of trials with a value
   const rows = lines.map((at) => [...fields.map((one) => one.values[at]), ...objectives.map((one) => one.values[at])]);
   const [min, max] = usualRange(objectives[0].values);
   const last = fields.length;

@@ -46,6 +46,7 @@ export function pareto(columns) {
     const other = second.values[at];
     return value === null || other === null ? [] : [[value, other, columns.number[at]]];
   });
+  const others = rows.filter(([, , number]) => !onFront.has(number));
   const front = rows.filter(([, , number]) => onFront.has(number)).sort(([a], [b]) => a - b);
   return {
     ...base(),
@@ -70,11 +71,7 @@ export function pareto(columns) {
       formatter: (/** @type {any} */ { value }) => `Trial ${value[2]}\n${shown(value[0])}, ${shown(value[1])}`,
     },
     series: [
-      points(
-        rows.filter(([, , number]) => !onFront.has(number)),
-        faded(colour("muted"), 0.5),
-        5,
-      ),
+      points(others, faded(colour("muted"), 0.5), 5),
       {
         type: "line",
         data: front,

@@ -31,11 +31,7 @@ export function surface(columns, found, x, y) {
       formatter: (/** @type {any} */ { value, seriesType }) =>
         seriesType === "heatmap" ? `${metric} about ${shown(value[2])}` : `Trial ${value[3]}: ${shown(value[2])}`,
     },
-    visualMap: {
-      ...legend(metric, min, max),
-      dimension: 2,
-      inRange: { color: ramp(direction) },
-    },
+    visualMap: { ...legend(metric, min, max), dimension: 2, inRange: { color: ramp(direction) } },
     series: [
       { type: "heatmap", data: cells.filter(([, , value]) => value !== null), progressive: 0 },
       {
@@ -73,10 +69,9 @@ function dot(api, found) {
   const [left, top] = api.coord([0, 0]);
   const [width, height] = api.size([1, 1]);
   const [cx, cy] = [left + api.value(0) * width, top - api.value(1) * height];
-  const isFew = found.num_used < 400;
   return {
     type: "circle",
-    shape: { cx, cy, r: isFew ? 3.5 : 2 },
+    shape: { cx, cy, r: found.num_used < 400 ? 3.5 : 2 },
     style: { fill: colour("surface"), stroke: colour("text"), lineWidth: 1 },
   };
 }
