@@ -144,7 +144,7 @@ function problemOf(input) {
 
 // Sends what was chosen and puts it into the form; says whether that went well.
 /** @param {HTMLFormElement} form @param {HTMLInputElement} input */
-export async function upload(form, input) {
+async function upload(form, input) {
   const body = new FormData();
   const files = [...(input.files ?? [])].filter(
     (file) => !file.webkitRelativePath.split("/").some((part) => LEFT_OUT.has(part)),

@@ -176,7 +176,7 @@ function isChoice(field) {
 
 // What one would try around the value that is there.
 /** @param {string} path @param {HTMLElement} field @returns {Entry} */
-export function suggested(path, field) {
+function suggested(path, field) {
   const list = field.querySelector("select");
   if (list) {
     const offered = [...list.options].filter((one) => !one.disabled && one.value);
@@ -235,7 +235,7 @@ export function written(condition) {
 
 // The lines of a row for the JSON that it has.
 /** @param {HTMLElement} row @param {HTMLTemplateElement} template */
-export function fillConditions(row, template) {
+function fillConditions(row, template) {
   const found = plain(hidden(row).value || "{}");
   for (const [path, condition] of Object.entries(/** @type {object} */ (found))) {
     addCondition(row, template, path, written(condition));
@@ -243,7 +243,7 @@ export function fillConditions(row, template) {
 }
 
 /** @param {HTMLElement} row @param {HTMLTemplateElement} template @param {string} [path] @param {string} [values] */
-export function addCondition(row, template, path = "", values = "") {
+function addCondition(row, template, path = "", values = "") {
   const line = /** @type {HTMLElement} */ (/** @type {Element} */ (template.content.firstElementChild).cloneNode(true));
   line.dataset.wanted = path;
   /** @type {HTMLInputElement} */ (line.querySelector("[data-condition-values]")).value = values;
@@ -253,7 +253,7 @@ export function addCondition(row, template, path = "", values = "") {
 
 // Offers in each line the fields that a condition may name, and in a new one the first of their values.
 /** @param {HTMLElement} row @param {Choice[]} choices */
-export function offerChoices(row, choices) {
+function offerChoices(row, choices) {
   const others = choices.filter((one) => one.path !== row.dataset.path);
   for (const line of all(row, "[data-condition]")) {
     const { list, input } = partsOf(line);
@@ -271,7 +271,7 @@ export function offerChoices(row, choices) {
 
 // Writes what the lines say into the row's hidden field.
 /** @param {HTMLElement} row */
-export function keep(row) {
+function keep(row) {
   /** @type {Record<string, unknown>} */
   const found = {};
   for (const line of all(row, "[data-condition]")) {

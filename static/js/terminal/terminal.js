@@ -174,7 +174,7 @@ const TOKENS = {
   white: "terminal-white",
 };
 
-export function theme() {
+function theme() {
   const text = colour("text");
   /** @type {Record<string, string>} */
   const found = {
@@ -216,7 +216,7 @@ function setAttribute(name, value) {
 }
 
 // Returns what ends it.
-export function divertStyles() {
+function divertStyles() {
   /** @type {Set<CSSStyleSheet>} */
   const sheets = new Set();
   const createElement = document.createElement.bind(document);

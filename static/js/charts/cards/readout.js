@@ -29,7 +29,7 @@ export function rowsOf(built, { colourOf, labelOf, sort, format, axis }) {
 }
 
 // Over which runs and which stretch the line of a group speaks.
-export function reachWords({ runs, reach: { from, to, numAtEnd } }, axis) {
+function reachWords({ runs, reach: { from, to, numAtEnd } }, axis) {
   const words = `${count(runs.length)} run${runs.length === 1 ? "" : "s"}`;
   if (!(from <= to)) return words;
   const whole = `${words}, ${where(from, axis)} to ${where(to, axis).replace(/^step /, "")}`;

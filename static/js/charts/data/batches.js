@@ -2,7 +2,7 @@
 /** @typedef {(run: string, name: string) => number} NumLines */
 export const MAX_RUNS = 100;
 const MAX_NAMES = 200;
-export const MAX_POINTS = 400_000; // of one answer
+const MAX_POINTS = 400_000; // of one answer
 const MAX_CHARS = 12_000; // of names in an address
 
 // due: Map(run -> Set(names)); numLines(run, name): how many lines it has, as far as is known. Returns [{runs, names,

@@ -13,7 +13,7 @@ import { rising } from "./attempts.js";
 /** @typedef {number | Line[]} Value */
 /** @typedef {(name: string) => HeldLine[]} LinesOf */
 
-export const LONGEST = 500; // characters
+const LONGEST = 500; // characters
 const DEEPEST = 50; // brackets within brackets
 // A name without quotes may have slashes, but begins and ends with none: "a/b" is one name, "a / b" a division.
 const TOKEN = /\s*(?:(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)|"([^"]+)"|([a-z_][\w.]*(?:\/[\w.]+)*)|([-+*/(),]))/iy;
@@ -51,7 +51,7 @@ const FUNCTIONS = {
   spread: { least: 1, most: 1 },
 };
 
-export class ExpressionError extends Error {
+class ExpressionError extends Error {
   /** @param {string} message @param {number} position */
   constructor(message, position) {
     super(`${message}, at character ${position + 1}`);

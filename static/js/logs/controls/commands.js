@@ -161,7 +161,7 @@ export function anywhere(event) {
   return LETTERS[event.key] ?? null;
 }
 // The whole log, or only the lines that the search found.
-export function showInPlace(view, isInPlace, index = 0) {
+function showInPlace(view, isInPlace, index = 0) {
   view.going += 1;
   view.isInPlace = isInPlace;
   const wanted = isInPlace || !view.state.q ? view.blocks : view.hits;

@@ -136,16 +136,16 @@ export class Heat {
 }
 
 // Colours of a heat map. The scale goes by the square root of the share, so that thin tails are seen.
-export function shades() {
+function shades() {
   return Array.from({ length: LAST + 1 }, (_, at) => faded(seriesColour(0), 0.06 + (0.94 * at) / LAST));
 }
 
-export function shadeOf(share, most) {
+function shadeOf(share, most) {
   return Math.round(Math.sqrt(share / most) * LAST);
 }
 
 // What the colours mean, above the plot.
-export function drawLegend(plot, all, most) {
+function drawLegend(plot, all, most) {
   const { pen } = plot;
   const right = plot.left(plot.x[1]);
   const words = number(most * 100, "%");

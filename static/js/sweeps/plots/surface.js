@@ -52,7 +52,7 @@ function someOf(field) {
 
 // Where on an axis of cells a value lies, counted in cells; null outside.
 /** @param {number[] | string[]} cells @param {Sweeps.Field} field @param {number | string | null} value */
-export function placeOf(cells, field, value) {
+function placeOf(cells, field, value) {
   if (value === null) return null;
   if (typeof value === "string") {
     const at = /** @type {string[]} */ (cells).indexOf(value);
