@@ -29,10 +29,9 @@ export function showNeeded(form) {
 /** @param {HTMLFormElement} form @param {string} before */
 export function showKind(form, before) {
   const kind = kindOf(form);
-  const chosen = { tasks: kind, projects: control(form, "project").value };
-  for (const [of, value] of Object.entries(chosen))
-    for (const option of /** @type {HTMLOptionElement[]} */ (all(form, `option[data-${of}]`)))
-      option.hidden = option.disabled = !(option.dataset[of] ?? "").split(" ").includes(value);
+  for (const name of ["task", "project"])
+    for (const option of /** @type {HTMLOptionElement[]} */ (all(form, `option[data-${name}s]`)))
+      option.hidden = option.disabled = !option.dataset[`${name}s`]?.split(" ").includes(control(form, name).value);
   for (const field of all(form, "[data-defaults]")) {
     /** @type {Record<string, string>} */
     const defaults = JSON.parse(field.dataset.defaults ?? "{}");

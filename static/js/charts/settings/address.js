@@ -2,11 +2,10 @@
 // leaves out is the default, whatever its reader kept. Therefore the axis is always in it.
 import { DEFAULTS } from "./state.js";
 
-const OURS = "x smooth logx logy outliers ranks order metrics pin fold chart lists zoom open group band hide".split(
-  " ",
-);
 // Options of one chart; "-logy" where the page's option is on.
 const FLAGS = { logx: "isLogX", logy: "isLogY", outliers: "ignoreOutliers" };
+const ONCE = ["x", "smooth", ...Object.keys(FLAGS), "ranks", "order", "metrics", "lists", "open", "group", "band"];
+const OURS = [...ONCE, "pin", "fold", "chart", "hide", "zoom"]; // these as often as it takes
 const LONGEST = 6000; // characters of an address that servers and mail programs still take
 
 // The view in an address: {patch of the state, zoom: {axis: range}, open: name | null}; isView: whether it has any;
