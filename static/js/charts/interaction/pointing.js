@@ -6,7 +6,6 @@ import { following, listenKeys } from "./keys.js";
 import { Overlay } from "./overlay.js";
 
 const NEAR_PX = 14; // a line that is nearer to the pointer is lit
-const PAGE = 10; // points, with Shift
 const ANNOUNCE_MS = 220;
 
 export class Pointing {
@@ -17,7 +16,7 @@ export class Pointing {
     this.frame = 0;
     this.timer = 0;
     this.live = card.element.querySelector(".chart-live");
-    listenKeys(card.host, this.keys(), () => Boolean(card.plot?.frame));
+    listenKeys(this);
     card.host.addEventListener("focus", () => this.announce());
     card.host.addEventListener("blur", () => this.leave());
   }
@@ -60,30 +59,6 @@ export class Pointing {
   lineOf(key) {
     const line = this.card.built?.lines.get(key);
     return line ? { key, runs: line.runs ?? [line.run] } : null;
-  }
-
-  keys() {
-    const { card } = this;
-    const zoom = (factor) => card.zooming.about(this.x ?? (card.plot.range[0] + card.plot.range[1]) / 2, factor);
-    return {
-      ArrowRight: ({ shiftKey }) => this.step(shiftKey ? PAGE : 1),
-      ArrowLeft: ({ shiftKey }) => this.step(shiftKey ? -PAGE : -1),
-      ArrowDown: () => this.nextLine(1),
-      ArrowUp: () => this.nextLine(-1),
-      "[": () => card.zooming.pan(-0.25),
-      "]": () => card.zooming.pan(0.25),
-      "+": () => zoom(0.5),
-      "=": () => zoom(0.5), // + without Shift
-      "-": () => zoom(2),
-      _: () => zoom(2), // - with it
-      0: () => card.zooming.set(null),
-      Home: () => (this.isHome() ? card.zooming.set(null) : this.goTo(nextPlace(card.built, -1, 1))),
-      End: () => this.goTo(nextPlace(card.built, card.built.x.length, -1)),
-      Enter: () => card.context.onOpen(card.isLarge ? null : card.name),
-      l: () => card.press("log"),
-      n: () => card.press("note"),
-      Escape: () => (this.place === null ? false : this.leave()),
-    };
   }
 
   get x() {
