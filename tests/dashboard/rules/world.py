@@ -290,6 +290,7 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     assert Token.objects.filter(pk=token.pk).exists()
     model_id = "m-" + "0" * 32
     info = {"status": "READY", "tags": [{"key": "0" * 16, "value": "1"}]}
+    mlflow.keep_fact(run, mlflow.TAGS, {"a": "1"})
     mlflow.keep_fact(run, model_id, {"info": info, "data": {"params": [], "metrics": []}})
     return {
         "run_id": run.pk,
