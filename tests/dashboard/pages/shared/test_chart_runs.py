@@ -113,7 +113,15 @@ def test_the_page_knows_how_this_person_looks_at_charts_of_the_project(cast: Cas
 
 def test_without_a_run_there_is_nothing_to_know(cast: Cast) -> None:
     assert charts_context(cast.mate, []) == {
-        "charts": {"runs": [], "project_id": "", "state": {}, "layout": {}, "may_lay_out": False, "series": []}
+        "charts": {
+            "runs": [],
+            "project_id": "",
+            "state": {},
+            "layout": {},
+            "may_lay_out": False,
+            "series": [],
+            "axes": {},
+        }
     }
 
 
