@@ -3,6 +3,7 @@
 
 import { seriesToken } from "../../shared/colours.js";
 import { make, order, put } from "../../shared/dom.js";
+import { inOrder } from "../../shared/grouping.js";
 
 const COLUMNS = [
   ["name", "Line"],
@@ -83,17 +84,16 @@ export class Legend {
 // Numbers before what has none; names as people count. rows: with `order`: {name, value, min, max}.
 export function sorted(rows, { by, isDescending }) {
   const sign = isDescending ? -1 : 1;
-  const { compare } = new Intl.Collator("en", { numeric: true });
   const isNumber = (row) => by === "name" || Number.isFinite(row.order[by]);
   return rows.toSorted(
     (a, b) =>
       Number(isNumber(b)) - Number(isNumber(a)) ||
       (by === "name"
-        ? sign * compare(a.order.name, b.order.name)
+        ? sign * inOrder(a.order.name, b.order.name)
         : isNumber(a)
           ? sign * (a.order[by] - b.order[by])
           : 0) ||
-      compare(a.order.name, b.order.name),
+      inOrder(a.order.name, b.order.name),
   );
 }
 
