@@ -45,6 +45,7 @@ LIMITS = (
     Limit(("POST",), re.compile(r"/api/v1/runs/[^/]+/points"), points.MAX_BODY_BYTES),
     Limit(("POST",), re.compile(r"/api/v1/runs/[^/]+/frames"), local.MAX_BODY_BYTES),
     Limit(("PUT",), re.compile(r"/api/v1/runs/local/[^/]+"), local.MAX_DOCUMENT_BYTES),
+    Limit(("PUT",), re.compile(r"/api/v1/runs/[^/]+/files/.+"), outputs.MAX_FILE_BYTES),
     Limit(("POST",), re.compile(r"/api/v1/bundles"), bundles.MAX_BUNDLE_BYTES),
     Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/files/.+"), outputs.MAX_FILE_BYTES, "node"),
     Limit(("PUT",), re.compile(r"/api/v1/node/runs/[^/]+/fences/\d+/uploads/.+"), UPLOAD_PART_BYTES, "node"),

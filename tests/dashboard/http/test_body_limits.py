@@ -206,6 +206,7 @@ async def test_who_has_sent_all_is_waited_for_as_long_as_the_answer_takes(monkey
     [
         ("POST", POINTS, MAX_BODY_BYTES),
         ("PUT", FILE, outputs.MAX_FILE_BYTES),
+        ("PUT", "/api/v1/runs/abc/files/weights/model.pt", outputs.MAX_FILE_BYTES),
         ("PATCH", "/api/v1/runs/abc", bodies.DOCUMENT_BYTES),
         ("GET", "/api/v1/bundles", None),
         ("POST", "/api/v1/node/gone-runs", None),
