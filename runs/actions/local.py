@@ -60,6 +60,13 @@ class LocalOutcome:
 LIVE = LocalOutcome(Status.RUNNING, "live", "It runs outside of Trainyard and sends what it logs.")
 
 
+def may_report(actor: User, run: Run) -> None:
+    """Raise Forbidden, and Refused for a run that nodes report: its files, tags and end are theirs."""
+    require(actor, run.project, Permission.RUNS_REPORT)
+    if not run.is_local:
+        raise Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
+
+
 def send_local_run(
     *,
     actor: User,

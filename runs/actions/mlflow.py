@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from runs.actions.local import SpoolProcess, points_came, send_local_run
+from runs.actions.local import SpoolProcess, may_report, points_came, send_local_run
 from runs.ingest.memory import Memory
 from runs.ingest.report import Point, report_points
 from runs.models import Experiment, Project, Run, User
@@ -48,13 +48,6 @@ class MlflowPoint(NamedTuple):
     step: int
     time: float  # Unix seconds
     value: float
-
-
-def may_report(actor: User, run: Run) -> None:
-    """Raise Forbidden, and Refused for a run that nodes report: its files, tags and end are theirs."""
-    require(actor, run.project, Permission.RUNS_REPORT)
-    if not run.is_local:
-        raise Refused("not-local", f"Run {run.name} trains on nodes: they send its records themselves.")
 
 
 def begin(*, actor: User, project: Project, name: str, began_at: float | None, experiment: Experiment | None) -> Run:

@@ -148,6 +148,16 @@ def test_a_range_is_brushed_or_typed_and_a_text_picked_in_a_columns_menu(seat: S
     )
 
 
+def test_a_range_narrows_each_side_of_an_or(seat: Seat, many: None) -> None:
+    page = seat.go("/runs/?filter=name = wagon-001 or name = wagon-058&columns=name,summary.train/loss.last")
+    page.get_by_role("button", name="Column train/loss last").click()
+    menu = page.get_by_role("group", name="Column", exact=True)
+    menu.get_by_role("textbox", name="From").fill("2.5")
+    menu.get_by_role("button", name="Only these").click()
+    expect(page.get_by_text("1 run", exact=True)).to_be_visible()
+    expect(grid(page).get_by_role("link", name="wagon-001", exact=True)).to_be_visible()
+
+
 def test_charts_of_what_the_table_shows_stand_beside_it_at_a_click(seat: Seat, many: None) -> None:
     scripts: list[str] = []
     seat.page.on("request", lambda request: scripts.append(request.url) if "/charts/" in request.url else None)

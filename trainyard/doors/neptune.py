@@ -19,12 +19,18 @@ from trainyard.sdk.buffers import whole_step
 FIRST = "_part_0.parquet"
 SINGLE = ("float", "int", "string", "bool", "datetime", "string_set")
 BATCH = 65_536  # rows
-NO_STEP = "at a step that is no whole number"
+SERIES = {"float_series": "float_value", "string_series": "string_value", "histogram_series": "histogram_value"}
 
 
 def foreign_runs(root: Path) -> list[ForeignRun]:
     """Return the runs below a folder, by path. Raises OSError, which says what is wrong."""
-    return [_run(path) for path in sorted(root.rglob(f"*{FIRST}"))]
+    found = []
+    for path in sorted(root.rglob(f"*{FIRST}")):
+        try:
+            found.append(_run(path))
+        except (KeyError, ValueError) as error:
+            raise OSError(f"{path} is no Parquet of neptune-exporter: {error}") from error
+    return found
 
 
 def _run(first: Path) -> ForeignRun:
@@ -50,7 +56,8 @@ class Source:
             self.end += file.metadata.num_rows
             for row in _single_values(file):
                 self.project, self.run = row["project_id"], row["run_id"]
-                about[row["attribute_path"]] = _plain(row[f"{row['attribute_type']}_value"])
+                if (value := row[f"{row['attribute_type']}_value"]) is not None:
+                    about[row["attribute_path"]] = _plain(value)
         self._about = about
         self.name = str(about.get("sys/name") or about.get("sys/custom_run_id") or self.run)
         self.first_at = about.get("sys/creation_time", math.inf)
@@ -84,26 +91,27 @@ class Source:
         at = at if math.isfinite(at) else 0.0
         self.last_at = max(self.last_at, at)
         stream: Stream | None = next((one for one in ("stdout", "stderr") if name.endswith(f"/{one}")), None)
-        if kind == "string_series" and stream and name.startswith("monitoring/"):
-            for line in row["string_value"].splitlines():
-                gathering.line(stream, at, line)
-        elif kind not in ("float_series", "string_series", "histogram_series"):
+        value = row[SERIES[kind]] if kind in SERIES else None
+        if kind not in SERIES:
             gathering.refuse(name, f"{kind} stays where it is")
-        elif (step := whole_step(float(row["step"] or 0))) is None:
-            gathering.refuse(name, NO_STEP)
-        elif kind == "float_series" and row["float_value"] is None:
+        elif value is None:
             gathering.refuse(name, "a point without a value")
+        elif kind == "string_series" and stream and name.startswith("monitoring/"):
+            for line in value.splitlines():
+                gathering.line(stream, at, line)
+        elif (step := whole_step(float(row["step"] or 0))) is None:
+            gathering.refuse(name, "at a step that is no whole number")
         elif kind == "float_series":
             rows = gathering.rows(name)
             rows.steps.append(step)
             rows.times.append(at)
-            rows.values.append(row["float_value"])
+            rows.values.append(value)
         elif kind == "string_series":
-            gathering.media(name, step, at, Text(row["string_value"]))
-        elif (held := row["histogram_value"])["type"] != "COUNTING":
-            gathering.refuse(name, f"a histogram of the kind {held['type']}, not of counts")
+            gathering.media(name, step, at, Text(value))
+        elif value["type"] != "COUNTING":
+            gathering.refuse(name, f"a histogram of the kind {value['type']}, not of counts")
         else:
-            gathering.media(name, step, at, Histogram(counts=held["values"], edges=held["edges"]))
+            gathering.media(name, step, at, Histogram(counts=value["values"], edges=value["edges"]))
 
 
 def _put(config: JsonObject, path: str, value: Any) -> None:

@@ -40,18 +40,21 @@ def spread_of(runs: QuerySet[Run], name: str) -> Spread:
     found = finding.distribution(runs, name, BINS)
     if found is None:
         return Spread("No run has a value.")
-    without = f"; {numbers.count(found.num_missing)} without a value" if found.num_missing else ""
-    if found.texts:
-        return Spread(f"{numbers.count(found.num_texts)} with a text{without}", texts=found.texts[:MOST_TEXTS])
-    top, (first, *_, last) = max(found.counts), found.edges
-    bars = [
-        Bar(place * WIDTH, HEIGHT - height, height, _short(low, DOWN), _short(high, UP),
-            f"{numbers.number(low)} to {numbers.number(high)}: {numbers.count(count)}")
-        for place, ((low, high), count) in enumerate(zip(pairwise(found.edges), found.counts, strict=True))
-        if (height := round(HEIGHT * count / top, 1)) >= 0
-    ]  # fmt: skip
-    total = numbers.count(sum(found.counts))
-    return Spread(f"{total} from {numbers.number(first)} to {numbers.number(last)}{without}", bars)
+    words, bars = [], []
+    if found.counts:
+        low, high = numbers.number(found.edges[0]), numbers.number(found.edges[-1])
+        words.append(f"{numbers.count(sum(found.counts))} from {low} to {high}")
+        spans = zip(pairwise(found.edges), found.counts, strict=True)
+        bars = [_bar(place, *edges, count, max(found.counts)) for place, (edges, count) in enumerate(spans)]
+    words += [f"{numbers.count(found.num_texts)} with a text"] if found.texts else []
+    words += [f"{numbers.count(found.num_missing)} without a value"] if found.num_missing else []
+    return Spread("; ".join(words), bars, found.texts[:MOST_TEXTS])
+
+
+def _bar(place: int, low: float, high: float, count: int, most: int) -> Bar:
+    height = round(HEIGHT * count / most, 1)
+    words = f"{numbers.number(low)} to {numbers.number(high)}: {numbers.count(count)}"
+    return Bar(place * WIDTH, HEIGHT - height, height, _short(low, DOWN), _short(high, UP), words)
 
 
 def _short(edge: float, rounding: Context) -> str:

@@ -9,6 +9,7 @@ from ninja import Field, Schema
 from ninja.errors import HttpError
 
 from runs.actions import mlflow as doing
+from runs.actions.local import may_report
 from runs.api.auth import Resource, actor
 from runs.api.mlflow.experiments import Pair, place_of, runs_of
 from runs.api.mlflow.filters import fitting
@@ -67,7 +68,7 @@ def create(request: HttpRequest, body: ModelIn) -> Any:
         place = place_of(request, body.experiment_id)
         run = doing.begin(actor=user, project=place.project, name=name, began_at=None, experiment=place.experiment)
         run = doing.end(actor=user, run=run, status="FINISHED", ended_at=None)
-    doing.may_report(user, run)
+    may_report(user, run)
     info = {
         "model_id": model_id,
         "experiment_id": document(run)["info"]["experiment_id"],
@@ -122,7 +123,7 @@ def show(request: HttpRequest, model_id: str) -> Any:
 def delete(request: HttpRequest, model_id: str) -> Any:
     """Its files stay files of the run."""
     run, _ = _found(request, model_id)
-    doing.may_report(actor(request), run)
+    may_report(actor(request), run)
     Fact.objects.filter(run_id=run.pk, name=model_id).delete()
     return {}
 

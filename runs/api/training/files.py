@@ -9,7 +9,7 @@ from ninja import Status as Answer
 from ninja.errors import HttpError
 
 from runs import actions
-from runs.actions.mlflow import may_report
+from runs.actions.local import may_report
 from runs.api.auth import Resource, actor
 from runs.api.openapi import ANY_BYTES
 from runs.api.schemas import Body

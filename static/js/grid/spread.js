@@ -15,7 +15,7 @@ export function startSpread(menu, place) {
     const mine = (field = /[\s"'()<>=!~,]/.test(name) ? `"${name}"` : name);
     const text = new URL(newest(), location.href).searchParams.get("filter") ?? "";
     const own = mine.replace(/\W/g, "\\$&");
-    rest = text.replace(new RegExp(`( and )?${own} >= \\S+ and ${own} <= \\S+$`), "");
+    rest = text.replace(new RegExp(`(^| and )${own} >= \\S+ and ${own} <= \\S+$`), "");
     shown.replaceChildren();
     const url = changed(newest(), { fragment: "spread", of: name, filter: rest });
     const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
@@ -25,7 +25,8 @@ export function startSpread(menu, place) {
   /** @param {string} words */
   function filter(words) {
     menu.hidePopover();
-    change(place, { filter: rest ? `${rest} and ${words}` : words });
+    const before = /\bor\b/i.test(rest) && !/^\([^()]*\)$/.test(rest) ? `(${rest})` : rest;
+    change(place, { filter: before ? `${before} and ${words}` : words });
   }
   function apply() {
     const [low, high] = [...shown.querySelectorAll("input")].map((one) => one.value.trim());

@@ -73,7 +73,8 @@ def test_an_exported_run_comes_with_all_that_has_a_counterpart_and_once(trainyar
         row("monitoring/1a/stdout", "string_series", "one\ntwo", "0", 2),
         row("weights", "histogram_series", {"type": "COUNTING", "edges": [0.0, 1, 2], "values": [3.0, 4]}, "2", 2),
         row("weights", "histogram_series", {"type": "DENSITY", "edges": [0.0, 1.0], "values": [1.0]}, "3", 3),
-        row("model", "file", {"path": "model.pt"}),
+        row("model", "file", {"path": "model.pt"}), row("said", "string_series", None, "2", 2),
+        row("sys/group_tags", "string_set", None), row("weights", "histogram_series", None, "5", 5),
     ]  # fmt: skip
     write(tmp_path / "vision", [row(*one) for one in ABOUT] + losses, others)
     [item] = imported(trainyard, tmp_path)
@@ -89,6 +90,7 @@ def test_an_exported_run_comes_with_all_that_has_a_counterpart_and_once(trainyar
     assert [text for _, text in end_of_log(run.pk, 9)] == ["one", "two"]
     assert item["refused"] == {
         "train/loss: at a step that is no whole number": 1, "train/loss: a point without a value": 1,
+        "said: a point without a value": 1, "weights: a point without a value": 1,
         "weights: a histogram of the kind DENSITY, not of counts": 1, "model: file stays where it is": 1,
     }  # fmt: skip
     assert [one["points"] for one in imported(trainyard, tmp_path)] == [0]
@@ -105,6 +107,10 @@ def test_a_run_that_failed_and_one_without_a_word_about_itself(trainyard: Trainy
 
 def test_what_cannot_be_read_is_said(trainyard: Trainyard, tmp_path: Path) -> None:
     assert trainyard("import", "neptune", str(tmp_path)).code == 1
+    parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "other_part_0.parquet")
+    ended = trainyard("import", "neptune", str(tmp_path))
+    assert ended.code == 2 and "other_part_0.parquet is no Parquet of neptune-exporter" in ended.err
+    (tmp_path / "other_part_0.parquet").unlink()
     (tmp_path / "torn_part_0.parquet").write_bytes(b"PAR1 torn")
     for source in (tmp_path, tmp_path / "torn_part_0.parquet"):
         ended = trainyard("import", "neptune", str(source))

@@ -43,6 +43,8 @@ def test_the_most_frequent_texts_are_offered_as_texts(cast: Cast, as_user: AsUse
     text = asked(as_user(cast.viewer), "config.host").content.decode()
     assert re.findall(r'data-text="([^"]+)">[^<]+<small class="muted">(\d+)', text) == [("&lt;b&gt;a", "2"), ("c", "1")]
     assert "3 with a text" in text and "<svg" not in text
+    make_run(config={"host": 7})
+    assert "1 from 7 to 7; 3 with a text" in asked(as_user(cast.viewer), "config.host").content.decode()
 
 
 def test_a_column_without_values_and_one_that_there_is_not(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
