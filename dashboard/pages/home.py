@@ -9,6 +9,7 @@ import yaml
 from django.conf import settings
 from django.db.models import Case, Count, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils import timezone
 
@@ -92,6 +93,12 @@ def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: dateti
     runs = {run.pk: run for part in lists for run in part}
     made = {row.run.pk: row for row in coloured(user, rows(list(runs.values()), now=now))}
     return [[made[run.pk] for run in part] for part in lists]
+
+
+@page(get=SIGNED_IN)
+def mlflow_link(request: HttpRequest) -> HttpResponse:
+    """Where the links lead that MLflow's client prints. Only the browser knows the run, behind the ``#``: app.js."""
+    return redirect("home")
 
 
 @page(post=thing(Permission.RUNS_LAUNCH))

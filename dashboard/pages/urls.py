@@ -37,6 +37,7 @@ def route(pattern: str, view: Callable[..., Any], name: str) -> URLPattern:
 
 urlpatterns = [
     route("", home.home, "home"),
+    route("mlflow/", home.mlflow_link, "mlflow-link"),
     route("launch-example/", home.launch_example, "launch-example"),
     route("jump/", jump.jump, "jump"),
     route("sign-in/", sign_in.sign_in, "sign-in"),

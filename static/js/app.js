@@ -51,6 +51,9 @@ register({
   terminal: () => import("./terminal/terminal.js"),
   vary: () => import("./launch/vary.js"),
 });
+// The link that MLflow's client prints, /mlflow/#/experiments/0/runs/ID, has led here.
+const logged = /^#\/experiments\/\w+\/runs\/(\w+)/.exec(location.hash)?.[1];
+if (logged) location.replace(`/runs/${logged}/`);
 startTheme();
 startForms();
 startKeys();

@@ -78,6 +78,12 @@ def kept(page: Page) -> None:
     expect(page.get_by_role("status").filter(has_text="kept for you")).to_be_visible()
 
 
+def test_the_link_that_mlflows_client_prints_leads_to_the_run(seat: Seat, plain: str) -> None:
+    page = seat.go(f"/mlflow/#/experiments/0/runs/{plain}")
+    page.wait_for_url(f"**/runs/{plain}/")
+    expect(page.get_by_role("heading", name="plain-charts")).to_be_visible()
+
+
 def test_a_metric_is_drawn_over_the_one_that_the_script_named(seat: Seat, office: Yard) -> None:
     writer, steps = Writer(), np.arange(0, 40, dtype=np.int64)
     values = np.stack([4 / (steps + 1), steps / 4], axis=1)
