@@ -15,7 +15,7 @@ from dashboard.rules import TOKENS_ALONE, Caller, outcome, roles_document
 from dashboard.sockets.consumers import websocket_urlpatterns
 from runs.rights.access.operations import PUBLIC, Rule, RuleKind
 
-APIS, ADMIN_PREFIX = ("/api/v1/", "/mlflow/"), "admin/"
+APIS, ADMIN_PREFIX = ("/api/v1/", "/mlflow/api/"), "admin/"
 FRAMEWORKS = {"/api/v1/openapi.json", "/api/v1/docs"}  # whose views wear nothing, and show nothing of anybody
 # Answer what no route names: 404.
 NOTHING = {"/api/v1/", "/api/v1/<rest>", "/mlflow/api/2.0/", "/mlflow/api/2.0/<rest>"}

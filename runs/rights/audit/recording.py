@@ -40,7 +40,7 @@ VERBS = {"PUT": "set", "PATCH": "edit", "DELETE": "delete"}
 REFUSED_EVERY_S = 60.0  # tries that are refused alike are one row in this time
 REFUSED_KEYS = 5_000
 REFUSED_A_MINUTE = 120  # rows of refused tries from all together
-APIS = ("/api/", "/mlflow/")  # paths below which errors are documents, and a token is taken
+APIS = ("/api/", "/mlflow/api/")  # paths below which errors are documents, and a token is taken
 
 
 class Subject:
