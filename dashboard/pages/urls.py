@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import URLPattern, path
 
-from dashboard.pages import audit, home, jobs, node
+from dashboard.pages import audit, jobs, node
 from dashboard.pages import palette as jump
 from dashboard.pages.account import personal_data, provider, security, sign_in
 from dashboard.pages.account import views as account
@@ -14,6 +14,7 @@ from dashboard.pages.clusters import views as clusters
 from dashboard.pages.compare import views as compare
 from dashboard.pages.datasets import form as dataset_form
 from dashboard.pages.datasets import views as datasets
+from dashboard.pages.home import views as home
 from dashboard.pages.launch import views as launch
 from dashboard.pages.people import data as project_data
 from dashboard.pages.people import invitation, person, rights, secrets, sign_in_settings

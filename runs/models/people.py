@@ -25,6 +25,10 @@ class User(AbstractUser):
         "Project", on_delete=models.CASCADE, null=True, blank=True, editable=False, related_name="service_accounts"
     )
 
+    # When they opened home the last time, and before they were away: what changed since then is shown there.
+    home_seen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    home_left_at = models.DateTimeField(null=True, blank=True, editable=False)
+
     # The token by which they act in this request; None in a session. No column: runs.rights.access sets and reads it.
     token: Token | None = None
     # When they last proved who they are, in Unix time, in a browser's session; None where none asks. No column either.

@@ -54,26 +54,26 @@ def times_shown(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
     return known | times_of([run for run in runs if run.pk not in known], now)
 
 
-def time_of_all(runs: QuerySet[Run], now: datetime) -> TimeUse:
-    """Return the sum over the runs that have an attempt and that live, or ended within ``WINDOW``.
+def time_of_all(runs: QuerySet[Run], now: datetime, window: timedelta = WINDOW) -> TimeUse:
+    """Return the sum over the runs that have an attempt and that live, or ended within the window.
 
     It is kept for KEPT_S: pages that are fetched again with every change of a node show it.
     """
     try:
         which = runs.order_by().values("pk").query  # without columns and joins the text is made in a tenth of the time
-        question = f"{int(now.timestamp() // KEPT_S)} {which}"
+        question = f"{int(now.timestamp() // KEPT_S)} {window} {which}"
     except EmptyResultSet:  # it selects none, whatever is stored: such a query has no text
         return TimeUse()
     key = f"time-of-all:{hashlib.sha256(question.encode()).hexdigest()}"
     kept: dict[str, float] | None = cache.get(key)
     if kept is None:
-        kept = _sum(runs, now).by_name()
+        kept = _sum(runs, now - window, now).by_name()
         cache.set(key, kept, KEPT_S)
     return TimeUse(**kept)
 
 
-def _sum(runs: QuerySet[Run], now: datetime) -> TimeUse:
-    ended = runs.filter(ended_at__gte=now - WINDOW, ended_at__isnull=False)
+def _sum(runs: QuerySet[Run], since: datetime, now: datetime) -> TimeUse:
+    ended = runs.filter(ended_at__gte=since, ended_at__isnull=False)
     sums = ended.order_by().aggregate(**{name: Sum(f"time__{name}") for name in NAMES})
     live = runs.filter(status__in=list(LIVE), ended_at=None, local_id=None, fence__gt=0).order_by("-created_at", "-pk")
     parts = times_of(list(live[:MAX_LIVE]), now).values()

@@ -1,0 +1,115 @@
+"""Home: what needs a person, what is running, how full the clusters are, what ended last."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import yaml
+from django.conf import settings
+from django.db.models import Case, QuerySet, When
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils import timezone
+
+from dashboard.pages.home.lately import changes_since, since_last_visit, week_of
+from dashboard.pages.home.load import cluster_lines, machines_of
+from dashboard.pages.home.needs import away_nodes, failed_lately, needs_of, troubled_runs
+from dashboard.pages.shared.frame import answer, page, person, show
+from dashboard.pages.shared.run_rows import Row, coloured, rows
+from runs.actions import submit_run
+from runs.models import Cluster, Run
+from runs.models.indexes import first_rows_together, is_none, one_of
+from runs.rights.access import Permission, Someone, projects_with, visible_runs
+from runs.rights.access.operations import SIGNED_IN, thing
+from runs.values.status import FINAL, LIVE, PLACED, Status
+
+MAX_FAILED = 5
+MAX_TROUBLED = 20
+MAX_RUNNING = 12
+MAX_WAITING = 6
+WAITING = LIVE - PLACED
+NEAREST_FIRST = Case(  # what trains, what trained, what will
+    When(status=Status.RUNNING, then=0), When(status__in=(Status.SCHEDULED, Status.STARTING), then=2), default=1
+)
+MAX_ENDED = 6
+MAX_ENDLESS = 5  # of those that were logged elsewhere: nobody knows whether they run
+EXAMPLE = settings.BASE_DIR / "examples/hello-gpt.yaml"
+
+
+@page(get=SIGNED_IN)
+def home(request: HttpRequest) -> HttpResponse:
+    now, user = timezone.now(), person(request)
+    since = user.home_left_at if "fragment" in request.GET else since_last_visit(user, now)
+    mine_first = Case(When(created_by=user, then=0), default=1)
+    runs = visible_runs(request.user).filter(archived_at=None)
+    # Read along the index of the runs that have not ended: asked by status alone, SQLite would take one of all runs.
+    unended = runs.filter(ended_at=None)
+    running = unended.filter(one_of("status", PLACED), is_none("local_id") | one_of("status", [Status.RUNNING]))
+    waiting = unended.filter(is_none("local_id"), one_of("status", WAITING))
+    elsewhere = unended.filter(one_of("status", [Status.LOST])).exclude(local_id=None)
+    live, queued, troubled, endless, ended, failed = _rows(
+        [
+            (running.order_by(mine_first, NEAREST_FIRST, "-created_at", "-pk"), MAX_RUNNING),
+            (waiting.order_by(mine_first, "created_at", "pk"), MAX_WAITING),
+            (troubled_runs(runs, now), MAX_TROUBLED),
+            (elsewhere, MAX_ENDLESS),
+            (runs.filter(one_of("status", FINAL), ended_at__isnull=False).order_by("-ended_at", "-pk"), MAX_ENDED),
+            (failed_lately(runs, now), MAX_FAILED),
+        ],
+        user,
+        now,
+    )
+    troubled = [row for row in troubled if row not in live]
+    may_act_in = set(projects_with(request.user, Permission.RUNS_LAUNCH).values_list("pk", flat=True))
+    needs = needs_of([*live, *troubled, *endless], failed, now)
+    machines = machines_of(request.user)
+    away = away_nodes(machines, now)
+    context: dict[str, Any] = {
+        "needs": needs,
+        "away": away,
+        "num_needs": len(needs) + len(away),
+        "live": live,
+        "num_live": running.count() if len(live) == MAX_RUNNING else len(live),
+        "queued": queued,
+        "num_queued": waiting.count() if len(queued) == MAX_WAITING else len(queued),
+        "ended": ended,
+        "clusters": cluster_lines(request.user, machines, now),
+        "is_first_start": not any((live, queued, endless, ended)) and not visible_runs(request.user).exists(),
+        "since": since,
+        "changes": changes_since(user, runs, since, now),
+        "week": week_of(runs, now),
+        "may_act_in": may_act_in,
+        "may_launch": bool(may_act_in),
+    }
+    if context["is_first_start"]:
+        context["example"] = EXAMPLE.read_text()
+    return show(request, "home/home.html", context, fragments={"home": "home/_home.html"})
+
+
+def _rows(parts: Sequence[tuple[QuerySet[Run], int]], user: Someone, now: datetime) -> list[list[Row]]:
+    """Return the rows of each query's first runs. A run may be in several, and all are read together."""
+    lists = first_rows_together(visible_runs(user).select_related(None), parts)
+    runs = {run.pk: run for part in lists for run in part}
+    made = {row.run.pk: row for row in coloured(user, rows(list(runs.values()), now=now))}
+    return [[made[run.pk] for run in part] for part in lists]
+
+
+@page(get=SIGNED_IN)
+def mlflow_link(request: HttpRequest) -> HttpResponse:
+    """Where the links lead that MLflow's client prints. Only the browser knows the run, behind the ``#``: app.js."""
+    return redirect("home")
+
+
+@page(post=thing(Permission.RUNS_LAUNCH))
+def launch_example(request: HttpRequest) -> HttpResponse:
+    user = person(request)
+    names = [project.name for project in projects_with(user, Permission.RUNS_LAUNCH)]
+    document = yaml.safe_load(EXAMPLE.read_text())
+    if names and document["project"] not in names:
+        document["project"] = names[0]
+    clusters = list(Cluster.objects.filter(projects__name=document["project"]).values_list("name", flat=True))
+    if clusters and document["cluster"] not in clusters:
+        document["cluster"] = clusters[0]
+    run = submit_run(actor=user, document=document)
+    return answer(request, f"Launched {run.name}.", to=reverse("run", args=(run.pk,)))
