@@ -1,10 +1,13 @@
-"""Results of the palette (Ctrl-K): pages, sweeps by name, and runs by name, tag or id; a trial by its id alone."""
+"""Results of the palette (Ctrl-K): pages, sweeps by name, and runs by name, tag or id; a trial by its id alone. What a
+page has buttons for, and what was open lately, the browser knows."""
+
+import re
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
 from dashboard.pages.shared.badges import run_badge, sweep_badge
-from dashboard.pages.shared.frame import entries, page
+from dashboard.pages.shared.frame import entries, me_links, page
 from runs.models.indexes import first_rows
 from runs.presenting.listing import find_runs
 from runs.rights.access.operations import SIGNED_IN
@@ -12,13 +15,15 @@ from runs.sweeps.reading import sweeps_of
 
 LIMIT = 12
 MAX_SWEEPS = 4
+# Pages that no menu leads to at once.
+MORE_PAGES = {"Launch a run": "launch", "New dataset": "new-dataset", "Security of your account": "security"}
 
 
 @page(get=SIGNED_IN)
 def jump(request: HttpRequest) -> HttpResponse:
     """Return what the palette finds; with ``runs`` only runs, trials among them."""
     words, is_of_runs = request.GET.get("q", "").strip()[:100], "runs" in request.GET
-    items = [] if is_of_runs else [*_pages(words), *_sweeps(request, words)]
+    items = [] if is_of_runs else [*_pages(request, words), *_sweeps(request, words)]
     found = find_runs(request.user, words=words, has_trials=is_of_runs)
     items += [
         {"label": run.name, "kind": f"{run_badge(run).word} · {run.pk}", "url": reverse("run", args=(run.pk,))}
@@ -27,9 +32,17 @@ def jump(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"items": items})
 
 
-def _pages(words: str) -> list[dict[str, str]]:
-    found = [link for link in entries("") if words.lower() in link.label.lower()]
-    return [{"label": link.label, "kind": "page", "url": link.url} for link in found]
+def _pages(request: HttpRequest, words: str) -> list[dict[str, str]]:
+    """The pages whose names have the letters of each word, in their order."""
+    pages = {link.label: link.url for link in entries("")}
+    pages |= {link["label"]: reverse(link["url_name"]) for link in me_links(request)}
+    pages |= {label: reverse(name) for label, name in MORE_PAGES.items()}
+    like = [re.compile(".*".join(map(re.escape, word)), re.IGNORECASE) for word in words.split()]
+    return [
+        {"label": label, "kind": "page", "url": url}
+        for label, url in pages.items()
+        if all(one.search(label) for one in like)
+    ]
 
 
 def _sweeps(request: HttpRequest, words: str) -> list[dict[str, str]]:

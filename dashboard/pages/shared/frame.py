@@ -107,7 +107,7 @@ def show(
     theme = request.COOKIES.get("theme", "")
     frame = {
         "nav": entries(request.path),
-        "me_links": partial(_me_links, request),  # drawn, and so asked for, with whole pages alone
+        "me_links": partial(me_links, request),  # drawn, and so asked for, with whole pages alone
         "server_sentences": server_state.known().sentences,
         "theme": theme if theme in THEMES else "",
         "rail": "folded" if request.COOKIES.get("rail") == "folded" else "",
@@ -118,7 +118,8 @@ def show(
     return response
 
 
-def _me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:
+def me_links(request: HttpRequest) -> tuple[dict[str, str], ...]:
+    """The links of the menu of whoever asks: pages that not everybody may open are among them where they may."""
     links = (*ME_LINKS, AUDIT_LINK) if can_read_audit(request.user) else ME_LINKS
     return (*links, ADMIN_LINK) if getattr(request.user, "is_staff", False) else links
 

@@ -113,6 +113,16 @@ def test_the_palette_finds_runs_by_name_and_by_tag(cast: Cast, as_user: AsUser, 
     assert as_user(cast.outsider).get("/jump/?q=first").json()["items"] == []
 
 
+def test_the_palette_finds_pages_by_letters_and_only_those_that_one_may_open(cast: Cast, as_user: AsUser) -> None:
+    def found(user: User, words: str) -> list[str]:
+        return [item["label"] for item in as_user(user).get("/jump/", {"q": words}).json()["items"]]
+
+    assert found(cast.viewer, "lnch") == ["Launch a run"]
+    assert found(cast.viewer, "sec acc") == ["Security of your account"]
+    assert found(cast.viewer, "audit") == []
+    assert found(cast.owner, "audit") == ["Audit"]
+
+
 def test_running_now_has_what_runs_and_counts_nothing_that_waits(
     cast: Cast, as_user: AsUser, make_run: MakeRun
 ) -> None:
