@@ -59,7 +59,7 @@ def save_role(request: HttpRequest, project_id: str) -> HttpResponse:
         )
     except ValidationError as error:
         typed = {"name": name, "permissions": chosen, "problems": problems_of(error)}
-        return project_page(request, project, status=422, custom_role=typed)
+        return project_page(request, project, status=422, part="access", custom_role=typed)
     return answer(request, f"Saved the role {saved.name} of {project.name}.", home="people")
 
 
@@ -78,7 +78,8 @@ def new_account(request: HttpRequest, project_id: str) -> HttpResponse:
     try:
         account = actions.create_service_account(actor=person(request), project=project, name=name, role=role)
     except ValidationError as error:
-        return project_page(request, project, status=422, account={"name": name, "problems": problems_of(error)})
+        typed = {"name": name, "problems": problems_of(error)}
+        return project_page(request, project, status=422, part="access", account=typed)
     return _with_token(request, project_id, account)
 
 
@@ -97,7 +98,7 @@ def close_account(request: HttpRequest, project_id: str, user_id: int) -> HttpRe
 def _with_token(request: HttpRequest, project_id: str, account: User) -> HttpResponse:
     project = get_project(request.user, project_id)
     _, secret = actions.create_token(actor=person(request), user=account, name=account.username)
-    return project_page(request, project, account_secret=secret, account_name=account.username)
+    return project_page(request, project, part="access", account_secret=secret, account_name=account.username)
 
 
 def _account(project_id: str, user_id: int) -> User:

@@ -68,7 +68,7 @@ def _own(request: HttpRequest) -> dict[str, object]:
 def _shown(request: HttpRequest, project: Project, **refused: object) -> HttpResponse:
     """The project's page again; ``refused`` is the form that was not taken, with its problems."""
     if refused or is_script(request):
-        return project_page(request, project, status=422 if refused else 200, **refused)
+        return project_page(request, project, status=422 if refused else 200, part="secrets", **refused)
     return redirect(f"{reverse('people')}?project={project.name}")
 
 

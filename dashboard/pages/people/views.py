@@ -52,6 +52,7 @@ FRAGMENTS = {
     "custom-roles": "people/_custom_roles.html",
     "accounts": "people/_accounts.html",
 }
+PARTS = {"members": "Members", "access": "Groups and roles", "secrets": "Secrets and keys", "time": "Time and storage"}
 
 
 @page(get=lists(Permission.MEMBERS_READ))
@@ -133,8 +134,11 @@ def _around(request: HttpRequest, project: Project) -> dict[str, object]:
     may_manage = Permission.MEMBERS_MANAGE in held
     invitations = open_invitations().filter(project=project).select_related("created_by", "by_token")
     members = MemberTable(request, project)
+    part = request.GET.get("part", "")
     return {
         "project": project,
+        "parts": PARTS,
+        "part": part if part in PARTS else "members",
         "time": time_view(time_of_all(Run.objects.filter(project=project), timezone.now()), "All runs"),
         "projects": visible_projects(request.user),
         **members.context(),

@@ -25,7 +25,7 @@ def test_the_page_shows_each_place_and_what_lies_outside(as_user: AsUser, cast: 
     page = as_user(cast.viewer).get(f"/people/{cast.project.pk}/data/").content.decode()
     assert "s3://bucket" in page and "1 place outside." in page and "outside</b>" in page
     assert '<meter class="quota-bar"' in page and "(85 %)" in page
-    assert "(85 %)" in as_user(cast.owner).get("/people/").content.decode()
+    assert "(85 %)" in as_user(cast.owner).get("/people/?part=time").content.decode()
 
 
 def test_retention_shows_what_would_go_before_it_is_saved(as_user: AsUser, cast: Cast) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from runs.models import Invitation, Membership, Project, Role, User
+from runs.models import Invitation, Membership, Project, Role, Run, User
+from runs.values.status import Status
 from tests.cast import Cast, allow_projects, make_user
 
 pytestmark = pytest.mark.django_db
@@ -99,6 +100,24 @@ def test_a_bad_invitation_is_refused(as_user: AsUser, cast: Cast, field: str, va
 def test_members_are_offered_nothing_that_would_be_refused(as_user: AsUser, cast: Cast, who: str) -> None:
     text = as_user(getattr(cast, who)).get("/people/").content.decode()
     assert "owner" in text and "Make a link" not in text and "Remove" not in text
+
+
+@pytest.mark.parametrize(
+    ("part", "headings"),
+    [
+        ("members", ["Members", "Open invitations", "Invite by link", "Roles"]),
+        ("access", ["Groups", "Service accounts", "Roles of this project", "Second factor", "Roles"]),
+        ("secrets", ["Secrets", "Git keys"]),
+        ("time", ["Where the time went"]),
+        ("nothing", ["Members", "Open invitations", "Invite by link", "Roles"]),
+    ],
+)
+def test_each_part_of_a_project_has_its_page(
+    as_user: AsUser, cast: Cast, make_run: Callable[..., Run], part: str, headings: list[str]
+) -> None:
+    make_run(status=Status.RUNNING, fence=1)
+    text = as_user(cast.owner).get(f"/people/?part={part}").content.decode()
+    assert re.findall(r"<h2[^>]*>([^<]*)", text.split("<main")[1].split("</main")[0]) == headings
 
 
 def test_an_outsider_finds_no_project(as_user: AsUser, cast: Cast) -> None:
