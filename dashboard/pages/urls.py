@@ -154,6 +154,7 @@ urlpatterns = [
     route("runs/compare/importance/", compare.matters, "compare-importance"),
     route("runs/<slug:run_id>/", run.charts, "run"),
     route("runs/<slug:run_id>/ranks/", run.ranks, "run-ranks"),
+    route("runs/<slug:run_id>/system/", run.system, "run-system"),
     route("runs/<slug:run_id>/plan/", run.plan, "run-plan"),
     route("runs/<slug:run_id>/logs/", run.logs, "run-logs"),
     route("runs/<slug:run_id>/terminal/", apps.terminal, "run-terminal"),

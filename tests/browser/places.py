@@ -23,6 +23,7 @@ PLACES = {
     "run-charts": "/runs/{succeeded}/",
     "run-failed": "/runs/{failed}/",
     "run-ranks": "/runs/{succeeded}/ranks/",
+    "run-system": "/runs/{succeeded}/system/",
     "run-plan": "/runs/{succeeded}/plan/",
     "run-logs": "/runs/{failed}/logs/",
     "run-media": "/runs/{media}/media/",

@@ -15,6 +15,7 @@ from dashboard.pages.run import evidence, verbs
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import plan_tab, width_transfer
+from dashboard.pages.run.system import machines_of
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, page, person, show
@@ -41,6 +42,7 @@ MAX_LINES = 2_000
 TABS = (
     ("charts", "Charts", "run", "charts"),
     ("ranks", "Ranks", "run-ranks", "ranks"),
+    ("system", "System", "run-system", "clusters"),
     ("plan", "Plan", "run-plan", "plan"),
     ("logs", "Logs", "run-logs", "logs"),
     ("terminal", "Terminal", "run-terminal", "command"),
@@ -78,6 +80,15 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
         "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
     }
     return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})
+
+
+@page(get=thing(Permission.RUNS_READ))
+def system(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show the machines on which it trains: they are named to whoever may see the run, as on its Ranks."""
+    run = get_run(request, run_id)
+    machines, num_machines = machines_of(run, timezone.now())
+    context = {**around(request, run, "system"), "machines": machines, "num_machines": num_machines}
+    return show(request, "runs/system.html", context, fragments={**HEADER, "system": "runs/_system.html"})
 
 
 @page(get=thing(Permission.RUNS_READ))
