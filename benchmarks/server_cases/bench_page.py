@@ -138,7 +138,7 @@ def forget_view(api: httpx.Client, seen: Window) -> None:
 
 def rate(seen: Window, gesture: Any) -> float:
     """Return the frames a second while the chart is moved by hand for two seconds."""
-    box = seen.page.locator(".chart-card .u-over").first.bounding_box()
+    box = seen.page.locator(".chart-card .chart-plot").first.bounding_box()
     assert box is not None
     seen.ask("countFrames")
     gesture(seen, box)
