@@ -56,7 +56,8 @@ def machines_of(run: Run, now: datetime) -> tuple[list[Machine], int]:
             seen = attempt.ended_at
         drawn = gauges(health, history, until - SPAN_S, until)[:5]
         cells = [_cell(gpu) for gpu in (health.gpus if health else None) or [] if _is_ours(gpu, held[one.pk])]
-        ranks = f"{one.first_rank} to {one.first_rank + one.num_ranks - 1}" if one.num_ranks > 1 else f"{one.first_rank}"
+        last = one.first_rank + one.num_ranks - 1
+        ranks = f"{one.first_rank} to {last}" if one.num_ranks > 1 else f"{last}"
         is_old = seen is None or (now - seen).total_seconds() > OLD_S
         found.append(Machine(one.node, ranks, drawn, cells, is_old, seen))
     return found, len(placements)

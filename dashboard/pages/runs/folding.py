@@ -67,8 +67,8 @@ class Folded:
                 return place
         return -1
 
-    def number(self) -> Number:
-        found = self._listed.number()
+    def number(self, most: int) -> Number:
+        found = self._listed.number(most)
         return found._replace(num=found.num + self._num_more)
 
     def window(self, first: int, count: int) -> list[Entry]:

@@ -15,6 +15,7 @@ from runs.finding.queries import order_of
 from runs.models import Run
 
 MOST_ROWS = 200_000  # that one scrolls through
+AT_FIRST = 2_000  # that are counted for the page itself; its script asks for the others
 MOST_NEW = 200
 
 
@@ -34,9 +35,9 @@ class Listed:
         self.num_new = len(new)
         self._runs = runs.exclude(pk__in=new) if new else runs
 
-    def number(self) -> Number:
-        num = self._runs.order_by()[: MOST_ROWS + 1].count()
-        return Number(min(num, MOST_ROWS), num > MOST_ROWS)
+    def number(self, most: int = MOST_ROWS) -> Number:
+        num = self._runs.order_by()[: most + 1].count()
+        return Number(min(num, most), num > most)
 
     def window(self, first: int, count: int) -> list[Run]:
         """Return the runs from the place ``first`` on."""

@@ -26,7 +26,7 @@ from dashboard.pages.runs.address import (
 )
 from dashboard.pages.runs.colouring import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, draw_groups
-from dashboard.pages.runs.listed import Listed, Number, whole
+from dashboard.pages.runs.listed import AT_FIRST, MOST_ROWS, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
 from dashboard.pages.runs.spread import spread_of
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
@@ -46,7 +46,6 @@ from dashboard.pages.shared.grid import (
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
 from runs.finding.language import FilterError
-from runs.models import Run
 from runs.presenting.listing import BadQuery, Trials, trials_among
 from runs.rights.access import Permission, projects_with
 from runs.rights.access.operations import lists
@@ -88,7 +87,7 @@ class Looked:
     number: Number = NONE
     until: str = ""
     problem: FilterProblem | None = None
-    first: Sequence[Run] = ()
+    keys: Sequence[str] = ()
     hidden: Trials | None = None
     colouring: Colouring | None = None
 
@@ -118,7 +117,7 @@ def table(request: HttpRequest) -> HttpResponse:
         return refusal(request, 400, str(error))
     context = {**_choices(asked, by), **saved_views(request, asked), **_found(asked, looked), "places": places.values()}
     if asked["charts"]:
-        context |= beside.charts(person(request), looked.first)
+        context |= beside.charts(person(request), whole(looked.keys))
     return show(request, "runs/table.html", context)
 
 
@@ -132,8 +131,8 @@ def _look(request: HttpRequest, asked: Asked, by: Sequence[str], looked: Looked)
         looked.sorts = sorts_of({**asked, "sort": ""})
         listed = _folded(request, asked, Listed(runs, looked.sorts))
         found = listed.window(0, WINDOW)
-    looked.number, looked.until = listed.number(), listed.until.isoformat()
-    looked.first = whole([key for key, _ in found])
+    looked.number, looked.until = listed.number(MOST_ROWS if by else AT_FIRST), listed.until.isoformat()
+    looked.keys = [key for key, _ in found]
     shown, may_act_in = looked.shown, looked.may_act_in
     try:
         if by:
@@ -247,7 +246,7 @@ def _rows(request: HttpRequest, asked: Asked) -> HttpResponse:
     rows = _lines(request, asked, entries, shown, may_act_in, colouring)
     answer = HttpResponse(draw_rows(shown.columns, rows, first))
     if request.GET.get("count"):
-        number = listed.number()
+        number = listed.number(MOST_ROWS)
         answer["X-Rows"], answer["X-More"] = str(number.num), "1" if number.is_more else ""
     answer["X-New"], answer["X-Until"] = str(listed.num_new), listed.until.isoformat()
     answer["Cache-Control"] = "no-store"

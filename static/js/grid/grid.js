@@ -94,6 +94,7 @@ function startTable(element, table, place) {
       if (fresh.textContent !== words) said.textContent = fresh.textContent = words;
     }
     const number = seek(place, "[data-number]");
+    table.ariaRowCount = String(isMore ? -1 : num + 1);
     if (number) number.textContent = `${isMore ? "More than " : ""}${num.toLocaleString("en-US")} ${noun(num)}`;
   }
   // Somebody is in the table, or further down in it: nothing may move.
@@ -106,6 +107,11 @@ function startTable(element, table, place) {
     rows.reset();
     if (!isFolding) keys.reset();
     fresh.hidden = true;
+    countAll();
+  }
+  // The page itself counts only so far: the rest comes behind it.
+  function countAll() {
+    if (table.ariaRowCount === "-1") rows.refresh(false);
   }
   table.addEventListener("click", (event) => {
     const row = around(event, ".grid-group, .grid-fold")?.closest("tr");
@@ -119,6 +125,7 @@ function startTable(element, table, place) {
   place.addEventListener("shown", onShown);
   pin(table);
   rows.reset();
+  countAll();
   return {
     isReading,
     refresh: rows.refresh,

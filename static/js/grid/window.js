@@ -139,7 +139,8 @@ export function startWindow(table, { onRows, onCount }) {
       table.dataset.until = headers.get("X-Until") ?? "";
       take(rows, from);
     }
-    const counted = { num: total(), isMore: headers.get("X-More") === "1", numNew: Number(headers.get("X-New")) };
+    const isMore = isReading ? table.ariaRowCount === "-1" : headers.get("X-More") === "1";
+    const counted = { num: total(), isMore, numNew: Number(headers.get("X-New")) };
     onCount({ ...counted, numNew: isReading ? counted.numNew : 0 });
     render();
     onRows();

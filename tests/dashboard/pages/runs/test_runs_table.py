@@ -17,7 +17,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dashboard.pages.runs import files
+from dashboard.pages.runs import files, views
 from dashboard.pages.shared.run_colours import colour_of
 from runs.models import Project, Run, Sweep, TrialRun, User, Workspace
 from runs.presenting.runs import run_document
@@ -424,3 +424,19 @@ def rows_of(client: Client, query: str) -> list[tuple[int, str]]:
     return [
         (int(re.findall(r'data-place="(\d+)"', row)[0]), re.findall(r"data-open>([^<]+)</a>", row)[0]) for row in rows
     ]
+
+
+def test_the_page_counts_so_far_and_its_script_asks_for_the_exact_number(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "AT_FIRST", 2)
+    for number in range(5):
+        make_run(name=f"run-{number}")
+    client = as_user(cast.viewer)
+    text = client.get("/runs/").content.decode()
+    assert 'aria-rowcount="-1"' in text
+    assert re.search(r"data-number>More than 2\s+runs", text)
+    answer = client.get("/runs/?fragment=rows&offset=0&count=1")
+    assert (answer["X-Rows"], answer["X-More"]) == ("5", "")
+    grouped = client.get("/runs/?group=status").content.decode()
+    assert "More than" not in grouped
