@@ -1,4 +1,5 @@
-"""Every page: nothing wrong in the console, nothing that shuts people out, no wider than a phone."""
+"""Every page: nothing wrong in the console, nothing that moves while it loads, nothing that shuts people out, no wider
+than a phone."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSi
 
 from tests.browser.conftest import DESK, Seat, forget_storage, new_context, scripted
 from tests.browser.places import FOR_STRANGERS, PLACES, furnish
-from tests.browser.watch import Watch
+from tests.browser.watch import GOOD, WATCH, Watch
 from tests.up_process import ROOT, Up
 from tests.whole.runs import Yard
 
@@ -79,6 +80,7 @@ def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_
             stack.callback(page.close)
             seat = Seat(page, Watch(page), running_trainyard.url)
             forget_storage(seat)
+            page.add_init_script(WATCH)
             if name == "not-found":
                 seat.watch.expect("404")
             if name == "api-docs" and not is_whole:
@@ -93,12 +95,26 @@ def visit(contexts: dict[bool, BrowserContext], things: dict[str, str], running_
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_a_page_fits_a_phone_and_shuts_nobody_out(name: str, visit: Visit) -> None:
+def test_a_page_stands_still_fits_a_phone_and_shuts_nobody_out(name: str, visit: Visit) -> None:
     seat = visit(name, is_whole=False)
+    shifts: list[tuple[float, list[str]]] = seat.page.evaluate("window.shifts")
+    assert sum(value for value, _ in shifts) < GOOD, shifts
     check_that_it_fits_a_phone(seat)
     if name not in MEASURED_LATER:
         begin_axe(name, seat)
         assert barriers(seat.page) == []
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", PLACES)
+def test_a_page_stands_still_on_a_phone(name: str, visit: Visit) -> None:
+    page = visit(name, is_whole=False).page
+    page.set_viewport_size(PHONE)
+    page.reload()
+    page.wait_for_load_state("networkidle" if name.startswith("api") else "load")
+    page.wait_for_timeout(1_000)
+    shifts: list[tuple[float, list[str]]] = page.evaluate("window.shifts")
+    assert sum(value for value, _ in shifts) < GOOD, shifts
 
 
 @pytest.mark.extended

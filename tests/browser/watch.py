@@ -55,3 +55,25 @@ class Watch:
     def _on_response(self, response: Response) -> None:
         if response.status >= 400:
             self.problems.append(f"{response.request.method} {response.url}: {response.status}")
+
+
+# Pages that move while they load.
+
+GOOD = 0.1  # https://web.dev/articles/cls calls this good
+# What moved without a key or a click just before, as a share of the window times a share of its longer side.
+WATCH = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifts.push([one.value, named(one)]);
+}).observe({ type: "layout-shift", buffered: true });
+function named(one) {
+    return one.sources.map(({ node }) => node?.outerHTML?.slice(0, 80) ?? node?.textContent?.slice(0, 80));
+}
+"""
+
+
+def moved(page: Page) -> list[tuple[float, list[str]]]:
+    """What moved on the page that was opened with WATCH, once nothing more comes: shares, and what it was."""
+    page.wait_for_load_state("networkidle")
+    shifts: list[tuple[float, list[str]]] = page.evaluate("window.shifts")
+    return shifts
