@@ -38,18 +38,20 @@ def test_ctrl_k_jumps_to_a_run(seat: Seat, succeeded: str) -> None:
 def test_ctrl_k_does_what_the_page_has_a_button_for_and_knows_what_was_open_lately(seat: Seat, succeeded: str) -> None:
     page = seat.go(f"/runs/{succeeded}/")
     wait_until_alive(page)
+    palette = page.get_by_role("dialog", name="Search or jump")
     page.keyboard.press("Control+k")
     page.keyboard.type("thme")
-    expect(page.get_by_role("option", selected=True)).to_contain_text("Theme")
+    expect(palette.get_by_role("option", selected=True)).to_contain_text("Theme")
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.keyboard.press("Control+k")
     page.keyboard.type("clone")
+    expect(palette.get_by_role("option", selected=True)).to_contain_text("Clone")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"/launch/\?from=.*{succeeded}"))
     wait_until_alive(page)
     page.keyboard.press("Control+k")
-    first = page.get_by_role("option").first
+    first = palette.get_by_role("option").first
     expect(first).to_contain_text("well-done")
     expect(first).to_contain_text("lately")
     page.keyboard.press("Enter")

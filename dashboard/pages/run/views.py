@@ -24,12 +24,13 @@ from dashboard.pages.shared.run_rows import Row, row_with_document
 from dashboard.pages.shared.time_bar import time_view
 from runs import actions
 from runs.inputs.repositories.differences import MAX_CHARACTERS, difference
-from runs.life.watching.scores import LABELS
+from runs.life.watching.scores import LABELS, series_of
 from runs.models import Run, RunCode
 from runs.placing.planning import BENCHMARK
 from runs.records.files import outputs
 from runs.records.media.kinds import ALL_OF, ANY_OF
 from runs.records.metrics import progress
+from runs.records.metrics.models import Series
 from runs.records.time_use.sums import times_shown
 from runs.rights.access import Permission, can, get_run
 from runs.rights.access.operations import thing
@@ -54,6 +55,7 @@ TABS = (
     ("timeline", "Timeline", "run-timeline", "timeline"),
 )
 BESIDE_RANKS = ("terminal", "apps")
+HEAT_HINT = "Point at a cell, or tap it, for its rank, node, step and time. Drag to zoom, double click for all."
 HEADER = {"header": "runs/_header.html"}
 MEDIA_EXAMPLE = """run.log({"samples/first": trainyard.Image("sample.png", caption="a sample")}, step=step)
 run.log({"weights/head": trainyard.Histogram(model.head.weight)}, step=step)
@@ -77,6 +79,8 @@ def ranks(request: HttpRequest, run_id: str) -> HttpResponse:
         **around(request, run, "ranks"),
         "attempts": ranks_table.attempts(run),
         "heat_phases": LABELS,
+        "heat_hint": HEAT_HINT,
+        "has_heat": Series.objects.filter(run_id=run.pk, name=series_of("forward")).exists(),
         "processes": ranks_table.processes_elsewhere(run) if run.is_local else [],
     }
     return show(request, "runs/ranks.html", context, fragments={**HEADER, "ranks": "runs/_ranks.html"})

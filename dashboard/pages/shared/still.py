@@ -9,7 +9,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from dashboard.pages.shared import numbers
-from runs.records.points.charts.series import Curve
+from runs.records.points.read import Curve
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 24  # of the frame around the plot

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dashboard.pages.shared.still import HEIGHT, LEFT, RIGHT, TOP, WIDTH, StillLine, still_chart, still_charts
-from runs.records.points.charts.series import Curve
+from runs.records.points.read import Curve
 
 
 def raw(values: list[float], *, run: str = "r1", name: str = "train/loss", attempt: int = 1, **labels: str) -> Curve:
