@@ -4,21 +4,47 @@ from __future__ import annotations
 
 import re
 
-import django.contrib.auth.models
-import django.contrib.auth.validators
-import django.core.validators
-import django.db.models.deletion
-import django.db.models.fields.json
-import django.db.models.functions.comparison
-import django.db.models.functions.text
-import django.db.models.lookups
-import django.utils.timezone
 from django.conf import settings
-from django.db import migrations, models
+from django.contrib.auth.models import UserManager
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.validators import MaxValueValidator, RegexValidator
+from django.db import migrations
+from django.db.models import (
+    CASCADE,
+    PROTECT,
+    SET_NULL,
+    BigAutoField,
+    BigIntegerField,
+    BooleanField,
+    CharField,
+    CheckConstraint,
+    DateTimeField,
+    EmailField,
+    FloatField,
+    ForeignKey,
+    GeneratedField,
+    Index,
+    JSONField,
+    ManyToManyField,
+    OneToOneField,
+    PositiveBigIntegerField,
+    PositiveIntegerField,
+    PositiveSmallIntegerField,
+    Q,
+    SlugField,
+    SmallIntegerField,
+    TextField,
+    UniqueConstraint,
+    Value,
+)
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Concat, Left, Length, Lower
+from django.db.models.lookups import GreaterThan
+from django.utils.timezone import now
 
-import runs.models.indexes
-import runs.values.ids
-import trainyard.contract.statuses
+from runs.models.indexes import ListIndex
+from runs.values.ids import new_id
+from trainyard.contract.statuses import Phase, Status, SweepStatus, TrialState, Wanted
 
 # What Django has no words for, as each database says it: an index of tags, and triggers that keep rows of the audit.
 REFUSAL = "rows of the audit are not changed"
@@ -67,51 +93,16 @@ def forget_tags(apps, schema_editor):
         schema_editor.execute('DROP INDEX "run_tags"')
 
 
-REPLACED = [
-    "0001_initial",
-    "0002_checkpoints",
-    "0003_workspaces",
-    "0004_data_and_estimates",
-    "0005_attempt_stop",
-    "0006_output_of_placements",
-    "0007_run_colours",
-    "0008_lists",
-    "0009_leftovers",
-    "0010_clusters_of_projects",
-    "0011_attempts_and_events",
-    "0012_heartbeats",
-    "0013_attempt_cause",
-    "0015_attempt_hang",
-    "0016_pauses",
-    "0017_recovery",
-    "0018_run_time",
-    "0019_elastic",
-    "0021_findings",
-    "0022_preflight",
-    "0024_allocations",
-    "0026_log_rules",
-    "0027_spares",
-    "0028_preflight_collective",
-    "0031_cluster_secrets",
-    "0034_code_from_git",
-    "0036_interactive",
-    "0037_sweeps",
-    "0039_access",
-    "0040_sign_in",
-    "0041_audit_and_secrets",
-    "0042_isolation_minimum",
-    "0043_privacy",
-    "0046_slot_shares",
-    "0047_sealed_texts",
-    "0054_sealed_factors",
-    "0055_storage_keys",
-    "0056_audit_sent",
-    "0058_recipe_index",
-    "0059_run_in_container",
-    "0060_job_by_name",
-    "0061_origins",
-    "0062_made_by_tokens",
-]
+REPLACED = """
+    0001_initial 0002_checkpoints 0003_workspaces 0004_data_and_estimates 0005_attempt_stop
+    0006_output_of_placements 0007_run_colours 0008_lists 0009_leftovers 0010_clusters_of_projects
+    0011_attempts_and_events 0012_heartbeats 0013_attempt_cause 0015_attempt_hang 0016_pauses 0017_recovery
+    0018_run_time 0019_elastic 0021_findings 0022_preflight 0024_allocations 0026_log_rules 0027_spares
+    0028_preflight_collective 0031_cluster_secrets 0034_code_from_git 0036_interactive 0037_sweeps 0039_access
+    0040_sign_in 0041_audit_and_secrets 0042_isolation_minimum 0043_privacy 0046_slot_shares 0047_sealed_texts
+    0054_sealed_factors 0055_storage_keys 0056_audit_sent 0058_recipe_index 0059_run_in_container
+    0060_job_by_name 0061_origins 0062_made_by_tokens
+""".split()
 
 
 class Migration(migrations.Migration):
@@ -124,114 +115,84 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Attempt",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("number", models.PositiveIntegerField()),
-                ("fence", models.PositiveIntegerField()),
-                ("world_size", models.PositiveIntegerField()),
-                ("lease_s", models.FloatField(default=600.0)),
-                ("go", models.JSONField(blank=True, null=True)),
-                ("trace", models.JSONField(blank=True, null=True)),
-                ("stop", models.JSONField(blank=True, null=True)),
-                ("growth", models.JSONField(blank=True, editable=False, null=True)),
-                ("told_use", models.PositiveBigIntegerField(default=0)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("go_at", models.DateTimeField(blank=True, null=True)),
-                ("contact_lost_at", models.DateTimeField(blank=True, null=True)),
-                ("settling_at", models.DateTimeField(blank=True, null=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("reason_code", models.CharField(blank=True, max_length=60)),
-                ("reason_sentence", models.TextField(blank=True)),
-                ("hang", models.JSONField(blank=True, null=True)),
-                ("cause", models.JSONField(blank=True, null=True)),
-                ("failure", models.JSONField(blank=True, null=True)),
-                ("slow_ranks", models.JSONField(blank=True, default=list)),
-                ("alarms", models.JSONField(blank=True, default=list)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("number", PositiveIntegerField()),
+                ("fence", PositiveIntegerField()),
+                ("world_size", PositiveIntegerField()),
+                ("lease_s", FloatField(default=600.0)),
+                ("go", JSONField(blank=True, null=True)),
+                ("trace", JSONField(blank=True, null=True)),
+                ("stop", JSONField(blank=True, null=True)),
+                ("growth", JSONField(blank=True, editable=False, null=True)),
+                ("told_use", PositiveBigIntegerField(default=0)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("go_at", DateTimeField(blank=True, null=True)),
+                ("contact_lost_at", DateTimeField(blank=True, null=True)),
+                ("settling_at", DateTimeField(blank=True, null=True)),
+                ("ended_at", DateTimeField(blank=True, null=True)),
+                ("reason_code", CharField(blank=True, max_length=60)),
+                ("reason_sentence", TextField(blank=True)),
+                ("hang", JSONField(blank=True, null=True)),
+                ("cause", JSONField(blank=True, null=True)),
+                ("failure", JSONField(blank=True, null=True)),
+                ("slow_ranks", JSONField(blank=True, default=list)),
+                ("alarms", JSONField(blank=True, default=list)),
             ],
             options={"ordering": ("number",)},
         ),
         migrations.CreateModel(
             name="AuditHead",
             fields=[
-                ("id", models.PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
-                ("sequence", models.BigIntegerField(default=0)),
-                ("hash", models.CharField(blank=True, max_length=64)),
-                ("cut_sequence", models.BigIntegerField(default=0)),
-                ("cut_hash", models.CharField(blank=True, max_length=64)),
-                ("sent_sequence", models.BigIntegerField(null=True)),
-                ("seal", models.CharField(blank=True, max_length=64)),
+                ("id", PositiveSmallIntegerField(default=1, primary_key=True, serialize=False)),
+                ("sequence", BigIntegerField(default=0)),
+                ("hash", CharField(blank=True, max_length=64)),
+                ("cut_sequence", BigIntegerField(default=0)),
+                ("cut_hash", CharField(blank=True, max_length=64)),
+                ("sent_sequence", BigIntegerField(null=True)),
+                ("seal", CharField(blank=True, max_length=64)),
             ],
         ),
         migrations.CreateModel(
             name="BrowserSession",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("session_key", models.CharField(editable=False, max_length=40, unique=True)),
-                ("method", models.CharField(blank=True, max_length=40)),
-                ("address", models.CharField(blank=True, max_length=45)),
-                ("agent", models.CharField(blank=True, max_length=300)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("last_used_at", models.DateTimeField()),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("session_key", CharField(editable=False, max_length=40, unique=True)),
+                ("method", CharField(blank=True, max_length=40)),
+                ("address", CharField(blank=True, max_length=45)),
+                ("agent", CharField(blank=True, max_length=300)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("last_used_at", DateTimeField()),
             ],
             options={"ordering": ("-last_used_at",)},
         ),
         migrations.CreateModel(
             name="Cluster",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.SlugField(max_length=60, unique=True)),
-                ("engine", models.CharField(default="celery", max_length=20)),
-                ("settings", models.JSONField(blank=True, default=dict)),
-                ("secrets", models.JSONField(blank=True, default=dict, editable=False)),
-                ("region", models.CharField(blank=True, max_length=60)),
-                ("labels", models.JSONField(blank=True, default=dict)),
-                ("log_rules", models.JSONField(blank=True, default=list)),
-                (
-                    "spares",
-                    models.PositiveIntegerField(
-                        default=1, validators=[django.core.validators.MaxValueValidator(10000)]
-                    ),
-                ),
-                ("interactive", models.BooleanField(default=False)),
-                (
-                    "isolation_minimum",
-                    models.PositiveSmallIntegerField(
-                        default=0, validators=[django.core.validators.MaxValueValidator(2)]
-                    ),
-                ),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", SlugField(max_length=60, unique=True)),
+                ("engine", CharField(default="celery", max_length=20)),
+                ("settings", JSONField(blank=True, default=dict)),
+                ("secrets", JSONField(blank=True, default=dict, editable=False)),
+                ("region", CharField(blank=True, max_length=60)),
+                ("labels", JSONField(blank=True, default=dict)),
+                ("log_rules", JSONField(blank=True, default=list)),
+                ("spares", PositiveIntegerField(default=1, validators=[MaxValueValidator(10000)])),
+                ("interactive", BooleanField(default=False)),
+                ("isolation_minimum", PositiveSmallIntegerField(default=0, validators=[MaxValueValidator(2)])),
+                ("created_at", DateTimeField(auto_now_add=True)),
             ],
             options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="CustomRole",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
                 (
                     "name",
-                    models.CharField(
+                    CharField(
                         max_length=40,
                         validators=[
-                            django.core.validators.RegexValidator(
+                            RegexValidator(
                                 re.compile("^[-a-zA-Z0-9_]+\\Z"),
                                 "Enter a valid “slug” consisting of letters, numbers, underscores or hyphens.",
                                 "invalid",
@@ -239,107 +200,97 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
-                ("permissions", models.JSONField(default=list)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("permissions", JSONField(default=list)),
+                ("created_at", DateTimeField(auto_now_add=True)),
             ],
             options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="ErasedPerson",
             fields=[
-                ("number", models.BigIntegerField(primary_key=True, serialize=False)),
-                ("digest", models.CharField(max_length=64)),
-                ("runs", models.JSONField(blank=True, default=list)),
-                ("at", models.DateTimeField()),
+                ("number", BigIntegerField(primary_key=True, serialize=False)),
+                ("digest", CharField(max_length=64)),
+                ("runs", JSONField(blank=True, default=list)),
+                ("at", DateTimeField()),
             ],
             options={"verbose_name_plural": "erased people", "ordering": ("at",)},
         ),
         migrations.CreateModel(
             name="GoneRun",
             fields=[
-                ("id", models.CharField(max_length=12, primary_key=True, serialize=False)),
-                ("at", models.DateTimeField(auto_now_add=True)),
+                ("id", CharField(max_length=12, primary_key=True, serialize=False)),
+                ("at", DateTimeField(auto_now_add=True)),
             ],
         ),
         migrations.CreateModel(
             name="Run",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("local_id", models.CharField(blank=True, editable=False, max_length=32, null=True, unique=True)),
-                ("name", models.CharField(max_length=120)),
-                ("spec", models.JSONField()),
-                ("tags", models.JSONField(blank=True, default=list)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("local_id", CharField(blank=True, editable=False, max_length=32, null=True, unique=True)),
+                ("name", CharField(max_length=120)),
+                ("spec", JSONField()),
+                ("tags", JSONField(blank=True, default=list)),
                 (
                     "found_by",
-                    models.GeneratedField(
+                    GeneratedField(
                         db_persist=True,
-                        expression=django.db.models.functions.text.Left(
-                            django.db.models.functions.text.Lower(
-                                django.db.models.functions.text.Concat(
-                                    django.db.models.functions.comparison.Cast("name", models.TextField()),
-                                    models.Value("\n", output_field=models.TextField()),
-                                    django.db.models.functions.comparison.Cast("tags", models.TextField()),
-                                    output_field=models.TextField(),
+                        expression=Left(
+                            Lower(
+                                Concat(
+                                    Cast("name", TextField()),
+                                    Value("\n", output_field=TextField()),
+                                    Cast("tags", TextField()),
+                                    output_field=TextField(),
                                 )
                             ),
                             500,
                         ),
-                        output_field=models.TextField(),
+                        output_field=TextField(),
                     ),
                 ),
                 (
                     "is_long",
-                    models.GeneratedField(
+                    GeneratedField(
                         db_persist=True,
-                        expression=django.db.models.lookups.GreaterThan(
-                            django.db.models.functions.text.Length(
-                                django.db.models.functions.text.Lower(
-                                    django.db.models.functions.text.Concat(
-                                        django.db.models.functions.comparison.Cast("name", models.TextField()),
-                                        models.Value("\n", output_field=models.TextField()),
-                                        django.db.models.functions.comparison.Cast("tags", models.TextField()),
-                                        output_field=models.TextField(),
+                        expression=GreaterThan(
+                            Length(
+                                Lower(
+                                    Concat(
+                                        Cast("name", TextField()),
+                                        Value("\n", output_field=TextField()),
+                                        Cast("tags", TextField()),
+                                        output_field=TextField(),
                                     )
                                 )
                             ),
                             500,
                         ),
-                        output_field=models.BooleanField(),
+                        output_field=BooleanField(),
                     ),
                 ),
                 (
                     "recipe",
-                    models.GeneratedField(
+                    GeneratedField(
                         db_persist=True,
-                        expression=django.db.models.fields.json.KeyTextTransform(
-                            "recipe", django.db.models.fields.json.KeyTextTransform("task", "spec")
-                        ),
-                        output_field=models.TextField(),
+                        expression=KeyTextTransform("recipe", KeyTextTransform("task", "spec")),
+                        output_field=TextField(),
                     ),
                 ),
                 (
                     "dataset",
-                    models.GeneratedField(
+                    GeneratedField(
                         db_persist=True,
-                        expression=django.db.models.fields.json.KeyTextTransform(
-                            "dataset",
-                            django.db.models.fields.json.KeyTextTransform(
-                                "data", django.db.models.fields.json.KeyTextTransform("task", "spec")
-                            ),
+                        expression=KeyTextTransform(
+                            "dataset", KeyTextTransform("data", KeyTextTransform("task", "spec"))
                         ),
-                        output_field=models.TextField(),
+                        output_field=TextField(),
                     ),
                 ),
-                ("notes", models.TextField(blank=True)),
-                ("estimate", models.JSONField(blank=True, editable=False, null=True)),
+                ("notes", TextField(blank=True)),
+                ("estimate", JSONField(blank=True, editable=False, null=True)),
                 (
                     "status",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("QUEUED", "QUEUED"),
                             ("SCHEDULED", "SCHEDULED"),
@@ -354,14 +305,14 @@ class Migration(migrations.Migration):
                             ("FAILED", "FAILED"),
                             ("CANCELLED", "CANCELLED"),
                         ],
-                        default=trainyard.contract.statuses.Status["QUEUED"],
+                        default=Status["QUEUED"],
                         editable=False,
                         max_length=12,
                     ),
                 ),
                 (
                     "wanted",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("run", "run"),
                             ("stop", "stop"),
@@ -369,45 +320,45 @@ class Migration(migrations.Migration):
                             ("resize", "resize"),
                             ("requeue", "requeue"),
                         ],
-                        default=trainyard.contract.statuses.Wanted["RUN"],
+                        default=Wanted["RUN"],
                         editable=False,
                         max_length=8,
                     ),
                 ),
-                ("reason_code", models.CharField(blank=True, max_length=60)),
-                ("reason_sentence", models.TextField(blank=True)),
-                ("reason_evidence", models.JSONField(blank=True, default=dict)),
-                ("num_nodes", models.PositiveIntegerField(blank=True, editable=False, null=True)),
-                ("slots_per_node", models.PositiveIntegerField(blank=True, editable=False, null=True)),
-                ("slot_shares", models.PositiveSmallIntegerField(default=1, editable=False)),
-                ("in_container", models.BooleanField(editable=False, null=True)),
-                ("accelerator", models.CharField(blank=True, editable=False, max_length=8)),
-                ("node_counts", models.JSONField(blank=True, editable=False, null=True)),
-                ("node_limit", models.PositiveIntegerField(blank=True, editable=False, null=True)),
-                ("priority", models.SmallIntegerField(default=0, editable=False)),
-                ("fence", models.PositiveIntegerField(default=0, editable=False)),
-                ("shard", models.PositiveIntegerField(default=0, editable=False)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("started_at", models.DateTimeField(blank=True, null=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("changed_at", models.DateTimeField(auto_now=True)),
-                ("archived_at", models.DateTimeField(blank=True, null=True)),
-                ("recovery", models.JSONField(blank=True, editable=False, null=True)),
-                ("rewinds", models.JSONField(blank=True, default=list, editable=False)),
-                ("recover_at", models.DateTimeField(editable=False, null=True)),
-                ("heartbeat_at", models.DateTimeField(editable=False, null=True)),
+                ("reason_code", CharField(blank=True, max_length=60)),
+                ("reason_sentence", TextField(blank=True)),
+                ("reason_evidence", JSONField(blank=True, default=dict)),
+                ("num_nodes", PositiveIntegerField(blank=True, editable=False, null=True)),
+                ("slots_per_node", PositiveIntegerField(blank=True, editable=False, null=True)),
+                ("slot_shares", PositiveSmallIntegerField(default=1, editable=False)),
+                ("in_container", BooleanField(editable=False, null=True)),
+                ("accelerator", CharField(blank=True, editable=False, max_length=8)),
+                ("node_counts", JSONField(blank=True, editable=False, null=True)),
+                ("node_limit", PositiveIntegerField(blank=True, editable=False, null=True)),
+                ("priority", SmallIntegerField(default=0, editable=False)),
+                ("fence", PositiveIntegerField(default=0, editable=False)),
+                ("shard", PositiveIntegerField(default=0, editable=False)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("started_at", DateTimeField(blank=True, null=True)),
+                ("ended_at", DateTimeField(blank=True, null=True)),
+                ("changed_at", DateTimeField(auto_now=True)),
+                ("archived_at", DateTimeField(blank=True, null=True)),
+                ("recovery", JSONField(blank=True, editable=False, null=True)),
+                ("rewinds", JSONField(blank=True, default=list, editable=False)),
+                ("recover_at", DateTimeField(editable=False, null=True)),
+                ("heartbeat_at", DateTimeField(editable=False, null=True)),
             ],
             options={"ordering": ("-created_at", "-id")},
         ),
         migrations.CreateModel(
             name="User",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("password", models.CharField(max_length=128, verbose_name="password")),
-                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("password", CharField(max_length=128, verbose_name="password")),
+                ("last_login", DateTimeField(blank=True, null=True, verbose_name="last login")),
                 (
                     "is_superuser",
-                    models.BooleanField(
+                    BooleanField(
                         default=False,
                         help_text="Designates that this user has all permissions without explicitly assigning them.",
                         verbose_name="superuser status",
@@ -415,21 +366,21 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "username",
-                    models.CharField(
+                    CharField(
                         error_messages={"unique": "A user with that username already exists."},
                         help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
                         max_length=150,
                         unique=True,
-                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        validators=[UnicodeUsernameValidator()],
                         verbose_name="username",
                     ),
                 ),
-                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
-                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
-                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                ("first_name", CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", EmailField(blank=True, max_length=254, verbose_name="email address")),
                 (
                     "is_staff",
-                    models.BooleanField(
+                    BooleanField(
                         default=False,
                         help_text="Designates whether the user can log into this admin site.",
                         verbose_name="staff status",
@@ -437,16 +388,16 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "is_active",
-                    models.BooleanField(
+                    BooleanField(
                         default=True,
                         help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
                         verbose_name="active",
                     ),
                 ),
-                ("date_joined", models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined")),
+                ("date_joined", DateTimeField(default=now, verbose_name="date joined")),
                 (
                     "groups",
-                    models.ManyToManyField(
+                    ManyToManyField(
                         blank=True,
                         help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
                         related_name="user_set",
@@ -457,7 +408,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "user_permissions",
-                    models.ManyToManyField(
+                    ManyToManyField(
                         blank=True,
                         help_text="Specific permissions for this user.",
                         related_name="user_set",
@@ -468,15 +419,15 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={"verbose_name": "user", "verbose_name_plural": "users", "abstract": False},
-            managers=[("objects", django.contrib.auth.models.UserManager())],
+            managers=[("objects", UserManager())],
         ),
         migrations.CreateModel(
             name="Allocation",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "state",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("requested", "Requested"),
                             ("pending", "Pending"),
@@ -487,54 +438,49 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("job", models.CharField(blank=True, max_length=60)),
-                ("reason", models.CharField(blank=True, max_length=80)),
-                ("sentence", models.TextField(blank=True)),
-                ("problem", models.TextField(blank=True)),
-                ("hosts", models.JSONField(blank=True, default=list)),
-                ("ends_at", models.DateTimeField(blank=True, null=True)),
-                ("ending", models.JSONField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("submitted_at", models.DateTimeField(blank=True, null=True)),
-                ("started_at", models.DateTimeField(blank=True, null=True)),
-                ("cancelled_at", models.DateTimeField(blank=True, null=True)),
-                ("over_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "attempt",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="allocation", to="runs.attempt"
-                    ),
-                ),
+                ("job", CharField(blank=True, max_length=60)),
+                ("reason", CharField(blank=True, max_length=80)),
+                ("sentence", TextField(blank=True)),
+                ("problem", TextField(blank=True)),
+                ("hosts", JSONField(blank=True, default=list)),
+                ("ends_at", DateTimeField(blank=True, null=True)),
+                ("ending", JSONField(blank=True, null=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("submitted_at", DateTimeField(blank=True, null=True)),
+                ("started_at", DateTimeField(blank=True, null=True)),
+                ("cancelled_at", DateTimeField(blank=True, null=True)),
+                ("over_at", DateTimeField(blank=True, null=True)),
+                ("attempt", OneToOneField(on_delete=CASCADE, related_name="allocation", to="runs.attempt")),
             ],
             options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="AuditEntry",
             fields=[
-                ("sequence", models.BigIntegerField(primary_key=True, serialize=False)),
-                ("at", models.DateTimeField()),
-                ("actor", models.CharField(blank=True, max_length=200)),
-                ("actor_number", models.BigIntegerField(null=True)),
-                ("token", models.CharField(blank=True, max_length=120)),
-                ("address", models.CharField(blank=True, max_length=64)),
-                ("action", models.CharField(max_length=120)),
-                ("object", models.CharField(blank=True, max_length=200)),
-                ("project", models.CharField(blank=True, max_length=80)),
-                ("before", models.TextField(blank=True)),
-                ("after", models.TextField(blank=True)),
-                ("result", models.CharField(max_length=200)),
-                ("repeats", models.PositiveIntegerField(default=1)),
-                ("previous_hash", models.CharField(max_length=64)),
-                ("hash", models.CharField(max_length=64)),
+                ("sequence", BigIntegerField(primary_key=True, serialize=False)),
+                ("at", DateTimeField()),
+                ("actor", CharField(blank=True, max_length=200)),
+                ("actor_number", BigIntegerField(null=True)),
+                ("token", CharField(blank=True, max_length=120)),
+                ("address", CharField(blank=True, max_length=64)),
+                ("action", CharField(max_length=120)),
+                ("object", CharField(blank=True, max_length=200)),
+                ("project", CharField(blank=True, max_length=80)),
+                ("before", TextField(blank=True)),
+                ("after", TextField(blank=True)),
+                ("result", CharField(max_length=200)),
+                ("repeats", PositiveIntegerField(default=1)),
+                ("previous_hash", CharField(max_length=64)),
+                ("hash", CharField(max_length=64)),
             ],
             options={
                 "ordering": ("-sequence",),
                 "base_manager_name": "objects",
                 "indexes": [
-                    models.Index(fields=["at"], name="audit_by_time"),
-                    models.Index(fields=["actor", "sequence"], name="audit_by_actor"),
-                    models.Index(fields=["project", "sequence"], name="audit_by_project"),
-                    models.Index(fields=["object", "sequence"], name="audit_by_object"),
+                    Index(fields=["at"], name="audit_by_time"),
+                    Index(fields=["actor", "sequence"], name="audit_by_actor"),
+                    Index(fields=["project", "sequence"], name="audit_by_project"),
+                    Index(fields=["object", "sequence"], name="audit_by_object"),
                 ],
             },
         ),
@@ -543,38 +489,34 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "session",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
+                    OneToOneField(
+                        on_delete=CASCADE,
                         primary_key=True,
                         related_name="provider_session",
                         serialize=False,
                         to="runs.browsersession",
                     ),
                 ),
-                ("provider", models.CharField(max_length=40)),
-                ("subject", models.CharField(max_length=255)),
-                ("sid", models.CharField(blank=True, max_length=255)),
-                ("locked", models.TextField(blank=True, editable=False)),
-                ("confirmed_at", models.DateTimeField()),
-                ("check_at", models.DateTimeField(db_index=True)),
+                ("provider", CharField(max_length=40)),
+                ("subject", CharField(max_length=255)),
+                ("sid", CharField(blank=True, max_length=255)),
+                ("locked", TextField(blank=True, editable=False)),
+                ("confirmed_at", DateTimeField()),
+                ("check_at", DateTimeField(db_index=True)),
             ],
         ),
         migrations.AddField(
-            model_name="browsersession",
-            name="user",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="browser_sessions",
-                to=settings.AUTH_USER_MODEL,
-            ),
+            "browsersession",
+            "user",
+            ForeignKey(on_delete=CASCADE, related_name="browser_sessions", to=settings.AUTH_USER_MODEL),
         ),
         migrations.CreateModel(
             name="Membership",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "role",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("owner", "Owner"),
                             ("maintainer", "Maintainer"),
@@ -585,110 +527,77 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
                 (
                     "custom_role",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="memberships",
-                        to="runs.customrole",
+                    ForeignKey(
+                        blank=True, null=True, on_delete=SET_NULL, related_name="memberships", to="runs.customrole"
                     ),
                 ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="memberships",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="memberships", to=settings.AUTH_USER_MODEL)),
             ],
         ),
         migrations.CreateModel(
             name="Node",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.SlugField(max_length=60, unique=True)),
-                ("key", models.CharField(editable=False, max_length=64)),
-                ("address", models.CharField(blank=True, max_length=120)),
-                ("slots", models.PositiveIntegerField(default=1)),
-                ("inventory", models.JSONField(blank=True, default=dict)),
-                ("health", models.JSONField(blank=True, default=dict)),
-                ("self_check", models.JSONField(blank=True, default=dict)),
-                ("version", models.CharField(blank=True, max_length=40)),
-                ("standby", models.JSONField(blank=True, default=dict)),
-                ("is_draining", models.BooleanField(default=False)),
-                ("joined_at", models.DateTimeField(auto_now_add=True)),
-                ("seen_at", models.DateTimeField(blank=True, null=True)),
-                ("removed_at", models.DateTimeField(blank=True, null=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", SlugField(max_length=60, unique=True)),
+                ("key", CharField(editable=False, max_length=64)),
+                ("address", CharField(blank=True, max_length=120)),
+                ("slots", PositiveIntegerField(default=1)),
+                ("inventory", JSONField(blank=True, default=dict)),
+                ("health", JSONField(blank=True, default=dict)),
+                ("self_check", JSONField(blank=True, default=dict)),
+                ("version", CharField(blank=True, max_length=40)),
+                ("standby", JSONField(blank=True, default=dict)),
+                ("is_draining", BooleanField(default=False)),
+                ("joined_at", DateTimeField(auto_now_add=True)),
+                ("seen_at", DateTimeField(blank=True, null=True)),
+                ("removed_at", DateTimeField(blank=True, null=True)),
                 (
                     "kind",
-                    models.CharField(
+                    CharField(
                         choices=[("stays", "Stays"), ("offered", "Offered"), ("brought", "Brought"), ("left", "Left")],
                         default="stays",
                         max_length=8,
                     ),
                 ),
-                (
-                    "cluster",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="nodes", to="runs.cluster"
-                    ),
-                ),
+                ("cluster", ForeignKey(on_delete=PROTECT, related_name="nodes", to="runs.cluster")),
             ],
             options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="PersonalExport",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
                 (
                     "state",
-                    models.CharField(
+                    CharField(
                         choices=[("waiting", "Waiting"), ("ready", "Ready"), ("failed", "Failed")],
                         default="waiting",
                         max_length=8,
                     ),
                 ),
-                ("problem", models.TextField(blank=True)),
-                ("size_bytes", models.PositiveBigIntegerField(default=0)),
-                ("num_rows", models.PositiveIntegerField(default=0)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("ready_at", models.DateTimeField(blank=True, null=True)),
-                ("expires_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="personal_exports",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ("problem", TextField(blank=True)),
+                ("size_bytes", PositiveBigIntegerField(default=0)),
+                ("num_rows", PositiveIntegerField(default=0)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("ready_at", DateTimeField(blank=True, null=True)),
+                ("expires_at", DateTimeField(blank=True, null=True)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="personal_exports", to=settings.AUTH_USER_MODEL)),
             ],
             options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="Placement",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("node_rank", models.PositiveIntegerField()),
-                ("first_rank", models.PositiveIntegerField()),
-                ("num_ranks", models.PositiveIntegerField()),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("node_rank", PositiveIntegerField()),
+                ("first_rank", PositiveIntegerField()),
+                ("num_ranks", PositiveIntegerField()),
                 (
                     "phase",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("preparing", "preparing"),
                             ("ready", "ready"),
@@ -697,172 +606,106 @@ class Migration(migrations.Migration):
                             ("ended", "ended"),
                             ("refused", "refused"),
                         ],
-                        default=trainyard.contract.statuses.Phase["PREPARING"],
+                        default=Phase["PREPARING"],
                         max_length=12,
                     ),
                 ),
-                ("report", models.JSONField(blank=True, default=dict)),
-                ("reported_at", models.DateTimeField(blank=True, null=True)),
-                ("output", models.JSONField(blank=True, default=dict)),
-                ("gained", models.JSONField(blank=True, default=dict)),
-                ("leftovers", models.CharField(blank=True, max_length=8)),
-                ("done_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "attempt",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="placements", to="runs.attempt"
-                    ),
-                ),
-                (
-                    "node",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="placements", to="runs.node"
-                    ),
-                ),
+                ("report", JSONField(blank=True, default=dict)),
+                ("reported_at", DateTimeField(blank=True, null=True)),
+                ("output", JSONField(blank=True, default=dict)),
+                ("gained", JSONField(blank=True, default=dict)),
+                ("leftovers", CharField(blank=True, max_length=8)),
+                ("done_at", DateTimeField(blank=True, null=True)),
+                ("attempt", ForeignKey(on_delete=CASCADE, related_name="placements", to="runs.attempt")),
+                ("node", ForeignKey(on_delete=PROTECT, related_name="placements", to="runs.node")),
             ],
             options={"ordering": ("node_rank",)},
         ),
         migrations.CreateModel(
             name="HeldSlot",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("index", models.PositiveIntegerField()),
-                ("share", models.PositiveSmallIntegerField(default=0)),
-                ("num_shares", models.PositiveSmallIntegerField(default=1)),
-                (
-                    "node",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="held_slots", to="runs.node"
-                    ),
-                ),
-                (
-                    "placement",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="held_slots", to="runs.placement"
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("index", PositiveIntegerField()),
+                ("share", PositiveSmallIntegerField(default=0)),
+                ("num_shares", PositiveSmallIntegerField(default=1)),
+                ("node", ForeignKey(on_delete=PROTECT, related_name="held_slots", to="runs.node")),
+                ("placement", ForeignKey(on_delete=CASCADE, related_name="held_slots", to="runs.placement")),
             ],
             options={"ordering": ("index",)},
         ),
         migrations.CreateModel(
             name="Preflight",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("why", models.CharField(choices=[("asked", "Asked"), ("placed", "Placed")], max_length=10)),
-                ("nodes", models.JSONField(default=list)),
-                ("collective", models.JSONField(default=list)),
-                ("results", models.JSONField(default=list)),
-                ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("why", CharField(choices=[("asked", "Asked"), ("placed", "Placed")], max_length=10)),
+                ("nodes", JSONField(default=list)),
+                ("collective", JSONField(default=list)),
+                ("results", JSONField(default=list)),
+                ("created_at", DateTimeField(default=now)),
+                ("ended_at", DateTimeField(blank=True, null=True)),
                 (
                     "asked_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
+                    ForeignKey(
+                        blank=True, null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
                     ),
                 ),
                 (
                     "attempt",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="preflights",
-                        to="runs.attempt",
-                    ),
+                    ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="preflights", to="runs.attempt"),
                 ),
-                (
-                    "cluster",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="preflights", to="runs.cluster"
-                    ),
-                ),
+                ("cluster", ForeignKey(on_delete=CASCADE, related_name="preflights", to="runs.cluster")),
             ],
             options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="Project",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.SlugField(max_length=60, unique=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("second_factor_from", models.CharField(blank=True, max_length=12)),
-                ("regions", models.CharField(blank=True, max_length=300)),
-                ("quota_bytes", models.PositiveBigIntegerField(blank=True, null=True)),
-                ("encrypts_files", models.BooleanField(default=False)),
-                ("keep_logs_days", models.PositiveIntegerField(blank=True, null=True)),
-                ("keep_metrics_days", models.PositiveIntegerField(blank=True, null=True)),
-                ("keep_media_days", models.PositiveIntegerField(blank=True, null=True)),
-                ("keep_outputs_days", models.PositiveIntegerField(blank=True, null=True)),
-                ("keep_checkpoints_days", models.PositiveIntegerField(blank=True, null=True)),
-                ("keep_runs_days", models.PositiveIntegerField(blank=True, null=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", SlugField(max_length=60, unique=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("second_factor_from", CharField(blank=True, max_length=12)),
+                ("regions", CharField(blank=True, max_length=300)),
+                ("quota_bytes", PositiveBigIntegerField(blank=True, null=True)),
+                ("encrypts_files", BooleanField(default=False)),
+                ("keep_logs_days", PositiveIntegerField(blank=True, null=True)),
+                ("keep_metrics_days", PositiveIntegerField(blank=True, null=True)),
+                ("keep_media_days", PositiveIntegerField(blank=True, null=True)),
+                ("keep_outputs_days", PositiveIntegerField(blank=True, null=True)),
+                ("keep_checkpoints_days", PositiveIntegerField(blank=True, null=True)),
+                ("keep_runs_days", PositiveIntegerField(blank=True, null=True)),
                 (
                     "members",
-                    models.ManyToManyField(
-                        related_name="projects", through="runs.Membership", to=settings.AUTH_USER_MODEL
-                    ),
+                    ManyToManyField(related_name="projects", through="runs.Membership", to=settings.AUTH_USER_MODEL),
                 ),
             ],
             options={"ordering": ("name",)},
         ),
         migrations.AddField(
-            model_name="membership",
-            name="project",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="memberships", to="runs.project"
-            ),
+            "membership", "project", ForeignKey(on_delete=CASCADE, related_name="memberships", to="runs.project")
         ),
         migrations.CreateModel(
             name="Job",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.CharField(max_length=120)),
-                ("version", models.PositiveIntegerField(default=1)),
-                ("spec", models.JSONField()),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", CharField(max_length=120)),
+                ("version", PositiveIntegerField(default=1)),
+                ("spec", JSONField()),
+                ("created_at", DateTimeField(auto_now_add=True)),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="jobs", to="runs.project"
-                    ),
-                ),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="jobs", to="runs.project")),
             ],
             options={"ordering": ("name", "-version")},
         ),
         migrations.CreateModel(
             name="GroupRole",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "role",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("owner", "Owner"),
                             ("maintainer", "Maintainer"),
@@ -873,86 +716,51 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("origin", models.CharField(blank=True, editable=False, max_length=141)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("origin", CharField(blank=True, editable=False, max_length=141)),
+                ("created_at", DateTimeField(auto_now_add=True)),
                 (
                     "custom_role",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="group_roles",
-                        to="runs.customrole",
+                    ForeignKey(
+                        blank=True, null=True, on_delete=SET_NULL, related_name="group_roles", to="runs.customrole"
                     ),
                 ),
-                (
-                    "group",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="project_roles", to="auth.group"
-                    ),
-                ),
+                ("group", ForeignKey(on_delete=CASCADE, related_name="project_roles", to="auth.group")),
                 (
                     "project",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="group_roles",
-                        to="runs.project",
-                    ),
+                    ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="group_roles", to="runs.project"),
                 ),
             ],
         ),
         migrations.CreateModel(
             name="GitKey",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("kind", models.CharField(choices=[("token", "Token"), ("ssh", "Ssh")], max_length=8)),
-                ("place", models.CharField(max_length=500)),
-                ("user", models.CharField(blank=True, max_length=100)),
-                ("locked", models.TextField(editable=False)),
-                ("host_keys", models.TextField(blank=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("used_at", models.DateTimeField(null=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("kind", CharField(choices=[("token", "Token"), ("ssh", "Ssh")], max_length=8)),
+                ("place", CharField(max_length=500)),
+                ("user", CharField(blank=True, max_length=100)),
+                ("locked", TextField(editable=False)),
+                ("host_keys", TextField(blank=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("used_at", DateTimeField(null=True)),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="git_keys", to="runs.project"
-                    ),
-                ),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="git_keys", to="runs.project")),
             ],
             options={"ordering": ("place", "kind")},
         ),
         migrations.CreateModel(
             name="Dataset",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.SlugField(max_length=60)),
-                ("source", models.CharField(max_length=20)),
-                ("location", models.CharField(max_length=2000)),
-                ("options", models.JSONField(blank=True, default=dict)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", SlugField(max_length=60)),
+                ("source", CharField(max_length=20)),
+                ("location", CharField(max_length=2000)),
+                ("options", JSONField(blank=True, default=dict)),
                 (
                     "state",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("waiting", "Waiting"),
                             ("checking", "Checking"),
@@ -963,92 +771,52 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("problem", models.TextField(blank=True)),
-                ("facts", models.JSONField(blank=True, default=dict)),
-                ("size_bytes", models.PositiveBigIntegerField(blank=True, null=True)),
-                ("digest", models.CharField(blank=True, max_length=64)),
-                ("asked_at", models.DateTimeField(blank=True, null=True)),
-                ("checked_at", models.DateTimeField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "cluster",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="datasets", to="runs.cluster"
-                    ),
-                ),
+                ("problem", TextField(blank=True)),
+                ("facts", JSONField(blank=True, default=dict)),
+                ("size_bytes", PositiveBigIntegerField(blank=True, null=True)),
+                ("digest", CharField(blank=True, max_length=64)),
+                ("asked_at", DateTimeField(blank=True, null=True)),
+                ("checked_at", DateTimeField(blank=True, null=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("cluster", ForeignKey(on_delete=PROTECT, related_name="datasets", to="runs.cluster")),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "checked_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="runs.node",
-                    ),
-                ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="datasets", to="runs.project"
-                    ),
-                ),
+                ("checked_by", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="+", to="runs.node")),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="datasets", to="runs.project")),
             ],
             options={"ordering": ("name",)},
         ),
         migrations.AddField(
-            model_name="customrole",
-            name="project",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="custom_roles", to="runs.project"
-            ),
+            "customrole", "project", ForeignKey(on_delete=CASCADE, related_name="custom_roles", to="runs.project")
         ),
         migrations.CreateModel(
             name="CodeBundle",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("sha256", models.CharField(max_length=64)),
-                ("size_bytes", models.PositiveIntegerField()),
-                ("files", models.JSONField(default=list)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("sha256", CharField(max_length=64)),
+                ("size_bytes", PositiveIntegerField()),
+                ("files", JSONField(default=list)),
+                ("created_at", DateTimeField(auto_now_add=True)),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="bundles", to="runs.project"
-                    ),
-                ),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="bundles", to="runs.project")),
             ],
         ),
         migrations.AddField(
-            model_name="cluster",
-            name="projects",
-            field=models.ManyToManyField(blank=True, related_name="clusters", to="runs.project"),
+            "cluster", "projects", ManyToManyField(blank=True, related_name="clusters", to="runs.project")
         ),
         migrations.AddField(
-            model_name="user",
-            name="service_of",
-            field=models.ForeignKey(
+            "user",
+            "service_of",
+            ForeignKey(
                 blank=True,
                 editable=False,
                 null=True,
-                on_delete=django.db.models.deletion.CASCADE,
+                on_delete=CASCADE,
                 related_name="service_accounts",
                 to="runs.project",
             ),
@@ -1058,49 +826,33 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "group",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="provided",
-                        serialize=False,
-                        to="auth.group",
+                    OneToOneField(
+                        on_delete=CASCADE, primary_key=True, related_name="provided", serialize=False, to="auth.group"
                     ),
                 ),
-                ("provider", models.CharField(max_length=40)),
-                ("name", models.CharField(max_length=100)),
-                ("external_id", models.CharField(blank=True, max_length=255)),
-                ("is_provisioned", models.BooleanField(default=False)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("provider", CharField(max_length=40)),
+                ("name", CharField(max_length=100)),
+                ("external_id", CharField(blank=True, max_length=255)),
+                ("is_provisioned", BooleanField(default=False)),
+                ("created_at", DateTimeField(auto_now_add=True)),
             ],
             options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("provider", "name"), name="one_group_per_provider_and_name")
-                ]
+                "constraints": [UniqueConstraint(fields=("provider", "name"), name="one_group_per_provider_and_name")]
             },
         ),
         migrations.CreateModel(
             name="ProvisioningToken",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("provider", models.CharField(max_length=40)),
-                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("last_used_at", models.DateTimeField(blank=True, null=True)),
-                ("last_address", models.CharField(blank=True, max_length=45)),
-                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("provider", CharField(max_length=40)),
+                ("digest", CharField(editable=False, max_length=64, unique=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("last_used_at", DateTimeField(blank=True, null=True)),
+                ("last_address", CharField(blank=True, max_length=45)),
+                ("revoked_at", DateTimeField(blank=True, null=True)),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
             ],
             options={"ordering": ("-created_at",)},
@@ -1110,25 +862,21 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "run",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="code",
-                        serialize=False,
-                        to="runs.run",
+                    OneToOneField(
+                        on_delete=CASCADE, primary_key=True, related_name="code", serialize=False, to="runs.run"
                     ),
                 ),
-                ("sha256", models.CharField(max_length=64)),
-                ("url", models.CharField(max_length=1000)),
-                ("commit", models.CharField(max_length=64)),
-                ("branch", models.CharField(blank=True, max_length=250)),
-                ("path", models.CharField(blank=True, max_length=500)),
-                ("subject", models.CharField(blank=True, max_length=300)),
-                ("author", models.CharField(blank=True, max_length=200)),
-                ("authored_at", models.DateTimeField(null=True)),
-                ("previous", models.CharField(blank=True, max_length=64)),
-                ("remarks", models.JSONField(blank=True, default=list)),
-                ("fetch_s", models.FloatField(default=0)),
+                ("sha256", CharField(max_length=64)),
+                ("url", CharField(max_length=1000)),
+                ("commit", CharField(max_length=64)),
+                ("branch", CharField(blank=True, max_length=250)),
+                ("path", CharField(blank=True, max_length=500)),
+                ("subject", CharField(blank=True, max_length=300)),
+                ("author", CharField(blank=True, max_length=200)),
+                ("authored_at", DateTimeField(null=True)),
+                ("previous", CharField(blank=True, max_length=64)),
+                ("remarks", JSONField(blank=True, default=list)),
+                ("fetch_s", FloatField(default=0)),
             ],
         ),
         migrations.CreateModel(
@@ -1136,300 +884,173 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "run",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        related_name="time",
-                        serialize=False,
-                        to="runs.run",
+                    OneToOneField(
+                        on_delete=CASCADE, primary_key=True, related_name="time", serialize=False, to="runs.run"
                     ),
                 ),
-                ("ended_at", models.DateTimeField()),
-                ("queued_s", models.FloatField()),
-                ("starting_s", models.FloatField()),
-                ("productive_s", models.FloatField()),
-                ("recomputed_s", models.FloatField()),
-                ("checkpoint_s", models.FloatField()),
-                ("detection_s", models.FloatField()),
-                ("restart_s", models.FloatField()),
-                ("paused_s", models.FloatField()),
+                ("ended_at", DateTimeField()),
+                ("queued_s", FloatField()),
+                ("starting_s", FloatField()),
+                ("productive_s", FloatField()),
+                ("recomputed_s", FloatField()),
+                ("checkpoint_s", FloatField()),
+                ("detection_s", FloatField()),
+                ("restart_s", FloatField()),
+                ("paused_s", FloatField()),
             ],
         ),
         migrations.AddField(
-            model_name="run",
-            name="cluster",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="runs",
-                to="runs.cluster",
-            ),
+            "run",
+            "cluster",
+            ForeignKey(blank=True, null=True, on_delete=PROTECT, related_name="runs", to="runs.cluster"),
         ),
         migrations.AddField(
-            model_name="run",
-            name="created_by",
-            field=models.ForeignKey(
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="runs",
-                to=settings.AUTH_USER_MODEL,
-            ),
+            "run",
+            "created_by",
+            ForeignKey(null=True, on_delete=SET_NULL, related_name="runs", to=settings.AUTH_USER_MODEL),
         ),
         migrations.AddField(
-            model_name="run",
-            name="job",
-            field=models.ForeignKey(
-                blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="runs", to="runs.job"
-            ),
+            "run", "job", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="runs", to="runs.job")
         ),
         migrations.AddField(
-            model_name="run",
-            name="parent",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
-                related_name="children",
-                to="runs.run",
-            ),
+            "run",
+            "parent",
+            ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="children", to="runs.run"),
         ),
-        migrations.AddField(
-            model_name="run",
-            name="project",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="runs.project"
-            ),
-        ),
+        migrations.AddField("run", "project", ForeignKey(on_delete=CASCADE, related_name="runs", to="runs.project")),
         migrations.CreateModel(
             name="RemovedData",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("kind", models.CharField(max_length=20)),
-                ("at", models.DateTimeField()),
-                (
-                    "run",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="removed_data", to="runs.run"
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", CharField(max_length=20)),
+                ("at", DateTimeField()),
+                ("run", ForeignKey(on_delete=CASCADE, related_name="removed_data", to="runs.run")),
             ],
             options={"verbose_name_plural": "removed data"},
         ),
         migrations.CreateModel(
             name="Event",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("at", models.DateTimeField(default=django.utils.timezone.now)),
-                ("code", models.CharField(max_length=60)),
-                ("sentence", models.TextField()),
-                ("data", models.JSONField(blank=True, default=dict)),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", DateTimeField(default=now)),
+                ("code", CharField(max_length=60)),
+                ("sentence", TextField()),
+                ("data", JSONField(blank=True, default=dict)),
                 (
                     "actor",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
+                    ForeignKey(
+                        blank=True, null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
                     ),
                 ),
                 (
                     "attempt",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="events",
-                        to="runs.attempt",
-                    ),
+                    ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="events", to="runs.attempt"),
                 ),
-                (
-                    "run",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="events", to="runs.run"
-                    ),
-                ),
+                ("run", ForeignKey(on_delete=CASCADE, related_name="events", to="runs.run")),
             ],
             options={"ordering": ("at", "id")},
         ),
-        migrations.AddField(
-            model_name="attempt",
-            name="run",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="attempts", to="runs.run"
-            ),
-        ),
+        migrations.AddField("attempt", "run", ForeignKey(on_delete=CASCADE, related_name="attempts", to="runs.run")),
         migrations.CreateModel(
             name="Secret",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.CharField(max_length=100)),
-                ("version", models.PositiveIntegerField(default=0)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("changed_at", models.DateTimeField(auto_now_add=True)),
-                ("used_at", models.DateTimeField(null=True)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", CharField(max_length=100)),
+                ("version", PositiveIntegerField(default=0)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("changed_at", DateTimeField(auto_now_add=True)),
+                ("used_at", DateTimeField(null=True)),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
                 (
                     "person",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="secrets",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=CASCADE, related_name="secrets", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="secrets",
-                        to="runs.project",
-                    ),
-                ),
+                ("project", ForeignKey(null=True, on_delete=CASCADE, related_name="secrets", to="runs.project")),
             ],
             options={"ordering": ("name",)},
         ),
         migrations.CreateModel(
             name="SecretUse",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("name", models.CharField(max_length=100)),
-                ("version", models.PositiveIntegerField()),
-                ("is_personal", models.BooleanField(default=False)),
-                ("node", models.CharField(max_length=120)),
-                ("at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "attempt",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="secret_uses", to="runs.attempt"
-                    ),
-                ),
-                (
-                    "secret",
-                    models.ForeignKey(
-                        null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="uses", to="runs.secret"
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", CharField(max_length=100)),
+                ("version", PositiveIntegerField()),
+                ("is_personal", BooleanField(default=False)),
+                ("node", CharField(max_length=120)),
+                ("at", DateTimeField(auto_now_add=True)),
+                ("attempt", ForeignKey(on_delete=CASCADE, related_name="secret_uses", to="runs.attempt")),
+                ("secret", ForeignKey(null=True, on_delete=SET_NULL, related_name="uses", to="runs.secret")),
             ],
             options={"ordering": ("name", "at")},
         ),
         migrations.CreateModel(
             name="SecretVersion",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("number", models.PositiveIntegerField()),
-                ("key_id", models.CharField(max_length=200)),
-                ("wrapped_key", models.TextField()),
-                ("ciphertext", models.TextField()),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", PositiveIntegerField()),
+                ("key_id", CharField(max_length=200)),
+                ("wrapped_key", TextField()),
+                ("ciphertext", TextField()),
+                ("created_at", DateTimeField(auto_now_add=True)),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "secret",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="versions", to="runs.secret"
-                    ),
-                ),
+                ("secret", ForeignKey(on_delete=CASCADE, related_name="versions", to="runs.secret")),
             ],
             options={"ordering": ("-number",)},
         ),
         migrations.CreateModel(
             name="SignInLink",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("expires_at", models.DateTimeField()),
-                ("used_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="sign_in_links",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("digest", CharField(editable=False, max_length=64, unique=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("expires_at", DateTimeField()),
+                ("used_at", DateTimeField(blank=True, null=True)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="sign_in_links", to=settings.AUTH_USER_MODEL)),
             ],
         ),
         migrations.CreateModel(
             name="StorageKey",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("number", models.PositiveIntegerField()),
-                ("key_id", models.CharField(max_length=200)),
-                ("wrapped_key", models.TextField()),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("destroyed_at", models.DateTimeField(null=True)),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="storage_keys", to="runs.project"
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", PositiveIntegerField()),
+                ("key_id", CharField(max_length=200)),
+                ("wrapped_key", TextField()),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("destroyed_at", DateTimeField(null=True)),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="storage_keys", to="runs.project")),
             ],
             options={"ordering": ("number",)},
         ),
         migrations.CreateModel(
             name="StoredData",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("kind", models.CharField(max_length=20)),
-                ("place", models.CharField(max_length=300)),
-                ("region", models.CharField(blank=True, max_length=60)),
-                ("bytes", models.PositiveBigIntegerField(default=0)),
-                ("number", models.PositiveBigIntegerField(default=0)),
-                ("measured_at", models.DateTimeField()),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="stored_data", to="runs.project"
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", CharField(max_length=20)),
+                ("place", CharField(max_length=300)),
+                ("region", CharField(blank=True, max_length=60)),
+                ("bytes", PositiveBigIntegerField(default=0)),
+                ("number", PositiveBigIntegerField(default=0)),
+                ("measured_at", DateTimeField()),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="stored_data", to="runs.project")),
             ],
             options={"verbose_name_plural": "stored data", "ordering": ("kind", "place")},
         ),
         migrations.CreateModel(
             name="Sweep",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.CharField(max_length=120)),
-                ("spec", models.JSONField()),
-                ("base_spec", models.JSONField()),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", CharField(max_length=120)),
+                ("spec", JSONField()),
+                ("base_spec", JSONField()),
                 (
                     "status",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("RUNNING", "RUNNING"),
                             ("PAUSED", "PAUSED"),
@@ -1438,156 +1059,79 @@ class Migration(migrations.Migration):
                             ("FAILED", "FAILED"),
                             ("CANCELLED", "CANCELLED"),
                         ],
-                        default=trainyard.contract.statuses.SweepStatus["RUNNING"],
+                        default=SweepStatus["RUNNING"],
                         max_length=10,
                     ),
                 ),
-                ("reason_code", models.CharField(blank=True, max_length=60)),
-                ("reason_sentence", models.TextField(blank=True)),
-                ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("active_since", models.DateTimeField(blank=True, null=True)),
-                ("active_s", models.FloatField(default=0.0)),
-                ("study_state", models.JSONField(blank=True, default=dict)),
-                ("cursor", models.PositiveBigIntegerField(default=0)),
+                ("reason_code", CharField(blank=True, max_length=60)),
+                ("reason_sentence", TextField(blank=True)),
+                ("created_at", DateTimeField(default=now)),
+                ("ended_at", DateTimeField(blank=True, null=True)),
+                ("active_since", DateTimeField(blank=True, null=True)),
+                ("active_s", FloatField(default=0.0)),
+                ("study_state", JSONField(blank=True, default=dict)),
+                ("cursor", PositiveBigIntegerField(default=0)),
                 (
                     "cluster",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="sweeps",
-                        to="runs.cluster",
-                    ),
+                    ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="sweeps", to="runs.cluster"),
                 ),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="sweeps",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="sweeps", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="sweeps", to="runs.project"
-                    ),
-                ),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="sweeps", to="runs.project")),
             ],
             options={"ordering": ("-created_at", "-id")},
         ),
         migrations.CreateModel(
             name="Token",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.CharField(max_length=80)),
-                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
-                ("scopes", models.JSONField(blank=True, null=True)),
-                ("project_ids", models.JSONField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("last_used_at", models.DateTimeField(blank=True, null=True)),
-                ("last_address", models.CharField(blank=True, max_length=45)),
-                ("expires_at", models.DateTimeField(blank=True, null=True)),
-                ("revoked_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "by_token",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="runs.token",
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="tokens", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", CharField(max_length=80)),
+                ("digest", CharField(editable=False, max_length=64, unique=True)),
+                ("scopes", JSONField(blank=True, null=True)),
+                ("project_ids", JSONField(blank=True, null=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("last_used_at", DateTimeField(blank=True, null=True)),
+                ("last_address", CharField(blank=True, max_length=45)),
+                ("expires_at", DateTimeField(blank=True, null=True)),
+                ("revoked_at", DateTimeField(blank=True, null=True)),
+                ("by_token", ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="+", to="runs.token")),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="tokens", to=settings.AUTH_USER_MODEL)),
             ],
             options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="JoinToken",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("expires_at", models.DateTimeField()),
-                ("used_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "cluster",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="join_tokens", to="runs.cluster"
-                    ),
-                ),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("digest", CharField(editable=False, max_length=64, unique=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("expires_at", DateTimeField()),
+                ("used_at", DateTimeField(blank=True, null=True)),
+                ("cluster", ForeignKey(on_delete=CASCADE, related_name="join_tokens", to="runs.cluster")),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "node",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to="runs.node",
-                    ),
-                ),
+                ("node", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="+", to="runs.node")),
                 (
                     "placement",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="join_token",
-                        to="runs.placement",
+                    OneToOneField(
+                        blank=True, null=True, on_delete=CASCADE, related_name="join_token", to="runs.placement"
                     ),
                 ),
-                (
-                    "by_token",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="runs.token",
-                    ),
-                ),
+                ("by_token", ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="+", to="runs.token")),
             ],
         ),
         migrations.CreateModel(
             name="Invitation",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("email", models.EmailField(blank=True, max_length=254)),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("email", EmailField(blank=True, max_length=254)),
                 (
                     "role",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("owner", "Owner"),
                             ("maintainer", "Maintainer"),
@@ -1599,56 +1143,33 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("digest", models.CharField(editable=False, max_length=64, unique=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("expires_at", models.DateTimeField()),
-                ("accepted_at", models.DateTimeField(blank=True, null=True)),
+                ("digest", CharField(editable=False, max_length=64, unique=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("expires_at", DateTimeField()),
+                ("accepted_at", DateTimeField(blank=True, null=True)),
                 (
                     "accepted_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
+                    ForeignKey(
+                        blank=True, null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL
                     ),
                 ),
                 (
                     "created_by",
-                    models.ForeignKey(
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
+                    ForeignKey(null=True, on_delete=SET_NULL, related_name="+", to=settings.AUTH_USER_MODEL),
                 ),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="invitations", to="runs.project"
-                    ),
-                ),
-                (
-                    "by_token",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="+",
-                        to="runs.token",
-                    ),
-                ),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="invitations", to="runs.project")),
+                ("by_token", ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="+", to="runs.token")),
             ],
             options={"ordering": ("-created_at",)},
         ),
         migrations.CreateModel(
             name="Trial",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("number", models.PositiveIntegerField()),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", PositiveIntegerField()),
                 (
                     "state",
-                    models.CharField(
+                    CharField(
                         choices=[
                             ("WAITING", "WAITING"),
                             ("RUNNING", "RUNNING"),
@@ -1656,149 +1177,84 @@ class Migration(migrations.Migration):
                             ("PRUNED", "PRUNED"),
                             ("FAILED", "FAILED"),
                         ],
-                        default=trainyard.contract.statuses.TrialState["WAITING"],
+                        default=TrialState["WAITING"],
                         max_length=8,
                     ),
                 ),
-                ("reason", models.TextField(blank=True)),
-                ("parameters", models.JSONField(default=dict)),
-                ("value", models.FloatField(blank=True, null=True)),
-                ("values", models.JSONField(blank=True, default=list)),
-                ("parent_step", models.BigIntegerField(blank=True, null=True)),
-                ("by_hand", models.BooleanField(default=False)),
-                ("started_at", models.DateTimeField(blank=True, null=True)),
-                ("ended_at", models.DateTimeField(blank=True, null=True)),
-                ("steps", models.BigIntegerField(blank=True, null=True)),
-                ("pruned_at_step", models.BigIntegerField(blank=True, null=True)),
-                ("is_promoted", models.BooleanField(default=False)),
-                ("system_attributes", models.JSONField(blank=True, default=dict)),
+                ("reason", TextField(blank=True)),
+                ("parameters", JSONField(default=dict)),
+                ("value", FloatField(blank=True, null=True)),
+                ("values", JSONField(blank=True, default=list)),
+                ("parent_step", BigIntegerField(blank=True, null=True)),
+                ("by_hand", BooleanField(default=False)),
+                ("started_at", DateTimeField(blank=True, null=True)),
+                ("ended_at", DateTimeField(blank=True, null=True)),
+                ("steps", BigIntegerField(blank=True, null=True)),
+                ("pruned_at_step", BigIntegerField(blank=True, null=True)),
+                ("is_promoted", BooleanField(default=False)),
+                ("system_attributes", JSONField(blank=True, default=dict)),
                 (
                     "parent",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="children",
-                        to="runs.trial",
-                    ),
+                    ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="children", to="runs.trial"),
                 ),
-                (
-                    "run",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="trial",
-                        to="runs.run",
-                    ),
-                ),
-                (
-                    "sweep",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="trials", to="runs.sweep"
-                    ),
-                ),
+                ("run", OneToOneField(blank=True, null=True, on_delete=SET_NULL, related_name="trial", to="runs.run")),
+                ("sweep", ForeignKey(on_delete=CASCADE, related_name="trials", to="runs.sweep")),
             ],
             options={"ordering": ("sweep", "number")},
         ),
         migrations.AddField(
-            model_name="sweep",
-            name="best",
-            field=models.ForeignKey(
-                blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="runs.trial"
-            ),
+            "sweep", "best", ForeignKey(blank=True, null=True, on_delete=SET_NULL, related_name="+", to="runs.trial")
         ),
         migrations.CreateModel(
             name="TrialReport",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("step", models.BigIntegerField()),
-                ("value", models.FloatField()),
-                (
-                    "trial",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="reports", to="runs.trial"
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("step", BigIntegerField()),
+                ("value", FloatField()),
+                ("trial", ForeignKey(on_delete=CASCADE, related_name="reports", to="runs.trial")),
             ],
             options={"ordering": ("trial", "step")},
         ),
         migrations.CreateModel(
             name="TrialRun",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("seed", models.PositiveIntegerField()),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("seed", PositiveIntegerField()),
                 (
                     "run",
-                    models.OneToOneField(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="trial_seed",
-                        to="runs.run",
-                    ),
+                    OneToOneField(blank=True, null=True, on_delete=SET_NULL, related_name="trial_seed", to="runs.run"),
                 ),
-                (
-                    "trial",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="further_runs", to="runs.trial"
-                    ),
-                ),
+                ("trial", ForeignKey(on_delete=CASCADE, related_name="further_runs", to="runs.trial")),
             ],
         ),
         migrations.CreateModel(
             name="Workspace",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("state", models.JSONField(default=dict)),
-                ("run_colours", models.JSONField(blank=True, default=dict)),
-                ("saved_at", models.DateTimeField(auto_now=True)),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="workspaces", to="runs.project"
-                    ),
-                ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="workspaces",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("state", JSONField(default=dict)),
+                ("run_colours", JSONField(blank=True, default=dict)),
+                ("saved_at", DateTimeField(auto_now=True)),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="workspaces", to="runs.project")),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="workspaces", to=settings.AUTH_USER_MODEL)),
             ],
         ),
         migrations.CreateModel(
             name="ClusterRole",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("role", models.CharField(choices=[("runner", "Runner"), ("operator", "Operator")], max_length=12)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("role", CharField(choices=[("runner", "Runner"), ("operator", "Operator")], max_length=12)),
+                ("created_at", DateTimeField(auto_now_add=True)),
                 (
                     "cluster",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="group_roles",
-                        to="runs.cluster",
-                    ),
+                    ForeignKey(blank=True, null=True, on_delete=CASCADE, related_name="group_roles", to="runs.cluster"),
                 ),
-                (
-                    "group",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="cluster_roles", to="auth.group"
-                    ),
-                ),
+                ("group", ForeignKey(on_delete=CASCADE, related_name="cluster_roles", to="auth.group")),
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("group", "cluster"), name="one_role_per_group_and_cluster"),
-                    models.UniqueConstraint(
-                        condition=models.Q(("cluster", None)),
-                        fields=("group",),
-                        name="one_role_per_group_on_all_clusters",
+                    UniqueConstraint(fields=("group", "cluster"), name="one_role_per_group_and_cluster"),
+                    UniqueConstraint(
+                        condition=Q(("cluster", None)), fields=("group",), name="one_role_per_group_on_all_clusters"
                     ),
                 ]
             },
@@ -1806,281 +1262,207 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Consent",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("digest", models.CharField(max_length=64)),
-                ("at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="consents",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("digest", CharField(max_length=64)),
+                ("at", DateTimeField(auto_now_add=True)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="consents", to=settings.AUTH_USER_MODEL)),
             ],
-            options={"constraints": [models.UniqueConstraint(fields=("user", "digest"), name="one_consent_per_text")]},
+            options={"constraints": [UniqueConstraint(fields=("user", "digest"), name="one_consent_per_text")]},
         ),
         migrations.CreateModel(
             name="IdempotencyKey",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("key", models.CharField(max_length=200)),
-                ("path", models.CharField(max_length=300)),
-                ("body_digest", models.CharField(max_length=64)),
-                ("status_code", models.PositiveSmallIntegerField(default=0)),
-                ("answer", models.TextField(blank=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", CharField(max_length=200)),
+                ("path", CharField(max_length=300)),
+                ("body_digest", CharField(max_length=64)),
+                ("status_code", PositiveSmallIntegerField(default=0)),
+                ("answer", TextField(blank=True)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="+", to=settings.AUTH_USER_MODEL)),
             ],
-            options={"constraints": [models.UniqueConstraint(fields=("user", "key"), name="one_answer_per_key")]},
+            options={"constraints": [UniqueConstraint(fields=("user", "key"), name="one_answer_per_key")]},
         ),
         migrations.CreateModel(
             name="Identity",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("provider", models.CharField(max_length=40)),
-                ("subject", models.CharField(blank=True, max_length=255)),
-                ("external_id", models.CharField(blank=True, max_length=255)),
-                ("username", models.CharField(blank=True, max_length=150)),
-                ("is_provisioned", models.BooleanField(default=False)),
-                ("keeps_person", models.BooleanField(default=False)),
-                ("is_disabled_by_provider", models.BooleanField(default=False)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("signed_in_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "user",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="identities",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
+                ("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("provider", CharField(max_length=40)),
+                ("subject", CharField(blank=True, max_length=255)),
+                ("external_id", CharField(blank=True, max_length=255)),
+                ("username", CharField(blank=True, max_length=150)),
+                ("is_provisioned", BooleanField(default=False)),
+                ("keeps_person", BooleanField(default=False)),
+                ("is_disabled_by_provider", BooleanField(default=False)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("signed_in_at", DateTimeField(blank=True, null=True)),
+                ("user", ForeignKey(on_delete=CASCADE, related_name="identities", to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(
-                        condition=models.Q(("subject", ""), _negated=True),
+                    UniqueConstraint(
+                        condition=Q(("subject", ""), _negated=True),
                         fields=("provider", "subject"),
                         name="one_identity_per_subject",
                     ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("username", ""), _negated=True),
+                    UniqueConstraint(
+                        condition=Q(("username", ""), _negated=True),
                         fields=("provider", "username"),
                         name="one_identity_per_username",
                     ),
-                    models.UniqueConstraint(fields=("provider", "user"), name="one_identity_per_provider"),
+                    UniqueConstraint(fields=("provider", "user"), name="one_identity_per_provider"),
                 ]
             },
         ),
         migrations.AddConstraint(
-            model_name="placement",
-            constraint=models.UniqueConstraint(fields=("attempt", "node"), name="one_placement_per_node"),
+            "placement", UniqueConstraint(fields=("attempt", "node"), name="one_placement_per_node")
         ),
         migrations.AddConstraint(
-            model_name="placement",
-            constraint=models.UniqueConstraint(fields=("attempt", "node_rank"), name="one_placement_per_node_rank"),
+            "placement", UniqueConstraint(fields=("attempt", "node_rank"), name="one_placement_per_node_rank")
         ),
         migrations.AddConstraint(
-            model_name="heldslot",
-            constraint=models.UniqueConstraint(fields=("node", "index", "share"), name="a_slot_is_held_once"),
+            "heldslot", UniqueConstraint(fields=("node", "index", "share"), name="a_slot_is_held_once")
         ),
-        migrations.AddIndex(
-            model_name="preflight", index=models.Index(fields=["cluster", "-created_at"], name="preflight_by_cluster")
-        ),
+        migrations.AddIndex("preflight", Index(fields=["cluster", "-created_at"], name="preflight_by_cluster")),
         migrations.AddConstraint(
-            model_name="preflight",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("ended_at", None)), fields=("cluster",), name="one_open_preflight_per_cluster"
+            "preflight",
+            UniqueConstraint(
+                condition=Q(("ended_at", None)), fields=("cluster",), name="one_open_preflight_per_cluster"
             ),
         ),
         migrations.AddConstraint(
-            model_name="membership",
-            constraint=models.UniqueConstraint(fields=("project", "user"), name="one_membership_per_project"),
+            "membership", UniqueConstraint(fields=("project", "user"), name="one_membership_per_project")
         ),
         migrations.AddIndex(
-            model_name="job",
-            index=runs.models.indexes.ListIndex(
-                beside=("project", "id"), fields=["name", "-version"], name="job_by_name"
-            ),
+            "job", ListIndex(beside=("project", "id"), fields=["name", "-version"], name="job_by_name")
         ),
         migrations.AddConstraint(
-            model_name="job",
-            constraint=models.UniqueConstraint(fields=("project", "name", "version"), name="one_version_per_job"),
+            "job", UniqueConstraint(fields=("project", "name", "version"), name="one_version_per_job")
         ),
         migrations.AddConstraint(
-            model_name="grouprole",
-            constraint=models.UniqueConstraint(fields=("group", "project"), name="one_role_per_group_and_project"),
+            "grouprole", UniqueConstraint(fields=("group", "project"), name="one_role_per_group_and_project")
         ),
         migrations.AddConstraint(
-            model_name="grouprole",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("project", None)), fields=("group",), name="one_role_per_group_everywhere"
-            ),
+            "grouprole",
+            UniqueConstraint(condition=Q(("project", None)), fields=("group",), name="one_role_per_group_everywhere"),
         ),
         migrations.AddConstraint(
-            model_name="gitkey",
-            constraint=models.UniqueConstraint(fields=("project", "kind", "place"), name="one_git_key_per_place"),
+            "gitkey", UniqueConstraint(fields=("project", "kind", "place"), name="one_git_key_per_place")
+        ),
+        migrations.AddConstraint("dataset", UniqueConstraint(fields=("project", "name"), name="one_dataset_per_name")),
+        migrations.AddConstraint(
+            "customrole", UniqueConstraint(fields=("project", "name"), name="one_custom_role_per_name")
         ),
         migrations.AddConstraint(
-            model_name="dataset",
-            constraint=models.UniqueConstraint(fields=("project", "name"), name="one_dataset_per_name"),
+            "codebundle", UniqueConstraint(fields=("project", "sha256"), name="one_bundle_per_digest")
         ),
-        migrations.AddConstraint(
-            model_name="customrole",
-            constraint=models.UniqueConstraint(fields=("project", "name"), name="one_custom_role_per_name"),
-        ),
-        migrations.AddConstraint(
-            model_name="codebundle",
-            constraint=models.UniqueConstraint(fields=("project", "sha256"), name="one_bundle_per_digest"),
-        ),
-        migrations.AddIndex(model_name="runcode", index=models.Index(fields=["commit"], name="code_by_commit")),
+        migrations.AddIndex("runcode", Index(fields=["commit"], name="code_by_commit")),
         migrations.AddIndex(
-            model_name="run",
-            index=runs.models.indexes.ListIndex(
+            "run",
+            ListIndex(
                 beside=("archived_at", "status", "project", "found_by"),
                 fields=["created_at", "id"],
                 name="run_by_created",
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=runs.models.indexes.ListIndex(
+            "run",
+            ListIndex(
                 beside=("archived_at", "status", "project", "found_by"), fields=["name", "id"], name="run_by_name"
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=runs.models.indexes.ListIndex(
+            "run",
+            ListIndex(
                 beside=("archived_at", "status", "project", "found_by"), fields=["status", "id"], name="run_by_status"
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=runs.models.indexes.ListIndex(
+            "run",
+            ListIndex(
                 beside=("archived_at", "status", "project", "found_by"),
-                condition=models.Q(("ended_at__isnull", False)),
+                condition=Q(("ended_at__isnull", False)),
                 fields=["ended_at", "id"],
                 name="run_by_ended",
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=runs.models.indexes.ListIndex(
+            "run",
+            ListIndex(
                 beside=("status", "project", "local_id", "archived_at"),
-                condition=models.Q(("ended_at", None)),
+                condition=Q(("ended_at", None)),
                 fields=["created_at", "id"],
                 name="run_live",
             ),
         ),
         migrations.AddIndex(
-            model_name="run",
-            index=runs.models.indexes.ListIndex(
+            "run",
+            ListIndex(
                 beside=("wanted", "project"),
                 fields=["cluster", "status", "priority", "created_at", "id"],
                 name="run_queue",
             ),
         ),
+        migrations.AddIndex("run", Index(condition=Q(("is_long", True)), fields=["id"], name="run_long")),
         migrations.AddIndex(
-            model_name="run", index=models.Index(condition=models.Q(("is_long", True)), fields=["id"], name="run_long")
-        ),
-        migrations.AddIndex(
-            model_name="run",
-            index=models.Index(
-                condition=models.Q(("ended_at__isnull", False)),
-                fields=["cluster", "recipe", "ended_at"],
-                name="run_of_recipe",
+            "run",
+            Index(
+                condition=Q(("ended_at__isnull", False)), fields=["cluster", "recipe", "ended_at"], name="run_of_recipe"
             ),
         ),
-        migrations.AddIndex(
-            model_name="run", index=models.Index(fields=["project", "dataset", "created_at"], name="run_of_dataset")
+        migrations.AddIndex("run", Index(fields=["project", "dataset", "created_at"], name="run_of_dataset")),
+        migrations.AddIndex("run", Index(fields=["job", "created_at", "id"], name="run_of_job")),
+        migrations.AddConstraint(
+            "removeddata", UniqueConstraint(fields=("run", "kind"), name="one_removal_per_run_and_kind")
         ),
-        migrations.AddIndex(
-            model_name="run", index=models.Index(fields=["job", "created_at", "id"], name="run_of_job")
+        migrations.AddIndex("event", Index(fields=["run", "at"], name="event_run_at")),
+        migrations.AddIndex("event", Index(fields=["code"], name="event_by_code")),
+        migrations.AddIndex("attempt", Index(fields=["created_at", "id"], name="attempt_by_created")),
+        migrations.AddConstraint("attempt", UniqueConstraint(fields=("run", "fence"), name="one_attempt_per_fence")),
+        migrations.AddConstraint(
+            "attempt",
+            UniqueConstraint(condition=Q(("ended_at", None)), fields=("run",), name="one_live_attempt_per_run"),
         ),
         migrations.AddConstraint(
-            model_name="removeddata",
-            constraint=models.UniqueConstraint(fields=("run", "kind"), name="one_removal_per_run_and_kind"),
-        ),
-        migrations.AddIndex(model_name="event", index=models.Index(fields=["run", "at"], name="event_run_at")),
-        migrations.AddIndex(model_name="event", index=models.Index(fields=["code"], name="event_by_code")),
-        migrations.AddIndex(
-            model_name="attempt", index=models.Index(fields=["created_at", "id"], name="attempt_by_created")
+            "secret", UniqueConstraint(fields=("project", "name"), name="one_secret_per_project_and_name")
         ),
         migrations.AddConstraint(
-            model_name="attempt",
-            constraint=models.UniqueConstraint(fields=("run", "fence"), name="one_attempt_per_fence"),
+            "secret", UniqueConstraint(fields=("person", "name"), name="one_secret_per_person_and_name")
         ),
         migrations.AddConstraint(
-            model_name="attempt",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("ended_at", None)), fields=("run",), name="one_live_attempt_per_run"
-            ),
-        ),
-        migrations.AddConstraint(
-            model_name="secret",
-            constraint=models.UniqueConstraint(fields=("project", "name"), name="one_secret_per_project_and_name"),
-        ),
-        migrations.AddConstraint(
-            model_name="secret",
-            constraint=models.UniqueConstraint(fields=("person", "name"), name="one_secret_per_person_and_name"),
-        ),
-        migrations.AddConstraint(
-            model_name="secret",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(("person__isnull", False), ("project__isnull", True)),
-                    models.Q(("person__isnull", True), ("project__isnull", False)),
+            "secret",
+            CheckConstraint(
+                condition=Q(
+                    Q(("person__isnull", False), ("project__isnull", True)),
+                    Q(("person__isnull", True), ("project__isnull", False)),
                     _connector="OR",
                 ),
                 name="secret_of_a_project_or_a_person",
             ),
         ),
         migrations.AddConstraint(
-            model_name="secretuse",
-            constraint=models.UniqueConstraint(
+            "secretuse",
+            UniqueConstraint(
                 fields=("attempt", "name", "version", "is_personal", "node"), name="one_use_per_attempt_and_node"
             ),
         ),
         migrations.AddConstraint(
-            model_name="secretversion",
-            constraint=models.UniqueConstraint(fields=("secret", "number"), name="one_value_per_secret_and_number"),
+            "secretversion", UniqueConstraint(fields=("secret", "number"), name="one_value_per_secret_and_number")
         ),
         migrations.AddConstraint(
-            model_name="storagekey",
-            constraint=models.UniqueConstraint(fields=("project", "number"), name="one_storage_key_per_number"),
+            "storagekey", UniqueConstraint(fields=("project", "number"), name="one_storage_key_per_number")
         ),
         migrations.AddConstraint(
-            model_name="storeddata",
-            constraint=models.UniqueConstraint(
-                fields=("project", "kind", "place"), name="one_measure_per_kind_and_place"
-            ),
+            "storeddata", UniqueConstraint(fields=("project", "kind", "place"), name="one_measure_per_kind_and_place")
         ),
-        migrations.AddIndex(
-            model_name="trial", index=models.Index(fields=["sweep", "state", "value"], name="trial_by_state")
-        ),
+        migrations.AddIndex("trial", Index(fields=["sweep", "state", "value"], name="trial_by_state")),
+        migrations.AddConstraint("trial", UniqueConstraint(fields=("sweep", "number"), name="one_trial_per_number")),
+        migrations.AddIndex("sweep", Index(fields=["project", "created_at", "id"], name="sweep_by_project")),
+        migrations.AddIndex("sweep", Index(fields=["status"], name="sweep_by_status")),
+        migrations.AddConstraint("trialreport", UniqueConstraint(fields=("trial", "step"), name="one_report_per_step")),
+        migrations.AddConstraint("trialrun", UniqueConstraint(fields=("trial", "seed"), name="one_run_per_seed")),
         migrations.AddConstraint(
-            model_name="trial",
-            constraint=models.UniqueConstraint(fields=("sweep", "number"), name="one_trial_per_number"),
-        ),
-        migrations.AddIndex(
-            model_name="sweep", index=models.Index(fields=["project", "created_at", "id"], name="sweep_by_project")
-        ),
-        migrations.AddIndex(model_name="sweep", index=models.Index(fields=["status"], name="sweep_by_status")),
-        migrations.AddConstraint(
-            model_name="trialreport",
-            constraint=models.UniqueConstraint(fields=("trial", "step"), name="one_report_per_step"),
-        ),
-        migrations.AddConstraint(
-            model_name="trialrun", constraint=models.UniqueConstraint(fields=("trial", "seed"), name="one_run_per_seed")
-        ),
-        migrations.AddConstraint(
-            model_name="workspace",
-            constraint=models.UniqueConstraint(fields=("user", "project"), name="one_workspace_per_project"),
+            "workspace", UniqueConstraint(fields=("user", "project"), name="one_workspace_per_project")
         ),
         migrations.RunPython(index_tags, forget_tags),
         migrations.RunPython(add_triggers, drop_triggers),

@@ -1,7 +1,8 @@
-from django.db import migrations, models
+from django.db import migrations
+from django.db.models import BigAutoField, BigIntegerField, DateTimeField, Index, JSONField, Q
 
-import runs.models.indexes
 import runs.models.runs
+from runs.models.indexes import ListIndex
 
 BESIDE = ("archived_at", "status", "project", "found_by", "number")
 NUMBERED = """
@@ -41,33 +42,25 @@ class Migration(migrations.Migration):
         migrations.RemoveIndex(model_name="run", name="run_by_ended"),
         migrations.CreateModel(
             name="RunNumber",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"))
-            ],
+            fields=[("id", BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"))],
         ),
-        migrations.AddField("run", "config", models.JSONField(blank=True, default=dict)),
-        migrations.AddField("run", "described_at", models.DateTimeField(editable=False, null=True)),
-        migrations.AddField("run", "number", models.BigIntegerField(null=True, editable=False)),
+        migrations.AddField("run", "config", JSONField(blank=True, default=dict)),
+        migrations.AddField("run", "described_at", DateTimeField(editable=False, null=True)),
+        migrations.AddField("run", "number", BigIntegerField(null=True, editable=False)),
         migrations.RunPython(fill, migrations.RunPython.noop, elidable=False),
         migrations.AlterField(
-            "run", "number", models.BigIntegerField(default=runs.models.runs.next_number, editable=False, unique=True)
+            "run", "number", BigIntegerField(default=runs.models.runs.next_number, editable=False, unique=True)
         ),
         *(
-            migrations.AddIndex(
-                "run",
-                runs.models.indexes.ListIndex(fields=(field, "id"), beside=BESIDE, name=name, condition=condition),
-            )
+            migrations.AddIndex("run", ListIndex(fields=(field, "id"), beside=BESIDE, name=name, condition=condition))
             for name, field, condition in (
                 ("run_by_created", "created_at", None),
                 ("run_by_name", "name", None),
                 ("run_by_status", "status", None),
-                ("run_by_ended", "ended_at", models.Q(ended_at__isnull=False)),
+                ("run_by_ended", "ended_at", Q(ended_at__isnull=False)),
             )
         ),
         migrations.AddIndex(
-            "run",
-            models.Index(
-                fields=("described_at",), condition=models.Q(described_at__isnull=False), name="run_described"
-            ),
+            "run", Index(fields=("described_at",), condition=Q(described_at__isnull=False), name="run_described")
         ),
     ]

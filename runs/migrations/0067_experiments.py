@@ -1,7 +1,7 @@
-import django.db.models.deletion
-from django.db import migrations, models
+from django.db import migrations
+from django.db.models import CASCADE, CharField, DateTimeField, ForeignKey, JSONField, UniqueConstraint
 
-import runs.values.ids
+from runs.values.ids import new_id
 
 
 class Migration(migrations.Migration):
@@ -11,27 +11,17 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Experiment",
             fields=[
-                (
-                    "id",
-                    models.CharField(
-                        default=runs.values.ids.new_id, editable=False, max_length=12, primary_key=True, serialize=False
-                    ),
-                ),
-                ("name", models.CharField(max_length=500)),
-                ("tags", models.JSONField(blank=True, default=dict)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
-                ("changed_at", models.DateTimeField(auto_now=True)),
-                ("archived_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "project",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="experiments", to="runs.project"
-                    ),
-                ),
+                ("id", CharField(default=new_id, editable=False, max_length=12, primary_key=True, serialize=False)),
+                ("name", CharField(max_length=500)),
+                ("tags", JSONField(blank=True, default=dict)),
+                ("created_at", DateTimeField(auto_now_add=True)),
+                ("changed_at", DateTimeField(auto_now=True)),
+                ("archived_at", DateTimeField(blank=True, null=True)),
+                ("project", ForeignKey(on_delete=CASCADE, related_name="experiments", to="runs.project")),
             ],
             options={
                 "ordering": ("name",),
-                "constraints": [models.UniqueConstraint(fields=("project", "name"), name="one_experiment_per_name")],
+                "constraints": [UniqueConstraint(fields=("project", "name"), name="one_experiment_per_name")],
             },
         )
     ]
