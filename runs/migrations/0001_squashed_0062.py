@@ -93,16 +93,17 @@ def forget_tags(apps, schema_editor):
         schema_editor.execute('DROP INDEX "run_tags"')
 
 
-REPLACED = """
-    0001_initial 0002_checkpoints 0003_workspaces 0004_data_and_estimates 0005_attempt_stop
-    0006_output_of_placements 0007_run_colours 0008_lists 0009_leftovers 0010_clusters_of_projects
-    0011_attempts_and_events 0012_heartbeats 0013_attempt_cause 0015_attempt_hang 0016_pauses 0017_recovery
-    0018_run_time 0019_elastic 0021_findings 0022_preflight 0024_allocations 0026_log_rules 0027_spares
-    0028_preflight_collective 0031_cluster_secrets 0034_code_from_git 0036_interactive 0037_sweeps 0039_access
-    0040_sign_in 0041_audit_and_secrets 0042_isolation_minimum 0043_privacy 0046_slot_shares 0047_sealed_texts
-    0054_sealed_factors 0055_storage_keys 0056_audit_sent 0058_recipe_index 0059_run_in_container
-    0060_job_by_name 0061_origins 0062_made_by_tokens
-""".split()
+REPLACED = [
+    "0001_initial", "0002_checkpoints", "0003_workspaces", "0004_data_and_estimates", "0005_attempt_stop",
+    "0006_output_of_placements", "0007_run_colours", "0008_lists", "0009_leftovers",
+    "0010_clusters_of_projects", "0011_attempts_and_events", "0012_heartbeats", "0013_attempt_cause",
+    "0015_attempt_hang", "0016_pauses", "0017_recovery", "0018_run_time", "0019_elastic", "0021_findings",
+    "0022_preflight", "0024_allocations", "0026_log_rules", "0027_spares", "0028_preflight_collective",
+    "0031_cluster_secrets", "0034_code_from_git", "0036_interactive", "0037_sweeps", "0039_access",
+    "0040_sign_in", "0041_audit_and_secrets", "0042_isolation_minimum", "0043_privacy", "0046_slot_shares",
+    "0047_sealed_texts", "0054_sealed_factors", "0055_storage_keys", "0056_audit_sent", "0058_recipe_index",
+    "0059_run_in_container", "0060_job_by_name", "0061_origins", "0062_made_by_tokens",
+]  # fmt: skip
 
 
 class Migration(migrations.Migration):

@@ -1,5 +1,6 @@
 """Sources of a launch: an example, a job, a run, a checkpoint. And the code that a script of it needs."""
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -47,6 +48,10 @@ def find(user: Someone, key: str) -> FormSource:
         if run.is_local:
             raise NotFound(f"Run {run.name} was logged outside of Trainyard: there is no code here to start from.")
         return FormSource(key, f"run {run.name}", unresolved(run.spec), run=run)
+    if kind == "change":
+        run_id, _, text = name.partition("@")
+        start = find(user, f"run:{run_id}")
+        return start._replace(key=key, document=merge(start.document, _changes(text)))
     if kind == "sweep":
         sweep = get_sweep(user, name)
         return FormSource(key, f"sweep {sweep.name}", {**sweep.base_spec, "name": sweep.name}, sweep=sweep.spec)
@@ -69,6 +74,17 @@ def find(user: Someone, key: str) -> FormSource:
         shipped = sweep_examples()[name]
         return FormSource(key, f"example {name}", {**shipped["base"], "name": name}, sweep=shipped)
     raise NotFound(f"There is nothing called {key!r} to start from.")
+
+
+def _changes(text: str) -> JsonObject:
+    """Return the fields that advice on a run changes, as its link has them."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise NotFound("There is no such change to start from.")
+    return found
 
 
 def _benchmark(where: str) -> JsonObject:

@@ -1,14 +1,21 @@
 """The plan of a run beside what came of it: row by row, with the difference, and a word where it is large. Beside them
 the coordinate check of a learning rate that muP carries over from another width."""
 
+import json
 import math
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import NamedTuple
+from urllib.parse import urlencode
+
+from django.urls import reverse
 
 from dashboard.pages.shared.estimate import ASSUMED, spans
-from runs.models import Run
+from runs.models import Placement, Run
+from runs.presenting.advice import advice_of
 from runs.presenting.measured import Measured, measured_of
 from runs.records.metrics.progress import facts_of
+from runs.records.time_use.sums import times_shown
 from trainyard.contract.facts import COORDINATES, CoordinateFacts, EstimateDocument, MemoryDocument, StepTimeDocument
 from trainyard.formats.figures import between, percent, rate, scaled, seconds, size
 
@@ -31,6 +38,15 @@ class Row(NamedTuple):
     tone: str  # green: in the range, or near; amber: off by more; none: by too little of a step to matter
     why: str
     range: str = ""  # in which the measured value should lie; empty where nothing says so
+
+
+class AdviceView(NamedTuple):
+    """``url`` leads to the form, filled in; empty where no field changes it."""
+
+    measured: str
+    change: str
+    gain: str
+    url: str
 
 
 class PlanTab(NamedTuple):
@@ -56,6 +72,34 @@ def plan_tab(run: Run) -> PlanTab:
         num_steps=int(measured["num_steps"]) if measured and measured["num_steps"] else None,
         is_measured=is_measured,
     )
+
+
+def advice_tab(run: Run, now: datetime) -> list[AdviceView]:
+    """Return the changes that a run's measurements advise, once it has ended."""
+    time = times_shown([run], now).get(run.pk)
+    attempt = run.attempts.order_by("-number").first()
+    if run.ended_at is None or time is None or attempt is None:
+        return []
+    placements = list(attempt.placements.select_related("node"))
+    limits = [limit for one in placements if (limit := _bytes_of_a_rank(one))]
+    found = advice_of(run.spec, measured_of(run), time, len(placements), min(limits, default=None))
+    launch = reverse("launch")
+    return [
+        AdviceView(
+            one.measured,
+            one.change,
+            percent(one.gain),
+            f"{launch}?{urlencode({'from': f'change:{run.pk}@{json.dumps(one.changes)}'})}" if one.changes else "",
+        )
+        for one in found
+    ]
+
+
+def _bytes_of_a_rank(placement: Placement) -> float | None:
+    """The memory of the smallest GPU of its node; without any, its share of the machine's."""
+    machine = placement.node.machine
+    gpus = [gpu.memory_bytes for gpu in machine.gpus or [] if gpu.memory_bytes]
+    return min(gpus) if gpus else (machine.memory_bytes or 0) / max(1, placement.num_ranks) or None
 
 
 def _said_once(rows: Iterator[Row]) -> list[Row]:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from dashboard.pages.run import evidence, verbs
 from dashboard.pages.run import ranks as ranks_table
 from dashboard.pages.run.network_results import network_results
-from dashboard.pages.run.plan import plan_tab, width_transfer
+from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
 from dashboard.pages.run.system import machines_of
 from dashboard.pages.run.verbs import nodes_over_time
 from dashboard.pages.shared.chart_runs import chart_runs, charts_context
@@ -104,6 +104,7 @@ def plan(request: HttpRequest, run_id: str) -> HttpResponse:
         **around(request, run, "plan"),
         "is_benchmark": is_benchmark,
         "plan": None if is_benchmark else plan_tab(run),
+        "advice": [] if is_benchmark else advice_tab(run, timezone.now()),
         "network": network_results(run) if is_benchmark else None,
         "transfer": width_transfer(run),
     }

@@ -22,10 +22,10 @@ from django.db.models import (
     UniqueConstraint,
 )
 
-REPLACED = """
-    0001_initial 0002_checkpoints 0003_media 0004_logs 0005_facts 0006_states_in_memory
-    0007_encrypted_checkpoints 0008_series_by_name
-""".split()
+REPLACED = [
+    "0001_initial", "0002_checkpoints", "0003_media", "0004_logs", "0005_facts", "0006_states_in_memory",
+    "0007_encrypted_checkpoints", "0008_series_by_name",
+]  # fmt: skip
 
 
 class Migration(migrations.Migration):

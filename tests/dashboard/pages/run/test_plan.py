@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from dashboard.pages.run.plan import PlanTab, Row, plan_tab
-from runs.models import Run, User
+from runs.models import Run, RunTime, User
 from runs.records.metrics.models import Fact
+from runs.records.time_use.split import NAMES
 from runs.values.status import Status
-from tests.cast import Cast, spec
+from tests.cast import Cast, make_attempt, make_node, spec
 from tests.dashboard.pages.shared.test_estimate import MIB, estimate
 from trainyard.planner import default_rates
 from trainyard.planner.results import StepTime
@@ -175,3 +178,19 @@ def test_a_run_whose_rate_was_found_at_another_width_shows_the_coordinate_check(
     tell(run, "coordinates", {**found, "changes": changes, "powers": {"logits": power, "mlp up": -0.04}})
     text = client.get(f"/runs/{run.pk}/plan/").content.decode()
     assert words in text and "width 128" in text and '<td class="num">0.429</td>' in text and "−0.04" in text
+
+
+def test_advice_after_a_run_fills_the_form_with_the_change(cast: Cast, as_user: AsUser, make_run: MakeRun) -> None:
+    ended = timezone.now()
+    document = spec(name="wasteful", train={"steps": 500, "batch_size": 32}, checkpoint={"every_steps": 2})
+    run = make_run(spec=document, status=Status.SUCCEEDED, ended_at=ended)
+    make_attempt(run, [make_node(cast.cluster)], ended_at=ended)
+    times = dict.fromkeys(NAMES, 0.0) | {"productive_s": 70.0, "checkpoint_s": 30.0}
+    RunTime.objects.create(run=run, ended_at=ended, **times)
+    client = as_user(cast.mate)
+    [one] = client.get(f"/runs/{run.pk}/plan/").context["advice"]
+    assert (one.gain, one.change) == ("29 %", "Save one after each 60 steps")
+    form = client.get(one.url).content.decode()
+    assert re.search(r'name="checkpoint.every_steps"[^>]*value="60"', form)
+    assert client.get(f"/launch/?from=change:{run.pk}@nothing").status_code == 404
+    assert as_user(cast.outsider).get(one.url).status_code == 404
