@@ -16,6 +16,7 @@ FOLLOWS: dict[LogAction, str] = {
     "label": "",
     "notify": "",
     "exclude-node": " If the run is started again, {node} is left out.",
+    "metric": "",
     "no-retry": " If the run fails, it is not started again.",
 }
 
@@ -34,7 +35,7 @@ def matches_of(placements: Sequence[Placement]) -> list[tuple[Placement, RuleMat
         for placement in placements
         if placement.report.get("matches")
         for match in placement.reported.matches
-        if not match.is_builtin
+        if not match.is_builtin and match.action != "metric"
     ]
     return sorted(found, key=lambda one: one[1].at)
 

@@ -16,12 +16,13 @@ class CodeReference(WireStruct):
     size_bytes: int = 0
 
 
-LogAction = Literal["label", "notify", "exclude-node", "no-retry"]
+LogAction = Literal["label", "notify", "exclude-node", "no-retry", "metric"]
 
 
 class LogRule(WireStruct):
     """Lines of a log that fit the pattern (RE2's syntax) get the label, and the action follows: an event in the run's
-    history, and after a failure no restart, or one without the node that has printed the line."""
+    history; after a failure no restart, or one without the node that has printed the line; or a point of the metric
+    that has the label's name."""
 
     label: str
     pattern: str

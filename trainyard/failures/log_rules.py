@@ -11,7 +11,7 @@ from trainyard.contract.causes import CauseClass
 from trainyard.contract.orders import LogRule
 from trainyard.contract.reports import RuleMatch
 from trainyard.failures.signs import SIGNS
-from trainyard.formats.regular_expressions import BadExpression, compiled_any, compiled_for_lines
+from trainyard.formats.regular_expressions import BadExpression, compiled_any, compiled_for_lines, compiled_for_numbers
 
 # Classes of failures whose signs in a log are worth a label. Others are about the code, which says so itself.
 LABELLED = (
@@ -58,6 +58,8 @@ class LineRules:
             except BadExpression:
                 continue
             self.rules.append(rule)
+        metrics = [(at, rule.pattern) for at, rule in enumerate(self.rules) if rule.action == "metric"]
+        self._numbers = {at: compiled_for_numbers(pattern) for at, pattern in metrics}
         self._open = set(range(len(self.rules)))
         self._together = self._compiled()
 
@@ -77,6 +79,20 @@ class LineRules:
             if end >= len(text):
                 return
             position = end + 1
+
+    def number_in(self, rule: int, line: str) -> tuple[float, int | None] | None:
+        """Return the value that a rule of a metric finds in the line, and the step where it has a group of that name;
+        None for what is no number."""
+        pattern = self._numbers.get(rule)
+        found = pattern.search(line.encode("utf-8", "replace")) if pattern else None
+        if pattern is None or found is None:
+            return None
+        step_at = pattern.groupindex.get(b"step", 0)
+        value_at = pattern.groupindex.get(b"value") or next(at for at in (1, 2) if at != step_at)
+        try:
+            return float(found.group(value_at)), int(found.group(step_at)) if step_at else None
+        except (ValueError, TypeError):  # no number, or a group that is not in this line
+            return None
 
     def close(self, rule: int) -> None:
         """Seek this rule no more: its lines were counted often enough."""

@@ -51,6 +51,20 @@ def problem_of(source: str) -> str:
     return ""
 
 
+def compiled_for_numbers(source: str) -> Any:
+    """Return the pattern with its groups, of which ``step`` and ``value`` may be named; for one line."""
+    return compiled(source, never_capture=False)
+
+
+def has_number(source: str) -> bool:
+    """Return whether the expression has a group beside that of the step. True where RE2 is not there to say."""
+    try:
+        found = compiled_for_numbers(source)
+    except ModuleNotFoundError:
+        return True
+    return bool(found.groups - (b"step" in found.groupindex))
+
+
 def _reason(error: Exception, source: str) -> str:
     reason = error.args[0] if error.args else "no regular expression"
     text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

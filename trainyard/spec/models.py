@@ -59,7 +59,7 @@ class Spec(Part):
         [],
         "Rules of the log",
         "Lines to look for, each as LABEL: PATTERN or LABEL ACTION: PATTERN. The actions are label, notify, "
-        "exclude-node and no-retry.",
+        "exclude-node, no-retry and metric: LABEL is then a metric, whose number stands in brackets in PATTERN.",
         advanced=True,
         kind="lines",
     )

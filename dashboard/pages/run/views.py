@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from dashboard.pages.run import evidence, verbs
 from dashboard.pages.run import ranks as ranks_table
+from dashboard.pages.run.curves import offer_of
 from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
 from dashboard.pages.run.system import machines_of
@@ -68,7 +69,7 @@ def charts(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.GET.get("fragment") == "marks":
         [known] = chart_runs([run])
         return fresh_json({"alarms": known["alarms"], "attempts": known["attempts"], "marks": known["marks"]})
-    context = {**around(request, run, "charts"), **charts_context(person(request), [run])}
+    context = {**around(request, run, "charts"), **charts_context(person(request), [run]), "curves": offer_of(run)}
     return show(request, "runs/charts.html", context, fragments=HEADER)
 
 

@@ -1,26 +1,27 @@
 """Rules about lines of the log: of a run, and of a cluster."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.contract.orders import LogAction, LogRule
-from trainyard.formats.regular_expressions import problem_of
+from trainyard.formats.regular_expressions import has_number, problem_of
 from trainyard.spec.problems import Problem, SpecError, problems_of, show
 from trainyard.spec.values.fields import Part
 
 MAX_RULES = 20
 MAX_PATTERN, MAX_LABEL = 200, 40
-ACTIONS: tuple[LogAction, ...] = ("label", "notify", "exclude-node", "no-retry")
+ACTIONS: tuple[LogAction, ...] = ("label", "notify", "exclude-node", "no-retry", "metric")
 LABEL = re.compile(r"[A-Za-z0-9_-]+")
+METRIC = re.compile(r"[A-Za-z0-9_./-]+")
 ACCEPTED = "LABEL: PATTERN, or LABEL ACTION: PATTERN"
 
 
 def _label(value: str) -> str:
-    if not LABEL.fullmatch(value):
-        raise ValueError(f"must be made of letters, digits, - and _, not {show(value)}")
+    if not METRIC.fullmatch(value):
+        raise ValueError(f"must be made of letters, digits, - and _, of a metric also / and ., not {show(value)}")
     return value
 
 
@@ -48,7 +49,17 @@ class RuleOfLog(Part):
 
     label: Annotated[str, Field(min_length=1, max_length=MAX_LABEL), AfterValidator(_label)]
     pattern: Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), AfterValidator(_pattern)]
-    action: Literal["label", "notify", "exclude-node", "no-retry"] = "label"
+    action: Literal["label", "notify", "exclude-node", "no-retry", "metric"] = "label"
+
+    @model_validator(mode="after")
+    def _fits_its_action(self) -> Self:
+        if self.action != "metric" and not LABEL.fullmatch(self.label):
+            raise ValueError(f"label must be made of letters, digits, - and _, not {show(self.label)}")
+        if self.action == "metric" and not has_number(self.pattern):
+            raise ValueError(
+                f"pattern of a metric must have its number in brackets, as loss=(\\S+), not {show(self.pattern)}"
+            )
+        return self
 
 
 def _once_each(value: list[RuleOfLog]) -> list[RuleOfLog]:

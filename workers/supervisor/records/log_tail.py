@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from trainyard.contract.orders import Order
-from trainyard.contract.records import STREAMS, BadRecord, Begin, Logs, LossCounts, Lost, Stream
+from trainyard.contract.records import STREAMS, BadRecord, Begin, Logs, LossCounts, Lost, Points, Stream
 from trainyard.spooling.frames import BadFrame
 from trainyard.spooling.ledger import Ledger
 from trainyard.spooling.plain_files import open_plain
@@ -65,6 +65,8 @@ class LogTail:
             spool.append(Logs(self.rank, self.stream, [(at, line) for line in lines], offset))
             if self._rules is not None:
                 self._rules.read(lines, rank=self.rank, stream=self.stream, at=at)
+                if points := self._rules.take_points():
+                    spool.append(Points(points))
         if taken:
             self._was_bar = takes_state and not data[:taken].endswith(b"\n")
         self._offset = offset

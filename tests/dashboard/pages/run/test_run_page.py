@@ -23,7 +23,20 @@ from trainyard.spec import parse_spec
 pytestmark = pytest.mark.django_db
 AsUser = Callable[[User], Client]
 MakeRun = Callable[..., Run]
-TABS = ("", "ranks/", "plan/", "logs/", "terminal/", "apps/", "media/", "checkpoints/", "files/", "spec/", "timeline/")
+TABS = (
+    "",
+    "ranks/",
+    "system/",
+    "plan/",
+    "logs/",
+    "terminal/",
+    "apps/",
+    "media/",
+    "checkpoints/",
+    "files/",
+    "spec/",
+    "timeline/",
+)
 
 
 def text_of(client: Client, url: str) -> str:

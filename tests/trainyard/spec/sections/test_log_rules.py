@@ -28,6 +28,13 @@ def test_rules_are_maps_or_lines() -> None:
     assert parse_spec(SPEC).resolved()["log_rules"] == []
 
 
+def test_a_metric_has_the_name_of_a_metric() -> None:
+    line = r"train/loss metric: step (?P<step>\d+).* loss=(\S+)"
+    [rule] = read_rules([line])
+    assert (rule["label"], rule["action"]) == ("train/loss", "metric")
+    assert line_of(rule) == line
+
+
 def test_a_rule_only_labels_unless_it_says_more() -> None:
     assert read_rules(["slow: took \\d{3} s"]) == [{"label": "slow", "pattern": "took \\d{3} s", "action": "label"}]
 
@@ -45,6 +52,9 @@ def test_a_rule_only_labels_unless_it_says_more() -> None:
         ([{"label": "x", "pattern": "a" * 201}], "log_rules.0.pattern", "must have at most 200 characters"),
         ([{"label": "x", "pattern": ""}], "log_rules.0.pattern", "must have at least 1 character"),
         ([{"label": "x y", "pattern": "a"}], "log_rules.0.label", "must be made of letters, digits, - and _"),
+        ([{"label": "x/y", "pattern": "a"}], "log_rules.0", "must be made of letters, digits, - and _"),
+        (["train/loss metric: loss"], "log_rules.0", "must have its number in brackets"),
+        ([r"loss metric: step (?P<step>\d+)"], "log_rules.0", "must have its number in brackets"),
         ([{"label": "x" * 41, "pattern": "a"}], "log_rules.0.label", "must have at most 40 characters"),
         ([{"label": "x"}], "log_rules.0.pattern", "is required"),
         (
