@@ -25,7 +25,7 @@ class Change(NamedTuple):
     """So many runs that ended so, or that others launched (then without a badge), and the table of them."""
 
     badge: Badge | None
-    count: int
+    num: int
     url: str
 
 

@@ -32,8 +32,8 @@ def changes_of(client: Client) -> list[tuple[str, int]]:
     """The changes as home says them, each as many as the table of its link holds."""
     found = client.get("/").context["changes"]
     for one in found:
-        assert client.get(one.url).context["number"].num == one.count, one
-    return [(one.badge.word if one.badge else "launched", one.count) for one in found]
+        assert client.get(one.url).context["number"].num == one.num, one
+    return [(one.badge.word if one.badge else "launched", one.num) for one in found]
 
 
 def test_what_ended_and_what_others_launched_since_is_counted_as_the_table_counts_it(
