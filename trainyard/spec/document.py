@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Hashable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,32 @@ import yaml
 from trainyard.contract.base import JsonObject
 from trainyard.spec.problems import Problem, SpecError, show
 
+MAX_REPEATED = 50_000  # values that aliases may stand for: a spec has no more
+
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, which refuses a key that is there twice (the first would silently be lost), and reads the
-    keys on, off, yes and no as text."""
+    """YAML's safe loader, which refuses a key that is there twice (the first would silently be lost) and aliases that
+    explode, and reads the keys on, off, yes and no as text."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._sizes: dict[int, int] = {}  # values below a node, by its id
+        self._num_repeated = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        assert node is not None, "there is an event"
+        if is_alias:
+            self._num_repeated += self._sizes.get(id(node), 0)  # of a cycle, which is refused elsewhere, not yet known
+            if self._num_repeated > MAX_REPEATED:
+                words = f"aliases (*name) stand for more than {MAX_REPEATED:,} values"
+                raise yaml.constructor.ConstructorError(None, None, words, node.start_mark)
+        else:
+            below = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+            below = () if isinstance(node, yaml.ScalarNode) else below
+            self._sizes[id(node)] = 1 + sum(self._sizes.get(id(one), 0) for one in below)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[object] = set()
@@ -27,6 +50,17 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
+
+
+def line_at(text: str, path: str) -> int:
+    """Return the line of a field in YAML that can be read, counted from 1; of one that is missing, that of the nearest
+    map around it."""
+    node, line = yaml.compose(text, _Loader), 1
+    for part in path.split("."):
+        found = node.value if isinstance(node, yaml.MappingNode) else []
+        key, node = next(((key, value) for key, value in found if key.value == part), (None, None))
+        line = key.start_mark.line + 1 if key else line
+    return line
 
 
 def load_spec_file(path: Path) -> Any:

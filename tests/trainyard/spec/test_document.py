@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainyard.spec import SpecError, load_spec_file, merge
-from trainyard.spec.document import parse_document, parse_value
+from trainyard.spec.document import line_at, parse_document, parse_value
+
+# Each line has ten times the one above it; merged keys would even be copied while they are read.
+EXPLODING = "a: &a {k: v}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{above}'] * 10)}]}}\n" for above, name in pairwise("abcdefghi")
+)
 
 
 def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
@@ -31,6 +37,8 @@ def test_a_key_that_yaml_takes_for_true_is_text() -> None:
         ("run.yaml", b"name: a\nname: b\n", '"name" is there twice'),
         ("run.yaml", b"x: !!python/object/apply:os.system ['true']", "cannot be read"),
         ("run.yaml", b"\xff\xfe\xfa", "cannot be read"),
+        ("run.yaml", EXPLODING.encode(), r"aliases .* more than 50,000 values .* line 5"),
+        ("run.yaml", EXPLODING.replace("{<<: ", "").replace("]}", "]").encode(), "aliases .* more than 50,000 values"),
         ("run.json", b"{", "run.json cannot be read"),
         ("run.json", b'{"name": 1, "name": 2}', '"name" is there twice'),
         ("run.json", b"[" * 100_000, "cannot be read"),
@@ -40,6 +48,18 @@ def test_a_key_that_yaml_takes_for_true_is_text() -> None:
 def test_a_file_that_is_neither_is_refused(name: str, content: bytes, sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         parse_document(content, name)
+
+
+def test_aliases_within_bounds_are_read_and_a_cycle_is_left_to_who_counts_values() -> None:
+    assert parse_document("a: &a {k: [1]}\nb: {<<: *a, c: *a}\n", "run.yaml")["b"] == {"k": [1], "c": {"k": [1]}}
+    assert parse_document("a: &a {b: *a}\n", "run.yaml")["a"]["b"]["b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"), [("train.steps", 4), ("train.speed", 3), ("name", 1), ("task.recipe", 2), ("other", 1)]
+)
+def test_a_field_has_a_line_and_one_that_is_missing_that_around_it(path: str, line: int) -> None:
+    assert line_at("name: x\ntask: {recipe: tabular}\ntrain:\n  steps: 7\n", path) == line
 
 
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
