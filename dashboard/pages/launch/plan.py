@@ -4,13 +4,15 @@ as text."""
 import json
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from statistics import median
 from typing import NamedTuple
 
 import yaml
 from django.conf import settings
 
+from dashboard.pages.launch.spec_form import look
 from dashboard.pages.shared import estimate as estimate_view
 from dashboard.pages.shared.estimate import EstimateView, Suggestion
 from runs.actions.checking import Launchable, NeverFits, Packed, check_launch
@@ -18,15 +20,15 @@ from runs.actions.estimates import shown_run
 from runs.engines import engine_of
 from runs.models import Node, Project, Run
 from runs.placing import planning
-from runs.placing.planning import Costs, likely_nodes
+from runs.placing.planning import likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
 from runs.presenting.measured import measured_of
 from runs.rights.access import Forbidden, NotFound, Permission, Someone, projects_with, require, visible_runs
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.formats.figures import seconds
 from trainyard.formats.words import listed
-from trainyard.spec import Problem, RecipeSpec, Spec, SpecError, is_own_code, parse_spec, range_sentence, read_spec
+from trainyard.spec import Problem, RecipeSpec, Spec, SpecError, is_own_code, parse_spec, range_sentence
 from trainyard.spec.strategies import AXES, of_axis, used
 from trainyard.spec.strategies.mesh import Mesh
 
@@ -221,12 +223,18 @@ def _axis(spec: RecipeSpec, axis: str, degree: int) -> AxisRow:
 # Cost of a spec on the launch page: memory, time, and the plans that would cost less.
 
 MAX_PLANNED_RANKS = 256  # up to which it is worked out while somebody types
+NUM_LOOKED_AT, NUM_MEASURED = 60, 5  # runs, newest first, and those of the same shape whose steps count
+SHAPE = (  # what a step takes longer or shorter by
+    *("resources", "parallel", "task.model", "task.data", "train.batch_size", "train.accumulate", "train.optimizer"),
+    *("train.precision", "train.activation_checkpointing", "train.compile"),
+)
 
 
 class MeasuredStep(NamedTuple):
     run: Run
-    step_s: float
-    pace: float = 1.0  # in the planner's estimates of the step
+    num_runs: int  # of the same shape, of which ``run`` is one
+    step_s: float  # the middle one
+    pace: float  # in the planner's estimates of the step
 
     @property
     def words(self) -> str:
@@ -234,13 +242,13 @@ class MeasuredStep(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """``estimate`` is None where ``problem`` says why. ``measure`` is the source that fills the form with a benchmark
-    of as many nodes and processes; ``rates_run`` the one whose rates these are, which ended ``rates_at``: empty where
-    the person does not see it, and both where nobody has measured. ``measured`` is how long a step took in the run that
-    the form was filled from, where its plan is the same."""
+    """``estimate`` is None where ``problem`` says why, ``best`` where the planner knows no plan. ``measure`` is the
+    source that fills the form with a benchmark of as many nodes and processes; ``rates_run`` the one whose rates these
+    are, which ended ``rates_at``: empty where the person does not see it, and both where nobody has measured.
+    ``measured`` is how long a step took in runs of the same shape, where there are any."""
 
     estimate: EstimateView | None
-    suggestions: list[Suggestion]
+    best: Suggestion | None
     problem: str
     rates_run: str
     rates_at: datetime | None
@@ -258,41 +266,45 @@ def cost(user: Someone, spec: Spec, nodes: Sequence[Node], source: str = "") -> 
     no nodes, and for what the planner knows nothing of: a script, and what trains nothing."""
     if not nodes or not isinstance(spec, RecipeSpec):
         return None
-    cluster = nodes[0].cluster
+    cluster, wanted = nodes[0].cluster, spec.resolved()
     spec = spec.at(len(nodes)) if spec.resources.is_elastic else spec
     measure = f"measure:{cluster.name}@{len(nodes)}x{spec.resources.processes_per_node}"
     if spec.world_size() > MAX_PLANNED_RANKS:
         problem = f"More than {MAX_PLANNED_RANKS} ranks are not worked out here: `trainyard plan` does."
-        return Cost(None, [], problem, "", None, measure)
+        return Cost(None, None, problem, "", None, measure)
     try:
-        costs = planning.costs(spec, cluster, nodes)
-        measured = _measured(user, source, costs, nodes)
+        costs = planning.costs(spec, cluster, nodes, num_proposals=1)
+        measured = _measured(user, wanted, source, nodes, costs.estimate.step_time.total)
         view = estimate_view.view(spec, costs.estimate, measured.step_s if measured else None)
-        plans = list(estimate_view.suggestions(spec, costs.proposals))
-        return Cost(view, plans, "", shown_run(user, costs.known), costs.known.at, measure, measured)
+        pace = measured.pace if measured else 1.0
+        best = next((estimate_view.suggestion(spec, one, pace) for one in costs.proposals), None)
+        return Cost(view, best, "", shown_run(user, costs.known), costs.known.at, measure, measured)
     except ValueError as error:
         problem = str(error)
     except Exception:  # the form works without
         logger.exception("no estimate could be made of %s", spec.name)
         problem = "The planner could not work this one out."
-    return Cost(None, [], problem, "", None, measure)
+    return Cost(None, None, problem, "", None, measure)
 
 
-def _measured(user: Someone, source: str, costs: Costs, nodes: Sequence[Node]) -> MeasuredStep | None:
-    """Return the source run's measured step time if its plan is this one: the planner's step times are equal."""
-    kind, _, name = source.partition(":")
-    if kind not in ("run", "checkpoint"):
+def _measured(
+    user: Someone, wanted: SpecDocument, source: str, nodes: Sequence[Node], predicted_s: float
+) -> MeasuredStep | None:
+    """Return how long a step took in the source and the newest runs of this shape, on as many nodes of these kinds."""
+    ran = visible_runs(user).filter(cluster=nodes[0].cluster, recipe=wanted["task"]["recipe"])
+    origin, steps = ran.filter(pk=source.partition(":")[2].partition("@")[0]), dict[Run, float]()
+    ended = ran.filter(ended_at__isnull=False).order_by("-ended_at")  # along its index
+    for run in dict.fromkeys([*origin, *ended[:NUM_LOOKED_AT]]):
+        if len(steps) < NUM_MEASURED and all(look(run.spec, path) == look(wanted, path) for path in SHAPE):
+            placed = Node.objects.filter(placements__attempt__run=run, placements__attempt__fence=run.fence)
+            measured = measured_of(run) if _kinds(placed) == _kinds(nodes) else None
+            if measured and (step_s := measured["step_time"]["total"]):
+                steps[run] = step_s
+    if not steps:
         return None
-    run = visible_runs(user).filter(pk=name.partition("@")[0], cluster=nodes[0].cluster).first()
-    found = measured_of(run) if run else None
-    step_s = found["step_time"]["total"] if found else None
-    if run is None or not step_s:
-        return None
-    try:
-        before = read_spec(run.spec)
-        same = planning.estimate_for(before, nodes[0].cluster, nodes) if isinstance(before, RecipeSpec) else None
-    except ValueError:  # it had other nodes
-        return None
-    if not same or same.step_time != costs.estimate.step_time:
-        return None
-    return MeasuredStep(run, step_s, step_s / costs.estimate.step_time.total)
+    step_s = median(steps.values())
+    return MeasuredStep(next(iter(steps)), len(steps), step_s, step_s / predicted_s)
+
+
+def _kinds(nodes: Iterable[Node]) -> list[tuple[str, str]]:
+    return sorted((one.accelerator, one.device) for one in planning.node_facts(list(nodes)))

@@ -177,7 +177,7 @@ def sweep_plan(user: User, typed: SweepTyped, base: JsonObject, cost: Cost | Non
 
 def _basis(cost: Cost | None) -> str:
     if cost and cost.measured:
-        return f"Counted with {cost.measured.words} a step, as measured in run {cost.measured.run.name}."
+        return f"Counted with {cost.measured.words} a step, as measured in runs of this plan."
     return f"Counted with speeds that {'a benchmark measured here' if cost and cost.rates_at else 'are assumed'}."
 
 

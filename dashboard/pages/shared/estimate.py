@@ -1,7 +1,7 @@
 """An estimate as the launch page draws it: bars, each part with its number, and sentences."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dashboard.pages.shared.field_text import as_text
@@ -69,7 +69,6 @@ class Suggestion(NamedTuple):
     fields: dict[str, str]
     time: str
     memory: str
-    is_same: bool
 
     @property
     def fields_json(self) -> str:
@@ -77,7 +76,7 @@ class Suggestion(NamedTuple):
 
 
 class EstimateView(NamedTuple):
-    time: EstimateBar
+    time: EstimateBar | None  # None where a step was measured
     memory: list[EstimateBar]
     num_more: int
     facts: list[tuple[str, str]]
@@ -92,13 +91,15 @@ def view(spec: RecipeSpec, estimate: Estimate, step_s: float | None = None) -> E
     facts = [
         ("Throughput", rate(estimate.units_per_second * estimate.step_time.total / time, estimate.unit)),
         (f"All {count(spec.train.steps)} step{'' if spec.train.steps == 1 else 's'}", f"about {duration(seconds)}"),
+        ("Slot-hours", number(round(seconds * spec.world_size() / 3600, 2))),
         ("Sent in a step", f"{size(estimate.sent_bytes)} by the busiest rank" if estimate.sent_bytes else "nothing"),
         *([("Pipeline bubble", f"{percent(estimate.bubble)} of a step")] if estimate.bubble else []),
         ("Parameters", number(estimate.num_parameters)),
         ("Model FLOPs", f"{scaled(estimate.flops_per_step, 'FLOP')} in a step"),
     ]
     warnings = [one for one in estimate.warnings if not one.startswith(ASSUMED)]
-    return EstimateView(time_bar(estimate), bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
+    predicted = None if step_s else time_bar(estimate)
+    return EstimateView(predicted, bars[:MAX_BARS], max(0, len(bars) - MAX_BARS), facts, warnings)
 
 
 def overflow(bars: Sequence[EstimateBar]) -> str:
@@ -165,19 +166,18 @@ def spans(ranks: Iterable[int]) -> str:
     return ", ".join(words[:4]) + (", …" if len(words) > 4 else "")
 
 
-def suggestions(spec: RecipeSpec, proposals: Iterable[Proposal]) -> Iterator[Suggestion]:
+def suggestion(spec: RecipeSpec, one: Proposal, pace: float) -> Suggestion:
+    """``pace`` is how long a step takes, in the planner's estimates of it."""
     fields = fields_of(spec.task.recipe)
-    for one in proposals:
-        fullest, time = max((memory.high for memory in one.estimate.memory), default=0.0), one.estimate.step_time
-        texts = {path: as_text(fields[path], value) for path, value in one.changes.items() if path in fields}
-        yield Suggestion(
-            one.sentence if texts else "",
-            ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts),
-            texts,
-            between(time.low, time.high, seconds),
-            size(fullest),
-            not texts,
-        )
+    fullest, time = max((memory.high for memory in one.estimate.memory), default=0.0), one.estimate.step_time
+    texts = {path: as_text(fields[path], value) for path, value in one.changes.items() if path in fields}
+    return Suggestion(
+        one.sentence if texts else "",
+        ", ".join(f"{fields[path].label.lower()} {_shown(one.changes[path])}" for path in texts),
+        texts,
+        between(time.low * pace, time.high * pace, seconds),
+        size(fullest),
+    )
 
 
 def slices_of(values: Sequence[tuple[float, str, str, int]], total: float, words: Any) -> list[Slice]:

@@ -160,6 +160,7 @@ def test_stages_have_a_bar_each_and_a_better_plan_a_button_with_the_fields_that_
     preview: Callable[..., str],
 ) -> None:
     text = preview(**{"parallel.pipeline.stages": "2"})
+    assert "Best plan: " in text
     assert "Rank 0, stage 0" in text and "Rank 1, stage 1" in text and "Pipeline bubble" in text
     assert 'data-fields="{&quot;parallel.pipeline.stages&quot;: &quot;1&quot;' in text
 
@@ -254,17 +255,53 @@ def test_what_is_no_shape_cannot_be_measured(as_user: AsUser, cast: Cast, where:
     assert as_user(cast.mate).get("/launch/", {"from": f"measure:{where}"}).status_code == 404
 
 
-def test_a_clone_counts_with_what_a_step_took_in_its_run_until_its_plan_is_another(
-    preview: Callable[..., str], cast: Cast, make_run: Callable[..., Run]
+@pytest.fixture
+def measured(cast: Cast, make_run: Callable[..., Run]) -> Callable[..., Run]:
+    """``measured(step_s)``: a run of the small spec on both nodes whose steps took so long."""
+
+    def make(step_s: float, nodes: list[str] | None = None, **changes: Any) -> Run:
+        document = parse_spec({**spec(**changes), "resources": {"nodes": 2}}).resolved()
+        run = make_run(spec=document, name="slowly", status=Status.SUCCEEDED)
+        make_attempt(run, list(cast.cluster.nodes.filter(name__in=nodes or ["a", "b"])), ranks=0)
+        facts = {"step": 9, "num_steps": 5, "step_time_s": step_s}
+        Fact.objects.create(run_id=run.pk, attempt=1, name="measured", rank=0, data=facts, at=1.0)
+        return run
+
+    return make
+
+
+def test_runs_of_the_shape_say_how_long_a_step_takes_and_no_guess_stands_beside_them(
+    preview: Callable[..., str], measured: Callable[..., Run]
 ) -> None:
-    run = make_run(name="slowly", spec=parse_spec({**spec(), "resources": {"nodes": 2}}).resolved(), fence=1)
-    Fact.objects.create(
-        run_id=run.pk, attempt=1, name="measured", rank=0, data={"step": 9, "num_steps": 5, "step_time_s": 60.0}, at=1.0
-    )
-    text = preview(**{"from": f"run:{run.pk}"})
-    assert "slowly</a>, of the same plan, a step took" in text and "60 s" in text
+    for step_s in (50.0, 60.0, 90.0):
+        measured(step_s)
+    text = " ".join(preview(**{"train.learning_rate": "0.5"}).split())
+    assert 'A step takes <b class="strong">60 s</b>, measured over 3 runs of this plan' in text
     assert "about 5 h" in text, "300 steps of a minute"
-    assert "assumed speeds" not in text
-    changed = preview(**{"from": f"run:{run.pk}", "train.batch_size": "64"})
-    assert "slowly" not in changed and "assumed speeds" in changed
-    assert "slowly" not in preview()
+    assert "Slot-hours</dt><dd>10" in text, "of two ranks"
+    assert "assumed" not in text and "One step" not in text
+    other = preview(**{"train.batch_size": "64"})
+    assert "measured over" not in other and "assumed speeds" in other and "One step" in other
+
+
+def test_a_clone_counts_with_its_own_run_however_long_ago_that_was(
+    preview: Callable[..., str], measured: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = measured(60.0)
+    measured(90.0)
+    monkeypatch.setattr(launch_cost, "NUM_LOOKED_AT", 1)
+    assert "90 s" in preview()
+    assert "75 s" in preview(**{"from": f"run:{run.pk}"}), "the middle of both"
+
+
+def test_runs_on_other_machines_or_of_projects_that_one_does_not_see_measure_nothing(
+    preview: Callable[..., str], measured: Callable[..., Run], cast: Cast
+) -> None:
+    make_node(cast.cluster, "c", inventory={**CPU, "cpu": {"model": "Another CPU", "count": 4}})
+    cast.cluster.nodes.filter(name="c").update(is_draining=True)
+    measured(60.0, nodes=["a"])
+    measured(60.0, nodes=["a", "c"])
+    hidden = measured(60.0)
+    hidden.project = Project.objects.create(name="hidden")
+    hidden.save()
+    assert "measured over" not in preview()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.pages.shared.estimate import memory_bars, overflow, spans, suggestions, time_bar, view
+from dashboard.pages.shared.estimate import memory_bars, overflow, spans, suggestion, time_bar, view
 from trainyard.planner import Estimate, Memory, Proposal, StepTime
 from trainyard.spec import RecipeSpec, parse_spec
 
@@ -94,13 +94,13 @@ def test_that_speeds_are_assumed_is_no_warning_since_the_page_says_it_with_a_lin
 
 def test_a_suggestion_says_the_fields_that_it_changes_as_the_form_shows_them() -> None:
     changes = {"parallel.shard": 2, "parallel.reshard_after_forward": False}
-    mine, better = suggestions(
-        recipe(), [Proposal({}, estimate(), "As it is."), Proposal(changes, estimate(), "Less.")]
-    )
-    assert mine.is_same and not mine.fields
+    mine = suggestion(recipe(), Proposal({}, estimate(), "As it is."), 1.0)
+    better = suggestion(recipe(), Proposal(changes, estimate(), "Less."), 1.0)
+    assert not mine.fields and not mine.sentence
     assert better.fields == {"parallel.shard": "2", "parallel.reshard_after_forward": ""}
     assert better.changes == "shard degree 2, reshard after forward off"
     assert (better.time, better.memory, better.sentence) == ("750 ms to 1.25 s", "345 MiB", "Less.")
+    assert suggestion(recipe(), Proposal(changes, estimate(), "Less."), 2.0).time == "1.5 to 2.5 s", "as was measured"
 
 
 @pytest.mark.parametrize(
