@@ -39,6 +39,7 @@ register({
   charts: () => import("./charts/charts.js"),
   compare: () => import("./compare/compare.js"),
   completion: () => import("./grid/completion.js"),
+  "find-field": () => import("./launch/search.js"),
   grid: () => import("./grid/grid.js"),
   launch: () => import("./launch/launch.js"),
   logs: () => import("./logs/logs.js"),

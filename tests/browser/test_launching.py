@@ -8,7 +8,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import SCRIPT, TINY, Seat, packed
+from tests.browser.conftest import SCRIPT, TINY, Seat, Sit, packed
+from tests.browser.test_pages import PHONE
 from tests.whole.runs import Yard
 
 
@@ -21,6 +22,85 @@ def test_a_run_is_launched_watched_read_and_stopped(seat: Seat) -> None:
     dialog.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("main").get_by_text("cancelled", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Restart")).to_be_visible()
+
+
+def test_a_clone_with_another_learning_rate_is_three_clicks_and_shows_how_it_differs(
+    seat: Seat, succeeded: str, office: Yard
+) -> None:
+    page = seat.go(f"/runs/{succeeded}/")
+    page.get_by_role("main").get_by_role("link", name="Clone", exact=True).click()
+    line = page.get_by_role("region", name="The run").locator(".difference")
+    expect(line).to_have_text("Same as run well-done.")
+    rate, launch = page.get_by_label("Learning rate", exact=True), page.get_by_role("button", name="Launch", exact=True)
+    expect(rate).to_be_in_viewport(ratio=1)
+    rate.click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("0.004")
+    expect(line).to_have_text("Differs from run well-done: learning_rate 0.003 → 0.004.")
+    expect(rate).to_have_accessible_description(re.compile("^was 0.003"))
+    expect(launch).to_be_in_viewport(ratio=1)
+    assert page.evaluate("scrollY") == 0
+    launch.click()
+    expect(page.get_by_role("heading", name="well-done-2", level=1)).to_be_visible()
+    run_id = page.url.split("/runs/")[1].partition("/")[0]
+    assert office.get(f"/runs/{run_id}")["spec"]["train"]["learning_rate"] == 0.004
+    office.wait_for_end(run_id)
+
+
+def test_on_a_phone_the_button_stays_in_reach(sit: Sit) -> None:
+    page = sit(PHONE).go("/launch/")
+    for far in (0, 600, 100_000):
+        page.evaluate("(far) => scrollTo(0, far)", far)
+        expect(page.get_by_role("button", name="Launch", exact=True)).to_be_in_viewport(ratio=1)
+
+
+def test_a_search_opens_the_groups_and_shows_the_fields_that_it_finds(seat: Seat) -> None:
+    page = seat.go("/launch/")
+    warm_up, search = page.get_by_label("Warm-up steps", exact=True), page.get_by_label("Search in all fields")
+    expect(warm_up).to_be_hidden()
+    search.fill("warm")
+    expect(warm_up).to_be_visible()
+    expect(page.get_by_text("1 field", exact=True)).to_be_visible()
+    expect(page.get_by_label("Weight decay", exact=True)).to_be_hidden()
+    search.press("Enter")
+    warm_up.fill("7")
+    expect(page.locator("summary", has_text="Train")).to_contain_text("warm-up steps 7")
+    search.fill("lease")
+    expect(page.get_by_label("Lease", exact=True)).to_be_visible()
+    search.fill("no such words")
+    expect(page.get_by_text("No field has these words.")).to_be_visible()
+    search.fill("")
+    expect(warm_up).to_be_hidden()
+    expect(page).to_have_url(f"{seat.url}/launch/")
+
+
+def test_the_text_of_the_spec_and_a_dropped_file_fill_the_form(seat: Seat) -> None:
+    seat.watch.expect("422")
+    page = seat.go("/launch/")
+    text = page.get_by_label("Spec as YAML")
+    page.get_by_label("Steps", exact=True).fill("77")
+    expect(text).to_have_value(re.compile("steps: 77"))
+    text.fill(text.input_value().replace("steps: 77", "steps: many"))
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(r"Line \d+: train.steps\s+must be a whole number"))
+    expect(page.get_by_label("Steps", exact=True)).to_have_value("77")
+    text.fill(text.input_value().replace("steps: many", "steps: 78"))
+    page.get_by_role("button", name="Apply", exact=True).click()
+    expect(page.get_by_label("Steps", exact=True)).to_have_value("78")
+    drop(page, "notes.txt", "nothing")
+    expect(page.get_by_text(re.compile("^notes.txt fills no form"))).to_be_visible()
+    drop(page, "mine.yaml", "name: dropped\ntask: {recipe: tabular}\n")
+    expect(page.get_by_label("Name", exact=True)).to_have_value("dropped")
+    expect(page.get_by_role("radio", name=re.compile("^Tabular"))).to_be_checked()
+
+
+def drop(page: Page, name: str, text: str) -> None:
+    code = """([name, text]) => {
+        const data = new DataTransfer();
+        data.items.add(new File([text], name));
+        return data;
+    }"""
+    page.dispatch_event("form.launch", "drop", {"dataTransfer": page.evaluate_handle(code, [name, text])})
 
 
 def test_a_folder_of_code_is_sent_from_the_form(seat: Seat, tmp_path: Path) -> None:
@@ -146,6 +226,8 @@ def read_the_log(page: Page) -> None:
     log = page.get_by_role("log")
     expect(log).to_contain_text("step")
     search = page.get_by_label("Search the log")
+    search.fill("lease")
+    expect(page.get_by_label("Lease", exact=True)).to_be_visible()
     search.fill("no such words")
     expect(page.get_by_text("No line holds these words.")).to_be_visible()
     search.fill("step")
@@ -155,6 +237,10 @@ def read_the_log(page: Page) -> None:
 
 
 def field(page: Page, label: str) -> Locator:
+    """The field, in a group that is not folded."""
+    page.locator("details.launch-group, details.advanced").evaluate_all(
+        "(all) => all.forEach((one) => one.open = true)"
+    )
     return page.get_by_role("main").get_by_label(label, exact=True)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import ViewportSize
+from typing import Any
 
-from tests.browser.conftest import DESK, Seat, Sit
+import pytest
+from playwright.sync_api import Browser, ViewportSize
+
+from tests.browser.conftest import DESK, Seat, Sit, sitting
 from tests.browser.test_pages import PHONE
 from tests.browser.watch import GOOD, WATCH, moved
+from tests.up_process import Up
 from tests.whole.runs import Yard
 
 
@@ -21,4 +24,16 @@ def test_a_comparison_stands_still_while_its_charts_come(
     page.locator(".chart-card canvas").first.wait_for()
     page.locator(".connection[data-state=live]").wait_for()
     shifts = moved(page)
+    assert sum(value for value, _ in shifts) < GOOD, shifts
+
+
+@pytest.mark.parametrize("view", [DESK, PHONE], ids=["desk", "phone"])
+def test_the_launch_form_stands_still_while_its_font_comes(
+    view: ViewportSize, browser: Browser, session: Any, running_trainyard: Up
+) -> None:
+    with sitting(browser, running_trainyard.url, storage_state=session, viewport=view) as seat:  # nothing was fetched
+        seat.page.add_init_script(WATCH)
+        page = seat.go("/launch/")
+        page.locator(".connection[data-state=live]").wait_for()
+        shifts = moved(page)
     assert sum(value for value, _ in shifts) < GOOD, shifts

@@ -43,7 +43,7 @@ def test_each_kind_shows_its_own_fields_and_choices_alone(seat: Seat) -> None:
 
 def test_a_table_is_launched_from_the_form_and_shows_its_plan(seat: Seat) -> None:
     page = seat.go("/launch/")
-    kind(page, "Tabular")
+    page.get_by_role("button", name=re.compile("^From")).click()
     page.get_by_role("link", name="breast-cancer", exact=True).click()
     expect(field(page, "Data")).to_have_value("breast-cancer")
     for label, text in {"Name": "by-form", "Nodes": "1", "Steps": "12"}.items():
@@ -70,7 +70,7 @@ def test_the_cost_follows_what_is_typed_and_a_better_plan_fills_the_form(seat: S
     field(page, "Pipeline stages").fill("2")
     expect(bars).to_have_count(2)
     expect(cost.get_by_text("Pipeline bubble")).to_be_visible()
-    better = page.get_by_role("button", name=re.compile("^Use this plan: .*pipeline stages 1")).first
+    better = page.get_by_role("button", name=re.compile("^Apply the plan: .*pipeline stages 1"))
     better.click()
     expect(field(page, "Pipeline stages")).to_have_value("1")
     expect(field(page, "Steps")).to_have_value("123")

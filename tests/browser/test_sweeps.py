@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Seat
+from tests.browser.test_launching import field
 from tests.browser.test_pages import AXE, OPTIONS, RUN_AXE
 from tests.whole.runs import Yard
 
@@ -21,7 +22,7 @@ def test_a_sweep_is_launched_from_the_form_watched_and_its_best_launched_again(s
     page.get_by_label("Name", exact=True).fill("browser-sweep")
     page.get_by_label("Nodes", exact=True).fill("1")
     page.get_by_label("Steps", exact=True).fill("30")
-    page.get_by_label("Validate every", exact=True).fill("10")
+    field(page, "Validate every").fill("10")
     page.get_by_role("button", name="Vary Learning rate").click()
     page.get_by_role("button", name="Vary Optimizer").click()
     page.get_by_label("Trials", exact=True).fill("5")

@@ -39,8 +39,9 @@ def test_the_form_says_what_is_wrong_while_one_types_and_launches_what_it_shows(
     steps.locator("input").fill("3")
     expect(steps.locator(".problem")).to_be_hidden()
     page.get_by_label("Name", exact=True).fill("from-a-browser")
+    page.get_by_label("Search in all fields").fill("warm-up")
     page.get_by_label("Warm-up steps", exact=True).fill("1")
-    expect(page.locator("[data-aside] pre")).to_contain_text("name: from-a-browser")
+    expect(page.get_by_label("Spec as YAML")).to_contain_text("name: from-a-browser")
     page.get_by_role("button", name="Launch").click()
     expect(page.get_by_role("heading", name="from-a-browser")).to_be_visible()
 

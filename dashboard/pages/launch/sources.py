@@ -15,12 +15,14 @@ from runs.rights.access import NotFound, Someone, get_dataset, get_job, get_run,
 from trainyard import bundle
 from trainyard.contract.base import JsonObject, SpecDocument
 from trainyard.spec import SpecError, is_own_code, load_spec_file, merge, parse_spec
+from trainyard.spec.document import parse_document
 from trainyard.spec.sweeps import parse_sweep
 
 FOLDER = settings.BASE_DIR / "examples"
 FIRST, FIRST_SWEEP = "hello-gpt", "digits-search"
 OWN = "example:"  # before an example's name, in place of a digest: the folder that lies beside it
 NUM_LISTED = 8
+MAX_STEM, MAX_NUMBER = 110, 1_000  # of a proposed name
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -35,6 +37,7 @@ class FormSource(NamedTuple):
     job: Job | None = None
     run: Run | None = None
     sweep: JsonObject | None = None
+    base: JsonObject | None = None  # which the form is compared with, where that is not the document
 
 
 def find(user: Someone, key: str) -> FormSource:
@@ -51,7 +54,7 @@ def find(user: Someone, key: str) -> FormSource:
     if kind == "change":
         run_id, _, text = name.partition("@")
         start = find(user, f"run:{run_id}")
-        return start._replace(key=key, document=merge(start.document, _changes(text)))
+        return start._replace(key=key, document=merge(start.document, _changes(text)), base=start.document)
     if kind == "sweep":
         sweep = get_sweep(user, name)
         return FormSource(key, f"sweep {sweep.name}", {**sweep.base_spec, "name": sweep.name}, sweep=sweep.spec)
@@ -65,7 +68,8 @@ def find(user: Someone, key: str) -> FormSource:
             raise NotFound(f"{start.label.capitalize()} is of a script, which goes on in its own run only: restart it.")
         steps = _steps_behind(step, start.document)
         document = merge(start.document, {"checkpoint.restore": name, "train.steps": steps})
-        return start._replace(key=key, label=f"step {step} of {start.label}", document=document)
+        label = f"step {step} of {start.label}"
+        return start._replace(key=key, label=label, document=document, base=start.document)
     if kind == "measure":
         return FormSource(key, "a benchmark", _benchmark(name))
     if kind == "example" and name in examples():
@@ -114,6 +118,25 @@ def _with_dataset(dataset: Dataset) -> JsonObject:
     document = {**document, "task": {**document["task"], "data": data}}
     names = {"name": dataset.name, "project": dataset.project.name, "cluster": dataset.cluster.name}
     return merge(document, {**names, "resources.nodes": nodes})
+
+
+def next_name(run: Run) -> str:
+    """The run's name with the next number that is free in its project: hello-gpt-2."""
+    stem, _, number = run.name.rpartition("-")
+    same = Run.objects.filter(project=run.project_id)
+    if not number.isdecimal() or not same.filter(name=stem).exists():
+        stem = run.name
+    names = [f"{stem[:MAX_STEM]}-{number}" for number in range(2, MAX_NUMBER)]
+    taken = set(same.filter(name__in=names).values_list("name", flat=True))
+    return next((name for name in names if name not in taken), names[-1])
+
+
+def read_yaml(text: str) -> tuple[JsonObject, JsonObject | None]:
+    """Return the spec that is written there, and the sweep over it where it is one. Raises SpecError."""
+    document = parse_document(text, "the YAML")
+    if found := _sweep_in(document):
+        return {**found["base"], "name": found["name"]}, found
+    return parse_spec(document).resolved(), None
 
 
 def _steps_behind(step: str, document: JsonObject) -> int:
@@ -172,14 +195,6 @@ def _read(parse: Callable[[Any], T | None]) -> Iterator[T]:
             continue
         if found is not None:
             yield found
-
-
-def examples_by_kind() -> dict[str, list[tuple[str, str]]]:
-    """Keys and labels of the shipped specs, by what they do: a recipe, or script."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for name, document in examples().items():
-        found.setdefault(document["task"].get("recipe", "script"), []).append((f"example:{name}", name))
-    return found
 
 
 def is_sweep(document: object) -> bool:

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,16 +12,10 @@ from dashboard.pages.shared.field_text import WORDS, as_text
 from runs.inputs.datasets import HERE, NAME, PLACE
 from trainyard.contract.base import JsonObject
 from trainyard.spec import KINDS, FieldInfo, Problem, fields_of, form_fields, is_own_code, merge
+from trainyard.spec.form import GROUPS
 from trainyard.spec.sections.data import SOURCE
 from trainyard.spec.sections.tasks import PROGRAMS
 
-GROUPS = {
-    "what": ("What", "What the run does, and with which data."),
-    "where": ("Where", "Machines that train together."),
-    "parallel": ("Parallel", "How the ranks share the work."),
-    "train": ("Train", "How it learns."),
-    "safety": ("Safety", "What happens when something breaks."),
-}
 TASKS = tuple(KINDS)
 RECIPE = "task.recipe"  # which the kind of task says
 CODE = "task.code"
@@ -100,41 +94,37 @@ class Control(NamedTuple):
 class FormSection(NamedTuple):
     key: str
     title: str
-    help: str
     only: str
     controls: list[Control]
     advanced: list[Control]
-    fixed: list[Control]  # what has one accepted value in this version
-    is_open: bool
-
-
-class TaskKind(NamedTuple):
-    name: str
-    label: str
-    words: str
-    examples: list[tuple[str, str]]  # keys and labels of what to start from
+    is_open: bool  # something in it is wrong
 
 
 Typed = dict[str, str]
 
 
-def kinds(examples: Mapping[str, list[tuple[str, str]]]) -> list[TaskKind]:
-    """Return the kinds of tasks: one choice above the form. ``examples`` are by kind."""
+def kinds() -> list[tuple[str, str, str]]:
+    """Return the kinds of tasks, one choice above the form: name, label and words."""
     words = {name: info[RECIPE].help for name in TASKS if RECIPE in (info := fields_of(name))}
     words |= {"script": "Your own code, as torchrun would start it."}
-    return [TaskKind(name, name.replace("-", " ").capitalize(), words[name], examples.get(name, [])) for name in TASKS]
+    return [(name, name.replace("-", " ").capitalize(), words[name]) for name in TASKS]
 
 
 def typed_of(document: JsonObject) -> Typed:
     """The text of each field for a document; a field that the document does not have shows its default."""
-    task = document.get("task") or {}
-    name = "script" if is_own_code(task) else str(task.get("recipe"))
+    name = kind_of(document)
     typed = {"task": name if name in TASKS else TASKS[0]}
     own = fields_of(typed["task"])
     for info in form_fields():
         value = look(document, info.path)
         typed[info.path] = as_text(info, own.get(info.path, info).default if value is None else value)
     return typed
+
+
+def kind_of(document: JsonObject) -> str:
+    """The kind of task that the document says."""
+    task = document.get("task") or {}
+    return "script" if is_own_code(task) else str(task.get("recipe"))
 
 
 def typed_in(post: Mapping[str, str]) -> Typed:
@@ -174,25 +164,30 @@ def document_of(typed: Typed) -> JsonObject:
     return merge({}, values)
 
 
-def sections(typed: Typed, problems: Iterable[Problem], choices: Mapping[str, list[Option]]) -> list[FormSection]:
-    """The form, in the order of the spec. ``choices`` offers values for fields that the spec takes as text."""
+def controls_at(
+    paths: Iterable[str], typed: Typed, problems: Iterable[Problem], choices: Mapping[str, list[Option]]
+) -> list[Control]:
+    """The fields of these paths. ``choices`` offers values for fields that the spec takes as text."""
     by_path = problems_by_path(problems)
+    return [_control(_info(path), typed, by_path, choices.get(path)) for path in paths]
+
+
+def sections(
+    typed: Typed, problems: Sequence[Problem], choices: Mapping[str, list[Option]], lifted: Collection[str] = ()
+) -> list[FormSection]:
+    """The form, in the order of the spec, without the fields that are ``lifted`` out of it."""
     made = []
-    for key, (title, help_) in GROUPS.items():
-        infos = [info for info in form_fields() if info.group == key and info.path != RECIPE]
-        controls = [_control(info, typed, by_path, choices.get(info.path)) for info in infos]
-        free = [one for one in controls if not is_fixed(one.info)]
-        advanced = [one for one in free if one.info.advanced]
+    for key in GROUPS:
+        paths = [one.path for one in form_fields() if one.group == key and one.path not in (RECIPE, *lifted)]
+        controls = controls_at(paths, typed, problems, choices)
         made.append(
             FormSection(
                 key=key,
-                title=title,
-                help=help_,
-                only=_only({task for one in free for task in one.info.tasks} or TASKS),
-                controls=[one for one in free if not one.info.advanced],
-                advanced=advanced,
-                fixed=[one for one in controls if is_fixed(one.info) and not one.info.is_required],
-                is_open=any(one.problem for one in advanced),
+                title=key.capitalize(),
+                only=_only({task for one in controls for task in one.info.tasks} or TASKS),
+                controls=[one for one in controls if not one.info.advanced],
+                advanced=[one for one in controls if one.info.advanced],
+                is_open=any(one.problem for one in controls),
             )
         )
     return made

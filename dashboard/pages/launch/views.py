@@ -20,6 +20,7 @@ from dashboard.pages.launch.spec_form import (
     TASKS,
     Option,
     Typed,
+    controls_at,
     document_of,
     kinds,
     problems_by_path,
@@ -27,6 +28,7 @@ from dashboard.pages.launch.spec_form import (
     typed_in,
     typed_of,
 )
+from dashboard.pages.launch.strip import lifted_fields, said_of
 from dashboard.pages.launch.sweep_form import SweepPlan, SweepTyped
 from dashboard.pages.shared.frame import page, person, refusal, show
 from runs.actions import save_job, store_bundle, submit_run
@@ -47,13 +49,15 @@ from trainyard import bundle
 from trainyard.bundle import MAX_BYTES, BundleError
 from trainyard.code_folder import LEFT_OUT
 from trainyard.contract.base import JsonObject
-from trainyard.spec import Problem, SpecError
+from trainyard.spec import Problem, SpecError, form_fields
+from trainyard.spec.document import line_at
 
 SMALLER = "choose a smaller folder"
 Choices = dict[str, list[Option]]  # what there is to choose from, of what a spec takes as text, by its path
 
 NUM_BUNDLES = 20
 NUM_DATASETS = 200
+MAX_YAML = 2**20  # characters
 
 
 class Prospect(TypedDict):
@@ -62,11 +66,14 @@ class Prospect(TypedDict):
     plan: Plan
     sweep_plan: SweepPlan | None
     found_problems: dict[str, str]  # by the path of the field
+    lifted: list[str]  # the fields of the strip
+    said: dict[str, str]  # beside the fields, by place
 
 
 @page(get=SIGNED_IN, post=thing(Permission.RUNS_LAUNCH))
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong.
+    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong. With
+    ``do=apply`` it is filled from the YAML.
 
     What needs more memory than there is, is launched with ``do=launch-anyway`` alone: the planner may be wrong.
     """
@@ -75,13 +82,15 @@ def launch(request: HttpRequest) -> HttpResponse:
         places = _places(request)
         return _show(request, source, _at_home(source, places), _sweep_of(request, source), [], places=places)
     typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
+    if request.POST.get("do") == "apply":
+        return _apply(request, source, typed, sweep)
     try:
         document = _with_code(request, typed)
         if request.POST.get("do") == "sweep":
             return redirect("sweep", start_sweep(actor=person(request), document=sweep.document(document)).pk)
         if request.POST.get("do") == "save":
             return redirect("job", save_job(actor=person(request), document=document).pk)
-        if request.POST.get("do") != "launch-anyway" and _prospect(request, typed)["plan"].overflow:
+        if request.POST.get("do") != "launch-anyway" and _prospect(request, typed, sweep, source)["plan"].overflow:
             return _show(request, source, typed, sweep, [], status=422, must_confirm=True)
         return redirect("run", _submit(request, source, document).pk)
     except (SpecError, NotFound, Forbidden) as error:  # said beside its field, so that nothing typed is lost
@@ -92,7 +101,8 @@ def launch(request: HttpRequest) -> HttpResponse:
 @page(post=SIGNED_IN)
 def preview(request: HttpRequest) -> HttpResponse:
     """The right column for what the form holds now; nothing is written."""
-    context = _prospect(request, typed_in(request.POST), sweep_form.typed_in(request.POST))
+    typed, sweep = typed_in(request.POST), sweep_form.typed_in(request.POST)
+    context = _prospect(request, typed, sweep, _source(request))
     return show(request, "launch/_aside.html", context)
 
 
@@ -113,7 +123,12 @@ def upload_code(request: HttpRequest) -> HttpResponse:
 def _source(request: HttpRequest) -> FormSource:
     key = request.POST.get("from") or request.GET.get("from", "")
     first = launch_sources.FIRST_SWEEP if request.GET.get("sweep") else launch_sources.FIRST
-    return launch_sources.find(request.user, key or f"example:{first}")
+    try:
+        return launch_sources.find(request.user, key or f"example:{first}")
+    except NotFound:
+        if request.method == "POST":  # it was deleted while somebody typed: that is not lost
+            return FormSource("", "the defaults", {"task": {"recipe": TASKS[0]}})
+        raise
 
 
 def _sweep_of(request: HttpRequest, source: FormSource) -> SweepTyped:
@@ -126,12 +141,38 @@ def _sweep_of(request: HttpRequest, source: FormSource) -> SweepTyped:
 def _at_home(source: FormSource, places: Choices) -> Typed:
     """Return what the source says; of what is shipped, in a project and on a cluster that this person has."""
     typed = typed_of(source.document)
+    if source.run is not None:
+        typed["name"] = launch_sources.next_name(source.run)
     if source.job is None and source.run is None:
         for path, options in places.items():
             names = [one.value for one in options if not one.projects or typed["project"] in one.projects.split()]
             if names and typed[path] not in names:
                 typed[path] = names[0]
     return typed
+
+
+def _apply(request: HttpRequest, source: FormSource, typed: Typed, sweep: SweepTyped) -> HttpResponse:
+    """Fill the form from the YAML; where that cannot be, the form stays as it was, and the YAML as it was typed."""
+    text = _yaml_in(request)
+    try:
+        if len(text) > MAX_YAML:
+            raise SpecError([Problem("", f"it has {len(text):,} characters; at most {MAX_YAML:,} are read")])
+        document, found = launch_sources.read_yaml(text)
+    except SpecError as error:
+        above = "sweep." if text.startswith("sweep:") else ""
+        lines = [(line_at(text, above + one.path) if one.path else 0, one) for one in error.errors]
+        return _show(request, source, typed, sweep, [], status=422, yaml_problems=lines)
+    return _show(request, source, typed_of(document), sweep_form.typed_of(found) if found else sweep, [])
+
+
+def _yaml_in(request: HttpRequest) -> str:
+    return request.POST.get("yaml", "").replace("\r\n", "\n").strip()
+
+
+def _lifted(request: HttpRequest, typed: Typed) -> list[str]:
+    """The fields of the strip: those that the form came with, and else what this person changes."""
+    known, sent = {info.path for info in form_fields()}, request.POST.get("lifted", "").split()
+    return [path for path in dict.fromkeys(sent) if path in known] or lifted_fields(person(request), typed)
 
 
 def _submit(request: HttpRequest, source: FormSource, document: JsonObject) -> Run:
@@ -167,20 +208,27 @@ def _show(
     status: int = 200,
     must_confirm: bool = False,
     places: Choices | None = None,
+    yaml_problems: Sequence[tuple[int, Problem]] = (),
 ) -> HttpResponse:
     stored = CodeBundle.objects.filter(project__in=visible_projects(request.user))
     bundles = list(stored.order_by("-created_at")[:NUM_BUNDLES])
     choices = {**(places or _places(request)), **_data_and_code(request, typed, bundles)}
     is_sweep = request.POST.get("do") == "sweep"
     problems, of_sweep = (sweep_form.base_problems(problems), problems) if is_sweep else (problems, [])
+    prospect = _prospect(request, typed, sweep, source)
+    lifted, said = prospect["lifted"], prospect["said"]
+    written = "" if request.POST.get("do") == "apply" and not yaml_problems else _yaml_in(request)
     context = {
-        **_prospect(request, typed, sweep),
+        **prospect,
         **sweep_form.context(sweep, of_sweep),
         "source": source,
         "offered": launch_sources.offered(request.user),
         "task": typed["task"],
-        "kinds": kinds(launch_sources.examples_by_kind()),
-        "sections": sections(typed, problems, choices),
+        "kinds": kinds(),
+        "strip": controls_at(lifted, typed, problems, choices),
+        "sections": [(one, said[one.key]) for one in sections(typed, problems, choices, lifted)],
+        "written": written if written != prospect["plan"].yaml.strip() else "",
+        "yaml_problems": yaml_problems,
         "may_launch": bool(choices["project"]),
         "problems": problems or of_sweep,
         "must_confirm": must_confirm,
@@ -191,17 +239,18 @@ def _show(
     return show(request, "launch/launch.html", context, status=status)
 
 
-def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped | None = None) -> Prospect:
+def _prospect(request: HttpRequest, typed: Typed, sweep: SweepTyped, source: FormSource) -> Prospect:
     code, packed = typed["task.code"], {}
     if code.startswith(OWN):
         _, code, files = launch_sources.own_code(code.removeprefix(OWN))
         packed = {code: files}
     document, coloured_by = document_of({**typed, "task.code": code}), request.POST.get("coloured-by", "")
-    now, source = timezone.now(), request.POST.get("from") or request.GET.get("from", "")
-    found = plan(request.user, document, now, coloured_by=coloured_by, packed=packed, source=source)
+    found = plan(request.user, document, timezone.now(), coloured_by=coloured_by, packed=packed, source=source.key)
     by_path = {path: words for path, words in problems_by_path(found.problems).items() if path}
-    planned = sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep and sweep.entries else None
-    return Prospect(plan=found, sweep_plan=planned, found_problems=by_path)
+    planned = sweep_form.sweep_plan(person(request), sweep, document, found.cost) if sweep.entries else None
+    lifted = _lifted(request, typed)
+    said = said_of(source, typed, lifted)
+    return Prospect(plan=found, sweep_plan=planned, found_problems=by_path, lifted=lifted, said=said)
 
 
 def _places(request: HttpRequest) -> Choices:

@@ -60,6 +60,13 @@ export function fill(form, texts) {
   }
 }
 
+// Opens the groups that an element is folded in.
+/** @param {Element} element */
+export function reveal(element) {
+  for (let fold = element.closest("details"); fold; fold = fold.parentElement?.closest("details") ?? null)
+    fold.open = true;
+}
+
 // Whether a list stands on nothing that the kind has.
 /** @param {Control} input */
 function isLost(input) {

@@ -3,14 +3,15 @@ import { confirm, isTouched, post } from "../forms/forms.js";
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
 import { patch } from "../live/patch.js";
-import { all, around, need, say, seek } from "../shared/dom.js";
+import { all, around, need, put, say, seek } from "../shared/dom.js";
 import { mountAll, sweep } from "../shared/modules.js";
-import { control, fill, kindOf, showKind, showNeeded } from "./fields.js";
+import { control, fill, kindOf, reveal, showKind, showNeeded } from "./fields.js";
 
 const LEFT_OUT = new Set([".git", "__pycache__", ".venv", ".trainyard", "trainyard-spool"]);
 const MAX_FILES = 2000;
 const TYPING_MS = 250;
 const QUIET_MS = 4000; // between two looks at the cluster while nobody types
+const MAX_YAML = 2 ** 20;
 
 /** @typedef {import("./fields.js").Control} Control */
 
@@ -36,7 +37,7 @@ export function mount(form) {
     lastAt = Date.now();
     const mine = ++number;
     const body = new FormData(form);
-    for (const name of ["files", "archive"]) body.delete(name);
+    for (const name of ["files", "archive", "yaml"]) body.delete(name);
     try {
       const headers = { "X-Requested-With": "fetch" };
       const answer = await fetch(form.dataset.preview ?? "", { method: "POST", body, headers });
@@ -47,6 +48,7 @@ export function mount(form) {
       sweep();
       mountAll(aside);
       showProblems();
+      showSaid();
       showOverflow();
     } catch {
       // The server is away; the lamp shows it, and the next key repeats the request.
@@ -59,9 +61,15 @@ export function mount(form) {
       const problem = touched.has(path) ? (words.get(path) ?? refused.get(path) ?? "") : "";
       const input = need(field, "[name]");
       say(need(field, ".problem"), problem);
+      if (problem && input.getAttribute("aria-invalid") !== "true") reveal(field);
       if (problem) input.setAttribute("aria-invalid", "true");
       else input.removeAttribute("aria-invalid");
     }
+  }
+  // What the server says beside the fields: what each was in the source, and what is unusual in a group.
+  function showSaid() {
+    const words = new Map(all(aside, "[data-said]").map((one) => [one.dataset.said, one.textContent]));
+    for (const one of all(form, "[data-says]")) put(one, words.get(one.dataset.says) ?? "");
   }
   function overflow() {
     return seek(aside, "[data-overflow]")?.dataset.overflow ?? "";
@@ -83,7 +91,7 @@ export function mount(form) {
   /** @param {Event} event */
   function onInput(event) {
     const input = /** @type {Control} */ (event.target);
-    if (input.type === "file") return;
+    if (input.type === "file" || input.name === "yaml") return;
     refused.clear();
     touched.add(around(event, ".field[data-path]")?.dataset.path ?? input.name);
     if (["task", "project"].includes(input.name)) switchKind(); // each has its own choices
@@ -93,10 +101,29 @@ export function mount(form) {
   /** @param {Event} event */
   async function onChange(event) {
     const input = /** @type {HTMLInputElement} */ (event.target);
+    if (input.matches("[data-yaml-file]")) return bring(input.files?.[0]);
     if (input.type === "file" && (await upload(form, input))) {
       touched.add("task.code");
       want(0);
     }
+  }
+  // Fills the form from a file, by way of the text of the spec.
+  /** @param {File | undefined} file */
+  async function bring(file) {
+    if (!file) return;
+    const isSpec = /\.(ya?ml|json)$/i.test(file.name) && file.size <= MAX_YAML;
+    if (!isSpec) {
+      toast(`${file.name} fills no form: a spec is a .yaml or .json file of at most 1 MB.`, { isProblem: true });
+      return;
+    }
+    /** @type {HTMLTextAreaElement} */ (need(form, "[name=yaml]")).value = await file.text();
+    form.requestSubmit(need(form, "[data-apply]"));
+  }
+  /** @param {DragEvent} event */
+  function onDrag(event) {
+    if (!event.dataTransfer?.types.includes("Files") || around(event, "[type=file]")) return;
+    event.preventDefault();
+    if (event.type === "drop") bring(event.dataTransfer.files[0]);
   }
   function switchKind() {
     const before = kind;
@@ -122,9 +149,11 @@ export function mount(form) {
   if (typed.length) want(0);
   showKind(form, kind);
   showNeeded(form);
+  showSaid();
   form.addEventListener("input", onInput);
   form.addEventListener("change", onChange);
   form.addEventListener("click", onClick);
+  for (const type of ["dragover", "drop"]) form.addEventListener(type, /** @type {EventListener} */ (onDrag));
   form.addEventListener("submit", onSubmit);
   seek(form, "[data-focus]")?.focus();
   const stops = ["nodes", "run"].map((type) => on(type, onNews));

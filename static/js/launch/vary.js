@@ -1,6 +1,7 @@
 // Fields that vary: the button beside a field turns its one value into a range or a choice. The rows are the form's,
 // `space:low:PATH` and so on, as dashboard/pages/launch/space_entries.py reads them.
 import { all, around, make, need, say, seek } from "../shared/dom.js";
+import { reveal } from "./fields.js";
 
 /** @typedef {{path: string, low: string, high: string, log: boolean, whole: boolean, values: string, step: string,
  *   when: string, problem?: string}} Entry */
@@ -28,6 +29,7 @@ export function mount(card) {
       field.classList.add("is-varied");
       field.querySelector("label")?.closest(".label-line")?.after(row);
       row.classList.toggle("is-choice", isChoice(field));
+      reveal(field);
     } else {
       others.append(row);
       const name = need(row, "[data-vary-name]");
@@ -81,6 +83,7 @@ export function mount(card) {
     if (!link) return;
     event.preventDefault();
     const field = form.querySelector(`[id="${link.hash.slice(1)}"]`)?.closest(".field");
+    if (field) reveal(field);
     field?.scrollIntoView({ block: "center" });
     if (field) seek(field, "[data-part=low], [data-part=values]")?.focus();
   }
@@ -139,7 +142,6 @@ export function mount(card) {
     changed();
   }
 
-  for (const button of all(form, "[data-vary-on]")) button.hidden = false;
   for (const entry of JSON.parse(card.dataset.entries || "[]")) add(entry);
   show();
   summary.addEventListener("click", onSummary);

@@ -54,7 +54,7 @@ def test_the_form_comes_filled_from_a_job_and_from_a_run(
     run = make_run(spec=parse_spec(spec(name="from-a-run")).resolved())
     job = Job.objects.create(project=cast.project, name="j", spec=parse_spec(spec(name="from-a-job")).resolved())
     client = as_user(cast.mate)
-    assert b'value="from-a-run"' in client.get("/launch/", {"from": f"run:{run.pk}"}).content
+    assert b'value="from-a-run-2"' in client.get("/launch/", {"from": f"run:{run.pk}"}).content
     assert b'value="from-a-job"' in client.get("/launch/", {"from": f"job:{job.pk}"}).content
     client.post("/launch/", form(**{"from": f"job:{job.pk}"}))
     client.post("/launch/", form(**{"from": f"run:{run.pk}"}))

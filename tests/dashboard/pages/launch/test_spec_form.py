@@ -91,7 +91,7 @@ def test_a_problem_stands_at_its_field_or_at_the_field_around_it_or_on_top() -> 
 
 def test_every_field_of_the_spec_is_in_the_form_or_named_as_fixed() -> None:
     made = sections(typed_of(RECIPE), [], {})
-    shown = {one.info.path for section in made for one in (*section.controls, *section.advanced, *section.fixed)}
+    shown = {one.info.path for section in made for one in (*section.controls, *section.advanced)}
     assert {info.path for info in form_fields()} - shown == {"task.recipe"}  # the switch says it
 
 
@@ -186,7 +186,7 @@ def of_path(typed: Typed, path: str) -> Control:
 
 
 def all_of(section: FormSection) -> list[Control]:
-    return [*section.controls, *section.advanced, *section.fixed]
+    return [*section.controls, *section.advanced]
 
 
 def test_what_is_said_of_a_named_dataset_stays_whatever_source_stands_beside_it() -> None:
