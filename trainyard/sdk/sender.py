@@ -1,4 +1,4 @@
-"""The thread that sends a local run to the server while it goes on.
+"""The thread that sends a local run to the server while it goes on; files are sent by another one, ``file_sender``.
 
 All processes of a run write into one folder. The one that holds the folder's lock sends what all of them wrote; when
 it ends, another one takes over. The lock is of the kind that forked children do not inherit.
@@ -14,25 +14,28 @@ import time
 from pathlib import Path
 from typing import Self
 
+from trainyard.formats.words import listed
 from trainyard.rest import config
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import sync
+from trainyard.sdk.file_sender import HOPELESS, LONGEST_PAUSE_S, FileSender
+from trainyard.sdk.file_sender import THREAD as FILE_THREAD
 from trainyard.sdk.streaming import Warn
 from trainyard.spooling.reader import SpoolReader
 
 PERIOD_S = 1.0
 ANNOUNCE_PERIOD_S = 10.0
-LONGEST_PAUSE_S = 30.0  # between tries while the server is away
 REQUEST_TIMEOUT_S = 5.0
 FINISH_TIMEOUT_S = 10.0
 LAST_PAUSE_S = 0.2
+LAST_WORD_S = 1.0  # of the time to finish, which files leave for the announcement that the run has ended
+MOST_NAMES = 3  # of files, in a sentence
 LOCK = "stream.lock"
 THREAD = "trainyard-stream"
-HOPELESS = frozenset({400, 401, 403, 404, 413, 422})  # asking again would get the same answer
 
 # httpx logs each request, which would stand between the lines of a script that shows what is logged.
-logging.getLogger("httpx").addFilter(lambda record: record.threadName != THREAD)
+logging.getLogger("httpx").addFilter(lambda record: record.threadName not in (THREAD, FILE_THREAD))
 
 
 class Sender:
@@ -47,7 +50,8 @@ class Sender:
         self._lock_file: int | None = None
         self.run_id = ""
         self._readers: dict[str, SpoolReader] = {}  # by producer
-        self._files: dict[str, int] = {}  # those that were sent, and when they were changed
+        self._files = FileSender(client, folder, warn)
+        self._left: list[str] = []  # files that were not sent in time
         self._announced_at = float("-inf")
         self._num_failures = 0
         self._is_hopeless = False
@@ -70,6 +74,7 @@ class Sender:
         with contextlib.suppress(OSError):  # as on a disk that is full: then it is tried again
             folder.mkdir(parents=True, exist_ok=True)
         sender._is_ours()  # before a child can be: whoever began the run sends it
+        sender._files.start()
         sender._thread.start()
         return sender
 
@@ -81,8 +86,10 @@ class Sender:
             self._thread.join(FINISH_TIMEOUT_S)
         if self._is_all_sent:
             self._say(f"everything was sent; see {self.page}")
-        elif self._lock is not None or self._thread.is_alive():
-            self._warn("unsent", f"not everything was sent. `trainyard sync {self._folder}` sends the rest")
+        elif self._lock is not None or self._thread.is_alive() or self._left:
+            some = listed(self._left, at_most=MOST_NAMES)
+            missing = f": of its files {some} {'is' if len(self._left) == 1 else 'are'} missing" if some else ""
+            self._warn("unsent", f"not everything was sent{missing}. `trainyard sync {self._folder}` sends the rest")
 
     # The thread.
 
@@ -104,7 +111,7 @@ class Sender:
                 return
             self._release()
             if self._num_bytes() == num_bytes:
-                self._is_all_sent = bool(self.run_id)
+                self._is_all_sent = bool(self.run_id) and not self._left
                 return
             if time.monotonic() + LAST_PAUSE_S > self._deadline:
                 return
@@ -151,14 +158,11 @@ class Sender:
                 if time.monotonic() > self._deadline:
                     raise Unreachable("it takes too long")
             has_news |= reader.has_ended and not had_ended
-        stamps = {path: file.stat().st_mtime_ns for path, file in run.files.items()}
-        if stamps != self._files:
-            for _, why in sync.send_files(self._client, run, self.run_id):
-                if why:
-                    self._warn("file", f"{why}. Training goes on")
-                if time.monotonic() > self._deadline:
-                    raise Unreachable("it takes too long")
-            self._files = stamps
+        if self._closing.is_set():
+            self._files.finish(run, self.run_id, self._deadline - LAST_WORD_S)
+            self._left = self._files.left(run)
+        else:
+            self._files.offer(run, self.run_id)
         if has_news or self._closing.is_set():  # what became of the run is decided when all of it is there
             self._announce(run)
 

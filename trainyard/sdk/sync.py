@@ -207,7 +207,7 @@ def send(
             num_bytes += sum(map(len, frames))
             advance(sum(map(len, frames)))
     refused = []
-    for size, why in send_files(client, run, run_id, PATIENCE_S):
+    for _, size, why in send_files(client, run, run_id, PATIENCE_S):
         num_bytes += size
         advance(size)
         refused += [why] if why else []
@@ -260,14 +260,17 @@ def batches(
         yield frames
 
 
-def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float] = ()) -> Iterator[tuple[int, str]]:
-    """Send the files that the script saved and the server has not, or has an older one of. Yield the size of each, and
-    why it was not taken. Raises as ``send`` does."""
+def send_files(
+    client: Client, run: LocalRun, run_id: str, waits: Sequence[float] = ()
+) -> Iterator[tuple[str, int, str]]:
+    """Send the files that the script saved and the server has not, or has an older one of. Yield the path of each, the
+    bytes that were sent, and why it was not taken. Raises as ``send`` does."""
     found = run.files
     known = {one["path"]: one for one in client.file_list(run_id)["items"]} if found else {}
     for path, file in found.items():
         stat, has, why = file.stat(), known.get(path), ""
         if has and has["size_bytes"] == stat.st_size and _moment(has["modified_at"]) > stat.st_ctime:
+            yield path, 0, ""
             continue
         try:
             patiently(lambda path=path, file=file: client.send_file(run_id, path, file), waits)  # type: ignore[misc]
@@ -275,7 +278,7 @@ def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float
             if error.status not in (405, 409, 411, 413, 422):  # 405: an older server
                 raise
             why = f"the file {path} was not taken: {error.detail}"
-        yield stat.st_size, why
+        yield path, stat.st_size, why
 
 
 def _moment(text: str) -> float:
