@@ -62,6 +62,7 @@ class Building(FilterError):
 
     def __init__(self, name: str, share: float) -> None:
         super().__init__(f"The column {name} is being made: {share:.0%} of the runs are read. Ask again soon.", 0)
+        self.share = share
 
 
 class Texts:

@@ -28,7 +28,7 @@ from dashboard.pages.runs.colouring import Colouring, colouring_of
 from dashboard.pages.runs.groups import Drawn, draw_groups
 from dashboard.pages.runs.listed import AT_FIRST, MOST_ROWS, Listed, Number, whole
 from dashboard.pages.runs.saved import default_query, saved_views
-from dashboard.pages.runs.spread import spread_of
+from dashboard.pages.runs.spread import Spread, spread_of
 from dashboard.pages.shared.frame import fresh_json, is_script, page, person, refusal, show
 from dashboard.pages.shared.grid import (
     MAX_COLUMNS,
@@ -45,6 +45,7 @@ from dashboard.pages.shared.grid import (
 )
 from runs.finding import columns as finding
 from runs.finding.fields import FIXED
+from runs.finding.index import Building
 from runs.finding.language import FilterError
 from runs.presenting.listing import BadQuery, Trials, trials_among
 from runs.rights.access import Permission, projects_with
@@ -281,9 +282,12 @@ def _names(request: HttpRequest, asked: Asked) -> HttpResponse:
 
 
 def _spread(request: HttpRequest, asked: Asked) -> HttpResponse:
-    """Return how the values of the column ``of`` are spread, as markup for its menu."""
-    spread = spread_of(runs_of(request, asked), request.GET.get("of", ""))
-    answer = show(request, "runs/_spread.html", {"spread": spread})
+    """Return how the values of the column ``of`` are spread, as markup for its menu; 202: ask again."""
+    try:
+        spread, status = spread_of(runs_of(request, asked), request.GET.get("of", "")), 200
+    except Building as error:
+        spread, status = Spread(f"The values are being read: {error.share:.0%} of the runs so far."), 202
+    answer = show(request, "runs/_spread.html", {"spread": spread}, status=status)
     answer["Cache-Control"] = "no-store"
     return answer
 

@@ -1,26 +1,33 @@
 // How a column's values are spread, in its menu: the range that one brushes, or the text that one picks, is a filter.
 
 import { newest } from "../frame/search.js";
-import { around, need } from "../shared/dom.js";
+import { around, make, need } from "../shared/dom.js";
 import { change, changed } from "./address.js";
+
+const AGAIN_MS = 1000;
 
 /** @param {HTMLElement} menu @param {HTMLElement} place */
 export function startSpread(menu, place) {
   const shown = need(menu, "[data-spread]");
   let field = ""; // as a filter has it
   let rest = ""; // of the filter, without the range of this field
+  let again = 0;
 
-  /** @param {string} name */
-  async function draw(name) {
+  /** @param {string} name @param {boolean} [isAgain] */
+  async function draw(name, isAgain = false) {
+    clearTimeout(again);
     const mine = (field = /[\s"'()<>=!~,]/.test(name) ? `"${name}"` : name);
-    const text = new URL(newest(), location.href).searchParams.get("filter") ?? "";
+    const whole = new URL(newest(), location.href).searchParams.get("filter") ?? "";
     const own = mine.replace(/\W/g, "\\$&");
-    rest = text.replace(new RegExp(`(^| and )${own} >= \\S+ and ${own} <= \\S+$`), "");
-    shown.replaceChildren();
+    rest = whole.replace(new RegExp(`(^| and )${own} >= \\S+ and ${own} <= \\S+$`), "");
+    if (!isAgain) shown.replaceChildren();
     const url = changed(newest(), { fragment: "spread", of: name, filter: rest });
     const answer = await fetch(url, { headers: { "X-Requested-With": "fetch" } }).catch(() => null);
-    const html = answer?.ok ? await answer.text().catch(() => "") : "";
-    if (mine === field) shown.innerHTML = html;
+    const text = (await answer?.text().catch(() => "")) ?? "";
+    if (mine !== field || !menu.matches(":popover-open")) return;
+    if (answer?.ok) shown.innerHTML = text;
+    else shown.replaceChildren(make("p", { className: "xs muted" }, sentenceOf(text)));
+    if (!answer || answer.status === 202) again = setTimeout(() => draw(name, true), AGAIN_MS);
   }
   /** @param {string} words */
   function filter(words) {
@@ -68,4 +75,14 @@ export function startSpread(menu, place) {
     if (text !== undefined) filter(`${field} = "${text.replace(/["\\]/g, "\\$&")}"`);
   });
   return draw;
+}
+
+// What the server says of a request that it refused.
+/** @param {string} text */
+function sentenceOf(text) {
+  try {
+    return JSON.parse(text).sentence;
+  } catch {
+    return "How the values are spread could not be read.";
+  }
 }

@@ -9,6 +9,8 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
+from runs.finding import columns
+from runs.finding.index import Building
 from runs.models import Project, Run, User
 from tests.cast import Cast, spec
 from tests.series import write_series
@@ -55,3 +57,17 @@ def test_a_column_without_values_and_one_that_there_is_not(cast: Cast, as_user: 
         refused = asked(client, name, **more)
         assert refused.status_code == 400
     assert "is no field" in asked(client, "nothing").content.decode()
+
+
+def test_a_column_that_is_still_being_read_says_so_and_is_asked_for_again(
+    cast: Cast, as_user: AsUser, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns.index, "column", refuse)
+    make_run()
+    waiting = asked(as_user(cast.viewer), "config.host")
+    assert waiting.status_code == 202
+    assert "The values are being read: 40% of the runs so far." in waiting.content.decode()
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise Building("config.host", 0.4)
