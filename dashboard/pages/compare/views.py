@@ -10,6 +10,7 @@ from dashboard.pages.compare.plots import Compared, columns, importance_of
 from dashboard.pages.compare.rows import STATISTICS, choose_metric, listed
 from dashboard.pages.compare.sides import MOST, SIDES
 from dashboard.pages.compare.specs import Fields, differing, spec_table, usual_group
+from dashboard.pages.shared.bands import bands_context
 from dashboard.pages.shared.chart_runs import MANY, charts_context, fields_of
 from dashboard.pages.shared.frame import fresh_json, page, person, show
 from dashboard.pages.shared.grid import read_sorts
@@ -59,6 +60,9 @@ def compare(request: HttpRequest) -> HttpResponse:
         return _side(request, side)
     asked = _asked(request)
     runs, warning = _find(request, asked)
+    bands = bands_context(request, runs)
+    if side == "bands":
+        return show(request, "runs/_bands.html", bands)
     is_many = len(runs) > MANY
     # Who looks at very many looks at groups, which have colours of their own.
     colours = (colours_for if is_many else colours_apart)(request.user, runs)
@@ -71,6 +75,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     base = _text(request, "base")
     context = {
         "charts": charts,
+        **bands,
         "usual_group": usual,
         "is_many": is_many,
         "asked": asked,

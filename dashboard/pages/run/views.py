@@ -18,6 +18,7 @@ from dashboard.pages.run.network_results import network_results
 from dashboard.pages.run.plan import advice_tab, plan_tab, width_transfer
 from dashboard.pages.run.system import machines_of
 from dashboard.pages.run.verbs import nodes_over_time
+from dashboard.pages.shared.bands import bands_context
 from dashboard.pages.shared.chart_runs import chart_runs, charts_context
 from dashboard.pages.shared.frame import fresh_json, page, person, show
 from dashboard.pages.shared.run_offers import give_up_words, offers_of, pause_words, stop_words
@@ -69,7 +70,11 @@ def charts(request: HttpRequest, run_id: str) -> HttpResponse:
     if request.GET.get("fragment") == "marks":
         [known] = chart_runs([run])
         return fresh_json({"alarms": known["alarms"], "attempts": known["attempts"], "marks": known["marks"]})
-    context = {**around(request, run, "charts"), **charts_context(person(request), [run]), "curves": offer_of(run)}
+    bands = bands_context(request, [run])
+    if request.GET.get("fragment") == "bands":
+        return show(request, "runs/_bands.html", bands)
+    drawn = charts_context(person(request), [run])
+    context = {**around(request, run, "charts"), **drawn, **bands, "curves": offer_of(run)}
     return show(request, "runs/charts.html", context, fragments=HEADER)
 
 

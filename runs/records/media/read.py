@@ -3,13 +3,16 @@
 As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple, TypedDict, cast
 
 import numpy as np
 import zstandard
-from django.db.models import Count, Max, Min
+from django.db.models import Count, Max, Min, Q
 
 from runs.records.media.kinds import KINDS, Content, Histogram, histogram_of
 from runs.records.metrics.bulk import in_parts
@@ -21,6 +24,8 @@ from runs.records.points.tables import labels_key
 MAX_COMMON_BINS = 128
 MAX_STEPS = 2_000  # of one name and labels, in an answer
 MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
+MAX_WORD_BYTES, MAX_WORDS = 80, 400  # of a text that is a word, such as a phase; of one name
+KEY = ("name", "labels_key")
 MAX_DATA_BYTES = 4 * 1024 * 1024  # what one item may unpack to; a frame has 1 MiB
 
 
@@ -67,6 +72,23 @@ class MediaPlace(NamedTuple):
     attempt: int
     rank: int
     superseded: bool
+
+
+class Word(NamedTuple):
+    """A short text, which a run logged at this step and moment (Unix seconds)."""
+
+    text: str
+    step: int
+    time: float
+
+
+class WordSeries(NamedTuple):
+    """The words that a run logged under a name with these labels, by step."""
+
+    run: str
+    name: str
+    labels: dict[str, str]
+    words: list[Word]
 
 
 def media_list(run_id: str) -> list[MediaName]:
@@ -148,6 +170,37 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
         "counts": [numbers(np.round(counts, 6)) for _, counts in steps.values()],
         "thinned": is_thinned,
     }
+
+
+def word_series(run_ids: Sequence[str], at_most: int) -> list[WordSeries]:
+    """Return what rank 0 of the runs, or a script without ranks, logged under the first names, so many at most, of
+    which every text is a word. Of two words at one step the one that came later counts."""
+    texts = Media.objects.filter(run_id__in=run_ids, kind="text", rank__lte=0).values_list("run_id", *KEY)
+    figures = texts.annotate(largest=Max("size"), num=Count("pk")).filter(largest__lte=MAX_WORD_BYTES)
+    named = [row[:3] for row in figures.filter(num__lte=MAX_WORDS).order_by("name", "run_id", "labels_key")[:at_most]]
+    if not named:
+        return []
+    is_one = reduce(or_, (Q(**dict(zip(("run_id", *KEY), one, strict=True))) for one in named))
+    found: dict[tuple[str, ...], list[tuple[int, Word]]] = {one: [] for one in named}
+    rows = texts.filter(is_one).order_by("step", "pk").values_list("run_id", *KEY, "attempt", "step", "time", "data")
+    for *key, attempt, step, time, data in rows:
+        found[tuple(key)].append((attempt, Word(_unpacked(data).decode(), step, time)))
+    return [
+        WordSeries(run, name, json.loads(labels), _standing(found[run, name, labels])) for run, name, labels in named
+    ]
+
+
+def _standing(words: Sequence[tuple[int, Word]]) -> list[Word]:
+    """Return the words, which come by step, that no newer attempt hides; of a step the last."""
+    firsts: dict[int, int] = {}
+    for attempt, word in words:
+        firsts.setdefault(attempt, word.step)
+    shown = {
+        word.step: word
+        for attempt, word in words
+        if not any(newer > attempt and first <= word.step for newer, first in firsts.items())
+    }
+    return list(shown.values())
 
 
 def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> list[MediaPlace]:

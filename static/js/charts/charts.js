@@ -10,6 +10,7 @@ import { Store } from "./data/store.js";
 import { Windows } from "./data/windows.js";
 import { Crosshair } from "./interaction/crosshair.js";
 import { Fullscreen } from "./interaction/fullscreen.js";
+import { Bands } from "./page/bands.js";
 import { contextOf } from "./page/context.js";
 import { Deck } from "./page/deck.js";
 import { Editing } from "./page/editing.js";
@@ -78,6 +79,8 @@ class Charts {
     this.editing = new Editing(this);
     this.note = startNoting(this);
     this.takeKeptZoom();
+    const bands = element.querySelector("[data-bands]");
+    this.bands = bands && new Bands(bands, () => this.bandLook());
     for (const [axis, range] of Object.entries(this.workspace.zoom)) this.windows.set(axis, range);
     if (this.toolbar.typed) this.workspace.change({ filter: this.toolbar.typed });
     this.showToolbar();
@@ -105,8 +108,14 @@ class Charts {
     const has = (keys) => changed.some((key) => keys.includes(key));
     if (has(LAID_BY)) this.layout.arrange();
     if (has(DRAWN_BY)) this.redraw(name ? (one) => one === name : undefined);
+    this.bands?.place();
     this.showToolbar();
     this.publish();
+  }
+
+  bandLook() {
+    const { state, zoom } = this.workspace;
+    return { axis: state.axis, range: zoom[state.axis], hidden: this.runs.hiddenOf(state) };
   }
 
   // From the list of runs beside the charts.
@@ -134,6 +143,7 @@ class Charts {
     const isAlong = (name) => this.panels.axisOf(name, this.workspace.state.axis) === axis;
     for (const name of this.deck.shown) if (isAlong(name)) this.deck.cards.get(name).follow();
     this.redraw(isAlong);
+    this.bands?.place();
     this.showToolbar();
   }
 
@@ -157,6 +167,7 @@ class Charts {
   close() {
     this.over.abort();
     this.stopMarks();
+    this.bands?.close();
     const { layout, fullscreen, deck, store, windows, crosshair, painter, toolbar, workspace } = this;
     for (const part of [layout, fullscreen, deck, store, windows, crosshair, painter, toolbar, workspace]) part.close();
   }

@@ -137,3 +137,20 @@ def test_a_histogram_of_nothing_does_not_widen_the_edges() -> None:
     assert (edges[0], edges[-1]) == (5.0, 7.0)
     assert [counts.sum() for counts in columns] == [0.0, 2.0]
     assert rebinned([nothing])[0].tolist() == [0.0, 1.0]
+
+
+def test_words_are_texts_that_are_all_short_as_the_newest_attempt_has_them() -> None:
+    write((0, "warmup"), (10, "train"), (30, "anneal"), name="phase")
+    write((20, "train"), (25, "cool <b>"), attempt=2, name="phase")
+    write((0, "elsewhere"), rank=3, name="phase")
+    write((0, "short"), (5, "x" * 81), name="samples")
+    write(*((step, str(step)) for step in range(read.MAX_WORDS + 1)), name="steps")
+    write((7, "eval"), run="run2", name="phase")
+    write((7, "other"), run="run3", name="phase")
+    one, two = read.word_series(["run1", "run2"], 10)
+    assert (one.run, one.name, one.labels) == ("run1", "phase", {})
+    assert [(word.text, word.step) for word in one.words] == [
+        ("warmup", 0), ("train", 10), ("train", 20), ("cool <b>", 25),
+    ]  # fmt: skip
+    assert (two.run, two.words) == ("run2", [read.Word("eval", 7, 7.0)])
+    assert read.word_series(["run1", "run2"], 1) == [one] and read.word_series(["run9"], 1) == []

@@ -1,0 +1,47 @@
+// Places bands of words along the x of the charts: the whole stretch, or the one that the charts are zoomed to.
+import { all, need } from "../../shared/dom.js";
+import { where } from "../cards/reading.js";
+
+export class Bands {
+  /** @param {HTMLElement} element @param {() => {axis: Axis, range: Span | undefined, hidden: Set<string> | null}} look */
+  constructor(element, look) {
+    this.element = element;
+    this.look = look;
+    this.watcher = new MutationObserver(() => this.place()); // new ones came
+    this.watcher.observe(element, { subtree: true, childList: true, attributeFilter: ["data-band"] });
+    this.place();
+  }
+
+  place() {
+    const { axis, range, hidden } = this.look();
+    for (const panel of all(this.element, ".bands")) {
+      const rows = all(panel, "[data-row]").map((row) => ({ row, spans: spansOf(row, axis) }));
+      const ends = rows.flatMap(({ spans }) => spans.flatMap(({ span }) => span));
+      const [low, high] = range ?? [Math.min(...ends), Math.max(...ends)];
+      const shareOf = (/** @type {number} */ x) => Math.min(1, Math.max(0, (x - low) / (high - low || 1)));
+      for (const { row, spans } of rows) {
+        row.style.display = hidden?.has(row.dataset.row) ? "none" : "";
+        for (const { band, span } of spans) {
+          const [left, right] = span.map(shareOf);
+          const display = span[1] < low || span[0] > high ? "none" : "";
+          Object.assign(band.style, { left: `${100 * left}%`, width: `${100 * (right - left)}%`, display });
+        }
+      }
+      need(panel, "[data-low]").textContent = where(low, axis);
+      need(panel, "[data-high]").textContent = where(high, axis);
+    }
+  }
+
+  close() {
+    this.watcher.disconnect();
+  }
+}
+
+/** @param {HTMLElement} row @param {Axis} axis @returns {{band: HTMLElement, span: Span}[]} */
+function spansOf(row, axis) {
+  const zero = axis === "relative" ? Number(row.dataset.start) : 0;
+  return all(row, "[data-band]").map((band) => {
+    const [first, end, beganAt, endedAt] = (band.dataset.band ?? "").split(" ").map(Number);
+    return { band, span: axis === "step" ? [first, end] : [beganAt - zero, endedAt - zero] };
+  });
+}
