@@ -11,17 +11,16 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from trainyard.rest.client import Client
-from trainyard.rest.connection import ApiError, Unreachable
+from trainyard.rest.connection import ApiError
 from trainyard.sdk import sync
 from trainyard.sdk.streaming import Warn
 
-THREAD = "trainyard-files"
-LONGEST_PAUSE_S = 30.0  # between tries
+PAUSE_S = 10.0  # between tries
 HOPELESS = frozenset({400, 401, 403, 404, 413, 422})  # asking again would get the same answer
 
 
 class FileSender:
-    """Sends the files of one run, whose spools lie in ``folder``."""
+    """Sends the files of one run, whose spools lie in ``folder``, once its ``thread`` is started."""
 
     def __init__(self, client: Client, folder: Path, warn: Warn) -> None:
         self._client = client
@@ -31,19 +30,13 @@ class FileSender:
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._sent: dict[str, int] = {}  # when what was sent had been changed
-        self._num_failures = 0
         self._again_at = float("-inf")
-        self._is_hopeless = False
         self._deadline = float("inf")
-        self._thread = threading.Thread(target=self._serve, name=THREAD, daemon=True)
-
-    def start(self) -> None:
-        """Raises RuntimeError where there is no thread."""
-        self._thread.start()
+        self.thread = threading.Thread(target=self._serve, name="trainyard-stream-files", daemon=True)
 
     def offer(self, run: sync.LocalRun, run_id: str) -> bool:
         """Begin to send what is new, unless it is at work or waits to try again; return whether it began."""
-        if self._is_hopeless or not self._is_idle.is_set() or time.monotonic() < self._again_at or not self.left(run):
+        if not self._is_idle.is_set() or time.monotonic() < self._again_at or not self.left(run):
             return False
         self._is_idle.clear()
         self._passes.put((run, run_id))
@@ -55,9 +48,14 @@ class FileSender:
         while (room_s := deadline - time.monotonic()) > 0 and self._is_idle.wait(room_s) and self.offer(run, run_id):
             pass
 
-    def left(self, run: sync.LocalRun) -> list[str]:
-        """Return the paths of files that were not sent as they are now."""
-        return [path for path, stamp in _stamps(run).items() if self._sent.get(path) != stamp]
+    def left(self, run: sync.LocalRun) -> dict[str, int]:
+        """Return the paths of files that were not sent as they are now, and when each was changed (nanoseconds)."""
+        found = {}
+        for path, file in run.files.items():
+            with contextlib.suppress(OSError):  # it has just gone
+                if (stamp := file.stat().st_mtime_ns) != self._sent.get(path):
+                    found[path] = stamp
+        return found
 
     # The thread.
 
@@ -66,13 +64,12 @@ class FileSender:
             run, run_id = self._passes.get()
             try:
                 self._send(run, run_id)
-                self._num_failures = 0
             except Exception as error:  # also a fault of ours is no reason to disturb the training
                 self._fail(error)
             self._is_idle.set()
 
     def _send(self, run: sync.LocalRun, run_id: str) -> None:
-        stamps = _stamps(run)  # before: what changes meanwhile is sent again
+        stamps = self.left(run)  # before: what changes meanwhile is sent again
         for path, _, why in sync.send_files(self._client, run, run_id):
             if why:
                 self._warn("file", f"{why}. Training goes on")
@@ -82,20 +79,8 @@ class FileSender:
                 return
 
     def _fail(self, error: Exception) -> None:
-        is_foreseen = isinstance(error, ApiError | Unreachable | OSError)
-        self._is_hopeless = not is_foreseen or (isinstance(error, ApiError) and error.status in HOPELESS)
-        self._num_failures += 1
-        self._again_at = time.monotonic() + min(2.0**self._num_failures, LONGEST_PAUSE_S)
-        why = f"{error}" if is_foreseen else f"{error!r}"
-        then = f"{'' if self._is_hopeless else 'it is tried again, else '}`trainyard sync {self._folder}` sends them"
-        if time.monotonic() < self._deadline:  # finish says then what there is to say
-            self._warn("files", f"files of the run cannot be sent: {why}. Points are, and training goes on; {then}")
-
-
-def _stamps(run: sync.LocalRun) -> dict[str, int]:
-    """Return when each file was changed last (nanoseconds)."""
-    stamps = {}
-    for path, file in run.files.items():
-        with contextlib.suppress(OSError):  # it has just gone
-            stamps[path] = file.stat().st_mtime_ns
-    return stamps
+        is_hopeless = isinstance(error, ApiError) and error.status in HOPELESS
+        self._again_at = float("inf") if is_hopeless else time.monotonic() + PAUSE_S
+        if time.monotonic() < self._deadline:  # after it finish has said what there is to say
+            then = f"{'' if is_hopeless else 'it is tried again, else '}`trainyard sync {self._folder}` sends them"
+            self._warn("files", f"files of the run cannot be sent: {error}. Points are, and training goes on; {then}")

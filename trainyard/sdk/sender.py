@@ -19,23 +19,22 @@ from trainyard.rest import config
 from trainyard.rest.client import Client
 from trainyard.rest.connection import ApiError, Unreachable
 from trainyard.sdk import sync
-from trainyard.sdk.file_sender import HOPELESS, LONGEST_PAUSE_S, FileSender
-from trainyard.sdk.file_sender import THREAD as FILE_THREAD
+from trainyard.sdk.file_sender import HOPELESS, FileSender
 from trainyard.sdk.streaming import Warn
 from trainyard.spooling.reader import SpoolReader
 
 PERIOD_S = 1.0
 ANNOUNCE_PERIOD_S = 10.0
+LONGEST_PAUSE_S = 30.0  # between tries while the server is away
 REQUEST_TIMEOUT_S = 5.0
 FINISH_TIMEOUT_S = 10.0
 LAST_PAUSE_S = 0.2
 LAST_WORD_S = 1.0  # of the time to finish, which files leave for the announcement that the run has ended
-MOST_NAMES = 3  # of files, in a sentence
 LOCK = "stream.lock"
-THREAD = "trainyard-stream"
+THREAD = "trainyard-stream"  # and how the name of the one for files begins
 
 # httpx logs each request, which would stand between the lines of a script that shows what is logged.
-logging.getLogger("httpx").addFilter(lambda record: record.threadName not in (THREAD, FILE_THREAD))
+logging.getLogger("httpx").addFilter(lambda record: not (record.threadName or "").startswith(THREAD))
 
 
 class Sender:
@@ -74,7 +73,7 @@ class Sender:
         with contextlib.suppress(OSError):  # as on a disk that is full: then it is tried again
             folder.mkdir(parents=True, exist_ok=True)
         sender._is_ours()  # before a child can be: whoever began the run sends it
-        sender._files.start()
+        sender._files.thread.start()
         sender._thread.start()
         return sender
 
@@ -87,7 +86,7 @@ class Sender:
         if self._is_all_sent:
             self._say(f"everything was sent; see {self.page}")
         elif self._lock is not None or self._thread.is_alive() or self._left:
-            some = listed(self._left, at_most=MOST_NAMES)
+            some = listed(self._left, at_most=3)
             missing = f": of its files {some} {'is' if len(self._left) == 1 else 'are'} missing" if some else ""
             self._warn("unsent", f"not everything was sent{missing}. `trainyard sync {self._folder}` sends the rest")
 
@@ -160,7 +159,7 @@ class Sender:
             has_news |= reader.has_ended and not had_ended
         if self._closing.is_set():
             self._files.finish(run, self.run_id, self._deadline - LAST_WORD_S)
-            self._left = self._files.left(run)
+            self._left = list(self._files.left(run))
         else:
             self._files.offer(run, self.run_id)
         if has_news or self._closing.is_set():  # what became of the run is decided when all of it is there

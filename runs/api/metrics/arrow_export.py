@@ -1,22 +1,26 @@
 """``/runs/{id}/series.arrow`` and ``/series.arrow``: every point as an Arrow IPC stream, sent while it is read.
 
-A row is a stretch of one series, with its steps, times and values as lists: names are not repeated for each point.
+A row is a stretch of one series, with its steps, times and values as lists: names are not repeated for each point. In
+Parquet, which packs them, a row is a point.
 """
 
 import io
 import json
 from collections.abc import Generator, Iterable, Sequence
-from typing import Any
+from importlib.util import find_spec
+from tempfile import TemporaryFile
+from typing import Any, Literal
 
 import nanoarrow as na
 import numpy as np
 from django.http import HttpRequest, StreamingHttpResponse
 from nanoarrow.ipc import StreamWriter
-from ninja import Query
+from ninja import Field, Query
+from ninja.errors import HttpError
 from numpy.typing import NDArray
 
 from runs.api.auth import Resource, actor
-from runs.api.metrics.csv_export import CsvQuery, ManyCsvQuery, curves
+from runs.api.metrics.csv_export import CsvQuery, ManyCsvQuery, curves, saved_as
 from runs.api.metrics.labels import labels_in
 from runs.api.streaming import LastingRight, stream
 from runs.models import Run
@@ -26,7 +30,7 @@ from runs.rights.access.operations import operation, thing
 
 router = Resource(tags=["series"])
 
-CONTENT_TYPE = "application/vnd.apache.arrow.stream"
+CONTENT_TYPE, PARQUET_TYPE = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
 BYTES_AT_ONCE = 1024 * 1024
 COLUMNS = {
     "run": na.string(),
@@ -41,25 +45,41 @@ COLUMNS = {
 SCHEMA = na.struct(COLUMNS)
 
 
+class ArrowQuery(CsvQuery):
+    format: Literal["arrow", "parquet"] = Field(default="arrow", description="parquet: a file, a row for each point")
+
+
+class ManyArrowQuery(ManyCsvQuery, ArrowQuery):
+    """Points of many runs."""
+
+
 @router.get("/runs/{run_id}/series.arrow", summary="Every point as an Arrow stream")
 @operation(thing(Permission.RUNS_READ))
-def series_arrow(request: HttpRequest, run_id: str, query: Query[CsvQuery]) -> StreamingHttpResponse:
+def series_arrow(request: HttpRequest, run_id: str, query: Query[ArrowQuery]) -> StreamingHttpResponse:
     """An IPC stream of run, name, labels (JSON), attempt, superseded, and lists of step, time and value: a row is a
     stretch of a series. Example: `?name=train/loss`"""
     right = LastingRight(request, lambda user: get_run(user, run_id))
-    return _answer(request, [get_run(request, run_id)], right, query)
+    return _answer(request, [get_run(request, run_id)], right, query, run_id)
 
 
 @router.get("/series.arrow", summary="Every point of many runs as an Arrow stream")
 @operation(thing(Permission.RUNS_READ))
-def many_series_arrow(request: HttpRequest, query: Query[ManyCsvQuery]) -> StreamingHttpResponse:
+def many_series_arrow(request: HttpRequest, query: Query[ManyArrowQuery]) -> StreamingHttpResponse:
     """At most 100 runs. Example: `?run=$RUN&run=$OTHER&name=train/loss`"""
     right = LastingRight(request, lambda user: get_runs(user, query.run))
-    return _answer(request, get_runs(actor(request), query.run), right, query)
+    return _answer(request, get_runs(actor(request), query.run), right, query, f"{len(query.run)}-runs")
 
 
-def _answer(request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: CsvQuery) -> StreamingHttpResponse:
-    response = stream(request, parts(curves(runs, query, labels_in(query.labels))), right, CONTENT_TYPE)
+def _answer(
+    request: HttpRequest, runs: Sequence[Run], right: LastingRight, query: ArrowQuery, title: str
+) -> StreamingHttpResponse:
+    is_file = query.format == "parquet"
+    if is_file and not find_spec("pyarrow"):
+        raise HttpError(501, "Parquet needs pyarrow, which is not installed on this server. CSV needs nothing.")
+    write, kind = (parquet_parts, PARQUET_TYPE) if is_file else (parts, CONTENT_TYPE)
+    response = stream(request, write(curves(runs, query, labels_in(query.labels))), right, kind)
+    if is_file:
+        response["Content-Disposition"] = saved_as(title, query, "parquet")
     response["Cache-Control"] = "private, no-cache"
     return response
 
@@ -78,10 +98,32 @@ def parts(curves: Iterable[Curve]) -> Generator[bytes]:
     yield out.getvalue()
 
 
+def parquet_parts(curves: Iterable[Curve]) -> Generator[bytes]:
+    """Write the columns of the stream as a Parquet file, and yield it in parts of at most BYTES_AT_ONCE."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    kinds = [pa.string()] * 3 + [pa.int64(), pa.bool_(), pa.int64(), pa.float64(), pa.float64()]
+    schema = pa.schema(list(zip(COLUMNS, kinds, strict=True)))
+    with TemporaryFile() as out:
+        with ParquetWriter(out, schema) as writer:
+            for curve in curves:
+                cells = (curve.run_id, curve.name, _labels(curve), curve.attempt, curve.is_superseded)
+                columns = [curve.columns[name] for name in ("step", "time", "value")]
+                same = [pa.repeat(pa.scalar(*one), columns[0].size) for one in zip(cells, kinds, strict=False)]
+                writer.write_table(pa.table([*same, *map(pa.array, columns)], schema=schema))
+        out.seek(0)
+        while part := out.read(BYTES_AT_ONCE):
+            yield part
+
+
+def _labels(curve: Curve) -> str:
+    return json.dumps(curve.labels, ensure_ascii=False, sort_keys=True) if curve.labels else "{}"
+
+
 def _row(curve: Curve) -> Any:
-    labels = json.dumps(curve.labels, ensure_ascii=False, sort_keys=True) if curve.labels else "{}"
     cells = [
-        *map(_text, (curve.run_id, curve.name, labels)),
+        *map(_text, (curve.run_id, curve.name, _labels(curve))),
         _buffers(na.int64(), 1, [None, np.array([curve.attempt], np.int64)]),
         _buffers(na.int8(), 1, [None, np.array([curve.is_superseded], np.int8)]),
         _list(na.int64(), curve.columns["step"].astype(np.int64, copy=False)),

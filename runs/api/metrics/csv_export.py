@@ -61,10 +61,15 @@ def _answer(
 ) -> StreamingHttpResponse:
     labels = labels_in(query.labels)
     response = stream(request, lines(curves(runs, query, labels)), right, "text/csv; charset=utf-8")
-    file_name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
-    response["Content-Disposition"] = content_disposition_header(True, f"{file_name}.csv")
+    response["Content-Disposition"] = saved_as(title, query, "csv")
     response["Cache-Control"] = "private, no-cache"
     return response
+
+
+def saved_as(title: str, query: CsvQuery, ending: str) -> str | None:
+    """Return the header that has the answer saved as a file, such as ``<run>-train-loss-points.csv``."""
+    name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
+    return content_disposition_header(True, f"{name}.{ending}")
 
 
 def curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:

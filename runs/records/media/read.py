@@ -3,7 +3,6 @@
 As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import reduce
@@ -25,7 +24,7 @@ MAX_COMMON_BINS = 128
 MAX_STEPS = 2_000  # of one name and labels, in an answer
 MAX_HISTOGRAMS = 4_000  # that one answer adds up; each takes up to 64 KB of memory
 MAX_WORD_BYTES, MAX_WORDS = 80, 400  # of a text that is a word, such as a phase; of one name
-KEY = ("name", "labels_key")
+WORD_KEY = ("name", "run_id", "labels_key")
 MAX_DATA_BYTES = 4 * 1024 * 1024  # what one item may unpack to; a frame has 1 MiB
 
 
@@ -80,15 +79,6 @@ class Word(NamedTuple):
     text: str
     step: int
     time: float
-
-
-class WordSeries(NamedTuple):
-    """The words that a run logged under a name with these labels, by step."""
-
-    run: str
-    name: str
-    labels: dict[str, str]
-    words: list[Word]
 
 
 def media_list(run_id: str) -> list[MediaName]:
@@ -172,35 +162,25 @@ def histograms(run_id: str, name: str, labels: dict[str, str], at_most: int) -> 
     }
 
 
-def word_series(run_ids: Sequence[str], at_most: int) -> list[WordSeries]:
-    """Return what rank 0 of the runs, or a script without ranks, logged under the first names, so many at most, of
-    which every text is a word. Of two words at one step the one that came later counts."""
-    texts = Media.objects.filter(run_id__in=run_ids, kind="text", rank__lte=0).values_list("run_id", *KEY)
+def words(run_ids: Sequence[str], at_most: int) -> dict[tuple[str, str, str], list[Word]]:
+    """Return by name, run and labels (JSON) what rank 0 of the runs, or a script without ranks, logged under the first
+    names, so many at most, of which every text is a word: by step, and of a step the one that came last."""
+    texts = Media.objects.filter(run_id__in=run_ids, kind="text", rank__lte=0).values_list(*WORD_KEY)
     figures = texts.annotate(largest=Max("size"), num=Count("pk")).filter(largest__lte=MAX_WORD_BYTES)
-    named = [row[:3] for row in figures.filter(num__lte=MAX_WORDS).order_by("name", "run_id", "labels_key")[:at_most]]
-    if not named:
-        return []
-    is_one = reduce(or_, (Q(**dict(zip(("run_id", *KEY), one, strict=True))) for one in named))
-    found: dict[tuple[str, ...], list[tuple[int, Word]]] = {one: [] for one in named}
-    rows = texts.filter(is_one).order_by("step", "pk").values_list("run_id", *KEY, "attempt", "step", "time", "data")
+    keys = [row[:3] for row in figures.filter(num__lte=MAX_WORDS).order_by(*WORD_KEY)[:at_most]]
+    if not keys:
+        return {}
+    is_one = reduce(or_, (Q(**dict(zip(WORD_KEY, key, strict=True))) for key in keys))
+    found: dict[tuple[str, ...], list[tuple[int, Word]]] = defaultdict(list)
+    rows = texts.filter(is_one).order_by("step", "pk").values_list(*WORD_KEY, "attempt", "step", "time", "data")
     for *key, attempt, step, time, data in rows:
         found[tuple(key)].append((attempt, Word(_unpacked(data).decode(), step, time)))
-    return [
-        WordSeries(run, name, json.loads(labels), _standing(found[run, name, labels])) for run, name, labels in named
-    ]
+    return {key: _standing(found[key]) for key in keys}
 
 
-def _standing(words: Sequence[tuple[int, Word]]) -> list[Word]:
-    """Return the words, which come by step, that no newer attempt hides; of a step the last."""
-    firsts: dict[int, int] = {}
-    for attempt, word in words:
-        firsts.setdefault(attempt, word.step)
-    shown = {
-        word.step: word
-        for attempt, word in words
-        if not any(newer > attempt and first <= word.step for newer, first in firsts.items())
-    }
-    return list(shown.values())
+def _standing(logged: Sequence[tuple[int, Word]]) -> list[Word]:
+    hidden = _superseded([(attempt, word.step) for attempt, word in logged])
+    return list({word.step: word for (_, word), is_out in zip(logged, hidden, strict=True) if not is_out}.values())
 
 
 def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> list[MediaPlace]:
@@ -209,13 +189,16 @@ def _places(run_id: str, name: str, labels: dict[str, str], kind: str = "") -> l
     if kind:
         rows = rows.filter(kind=kind)
     known = list(rows.order_by("step", "rank", "pk").values_list("pk", "step", "attempt", "rank"))
+    hidden = _superseded([(attempt, step) for _, step, attempt, _ in known])
+    return [MediaPlace(*place, is_hidden) for place, is_hidden in zip(known, hidden, strict=True)]
+
+
+def _superseded(places: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return of each attempt and step whether a newer attempt hides it."""
     firsts: dict[int, int] = {}
-    for _, step, attempt, _ in known:
+    for attempt, step in places:
         firsts[attempt] = min(step, firsts.get(attempt, step))
-    return [
-        MediaPlace(pk, step, attempt, rank, any(newer > attempt and first <= step for newer, first in firsts.items()))
-        for pk, step, attempt, rank in known
-    ]
+    return [any(newer > attempt and first <= step for newer, first in firsts.items()) for attempt, step in places]
 
 
 def _thinned(places: list[MediaPlace], at_most: int) -> tuple[list[MediaPlace], bool]:

@@ -20,6 +20,7 @@ export const TOOLS = {
   pin: (card) => card.context.onPin(card.name),
   expand: (card) => card.context.onOpen(card.isLarge ? null : card.name),
   csv: (card) => save(card.context.csvUrl(card.name), ""), // every point, named by the server
+  parquet: (card) => save(card.context.parquetUrl(card.name), ""),
   png: (card) => keep(card, "png"),
   svg: (card) => keep(card, "svg"),
   link: (card) => {

@@ -39,13 +39,14 @@ export function contextOf(page, template) {
     isPanel: (name) => page.panels.kept(name) !== undefined,
     marksOf: (name, axis, stepAt) => page.runs.marksOf(page.panels.namesOf(name), axis, stepAt),
     causeOf: (run, attempt) => page.runs.causeOf(run, attempt, () => page.redraw()),
-    csvUrl: (name) => csvUrl(page.runs.list, page.panels.namesOf(name)),
+    csvUrl: (name) => pointsUrl(page.runs.list, page.panels.namesOf(name), "csv"),
+    parquetUrl: (name) => pointsUrl(page.runs.list, page.panels.namesOf(name), "arrow", [["format", "parquet"]]),
   };
 }
 
 // Every point of the metrics, named by the server.
-function csvUrl(runs, names) {
+function pointsUrl(runs, names, ending, more = []) {
   const chosen = runs.length > 1 ? runs.map(({ id }) => ["run", id]) : [];
-  const query = new URLSearchParams([...chosen, ...names.map((name) => ["name", name])]);
-  return runs.length > 1 ? `/api/v1/series.csv?${query}` : `/api/v1/runs/${runs[0]?.id}/series.csv?${query}`;
+  const query = new URLSearchParams([...chosen, ...names.map((name) => ["name", name]), ...more]);
+  return `/api/v1/${runs.length > 1 ? "" : `runs/${runs[0]?.id}/`}series.${ending}?${query}`;
 }

@@ -29,9 +29,8 @@ def test_equal_words_are_one_stretch_up_to_the_next_and_the_last_up_to_where_the
     run = make_run()
     write_series(run, "train/loss", [1.0] * 50)
     write_words(run, (0, "warmup"), (10, "train"), (20, "train"), (40, "warmup"))
-    [panel] = band_panels([run])
-    assert (panel.name, panel.legend, panel.num_more) == ("phase", [("warmup", 1), ("train", 2)], 0)
-    [row] = panel.rows
+    [(name, [row], colours)] = band_panels([run])
+    assert (name, colours) == ("phase", {"warmup": 1, "train": 2})
     assert [(one.words, one.colour) for one in row.bands] == [
         ("warmup: steps 0 to 10", 1), ("train: steps 10 to 40", 2), ("warmup: steps 40 to 50", 1),
     ]  # fmt: skip
@@ -40,8 +39,8 @@ def test_equal_words_are_one_stretch_up_to_the_next_and_the_last_up_to_where_the
 def test_a_run_without_points_ends_a_step_after_its_last_word(make_run: MakeRun) -> None:
     run = make_run()
     write_words(run, (7, "eval"))
-    [panel] = band_panels([run])
-    assert [(one.first, one.end) for one in panel.rows[0].bands] == [(7, 8)]
+    [(_, [row], _)] = band_panels([run])
+    assert [(one.first, one.end) for one in row.bands] == [(7, 8)]
     assert band_panels([make_run(name="silent")]) == []
 
 
@@ -50,11 +49,11 @@ def test_runs_side_by_side_have_a_row_each_and_a_word_one_colour(make_run: MakeR
     write_words(one, (0, "a"), (5, "b"))
     write_words(two, (0, "b"))
     write_words(two, *((step, f"word {step}") for step in range(12)), name="many")
-    many, panel = band_panels([one, two])
-    assert {row.label: [(band.text, band.colour) for band in row.bands] for row in panel.rows} == {
+    (_, [many], colours), (_, rows, _) = band_panels([one, two])
+    assert {row.label: [(band.text, band.colour) for band in row.bands] for row in rows} == {
         "one": [("a", 1), ("b", 2)], "two": [("b", 2)],
     }  # fmt: skip
-    assert (len(many.legend), many.num_more, many.rows[0].bands[10].colour) == (10, 2, 1)
+    assert (len(colours), many.bands[10].colour) == (12, 1)
 
 
 def test_pages_have_them_without_markup_of_others_and_fetch_them_again(
@@ -64,11 +63,15 @@ def test_pages_have_them_without_markup_of_others_and_fetch_them_again(
     write_words(run, (0, "<b>warm"), name="<u>phase")
     write_words(other, (0, "secret"))
     client = as_user(cast.viewer)
-    for address in (f"/runs/{run.pk}/", f"/runs/{run.pk}/?fragment=bands", f"/compare/?run={run.pk}&run={other.pk}"):
+    for address in (
+        f"/runs/{run.pk}/",
+        f"/runs/{run.pk}/?fragment=bands",
+        f"/runs/compare/?run={run.pk}&run={other.pk}",
+    ):
         text = client.get(address).content.decode()
         assert "&lt;u&gt;phase" in text and "&lt;b&gt;warm: steps 0 to 1" in text and "secret" not in text
     again = re.search(r'data-fragment="(\?[^"]*fragment=bands)"', text)
     assert again
-    part = client.get(f"/compare/{again[1].replace('&amp;', '&')}").content.decode()
+    part = client.get(f"/runs/compare/{again[1].replace('&amp;', '&')}").content.decode()
     assert "&lt;b&gt;warm" in part and "<html" not in part
     assert client.get(f"/runs/{other.pk}/?fragment=bands").status_code == 404

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from asgiref.sync import sync_to_async
 from django.test import AsyncClient
@@ -79,3 +80,38 @@ async def test_under_asgi_it_comes_in_parts(
     assert len(parts) > 1
     table = pa.ipc.open_stream(io.BytesIO(b"".join(parts))).read_all()
     assert {row["name"]: len(row["step"]) for row in table.to_pylist()} == {"b": 500, "train/loss": 500}
+
+
+def points_in(answer: Any) -> list[dict[str, Any]]:
+    assert answer["Content-Type"] == "application/vnd.apache.parquet"
+    found: list[dict[str, Any]] = pq.read_table(io.BytesIO(b"".join(answer.streaming_content))).to_pylist()
+    return found
+
+
+def test_parquet_has_a_row_for_each_point_in_however_many_parts(
+    mate: Api, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow_export, "BYTES_AT_ONCE", 1)
+    logged(run, *some_points(1, 2), name="gpu/util", node="a", gpu="0")
+    answer = mate("GET", f"/runs/{run.pk}/series.arrow?format=parquet&name=train/loss&name=gpu/util")
+    assert f'filename="{run.pk}-train-loss-points.parquet"' in answer["Content-Disposition"]
+    found = points_in(answer)
+    own = [(row["step"], row["time"], row["value"]) for row in found if row["name"] == "train/loss"]
+    assert str(own) == str(POINTS)
+    assert {(row["run"], row["labels"], row["attempt"], row["superseded"]) for row in found} == {
+        (run.pk, "{}", 1, False), (run.pk, '{"gpu": "0", "node": "a"}', 1, False),
+    }  # fmt: skip
+
+
+def test_parquet_of_many_runs_and_of_none(mate: Api, run: Run, make_run: Callable[..., Run]) -> None:
+    other = logged(make_run(name="other"), *POINTS)
+    found = points_in(mate("GET", f"/series.arrow?run={other.pk}&run={run.pk}&format=parquet"))
+    assert [row["run"] for row in found] == [other.pk] * 3 + [run.pk] * 3
+    assert points_in(mate("GET", f"/runs/{make_run(name='silent').pk}/series.arrow?format=parquet")) == []
+
+
+def test_without_pyarrow_parquet_is_refused_in_words(mate: Api, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_export, "find_spec", lambda _: None)
+    refused = mate("GET", f"/runs/{run.pk}/series.arrow?format=parquet")
+    assert refused.status_code == 501 and "Parquet needs pyarrow" in refused.json()["detail"]
+    assert mate("GET", f"/runs/{run.pk}/series.arrow?format=feather").status_code == 422

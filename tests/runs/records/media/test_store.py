@@ -147,10 +147,9 @@ def test_words_are_texts_that_are_all_short_as_the_newest_attempt_has_them() -> 
     write(*((step, str(step)) for step in range(read.MAX_WORDS + 1)), name="steps")
     write((7, "eval"), run="run2", name="phase")
     write((7, "other"), run="run3", name="phase")
-    one, two = read.word_series(["run1", "run2"], 10)
-    assert (one.run, one.name, one.labels) == ("run1", "phase", {})
-    assert [(word.text, word.step) for word in one.words] == [
-        ("warmup", 0), ("train", 10), ("train", 20), ("cool <b>", 25),
-    ]  # fmt: skip
-    assert (two.run, two.words) == ("run2", [read.Word("eval", 7, 7.0)])
-    assert read.word_series(["run1", "run2"], 1) == [one] and read.word_series(["run9"], 1) == []
+    found = read.words(["run1", "run2"], 10)
+    assert {key: [(word.text, word.step) for word in words] for key, words in found.items()} == {
+        ("phase", "run1", "{}"): [("warmup", 0), ("train", 10), ("train", 20), ("cool <b>", 25)],
+        ("phase", "run2", "{}"): [("eval", 7)],
+    }
+    assert len(read.words(["run1", "run2"], 1)) == 1 and read.words(["run9"], 1) == {}

@@ -51,6 +51,7 @@ const context = {
     ? [{ run: "r", attempt: 1, x: 2, sentence: "It rose to 9 at step 2.", kind: "alarm" }] : []),
   causeOf: (run, attempt) => (attempt === 2 ? { sentence: "Attempt 2 began after node-b was lost." } : null),
   csvUrl: () => "/points.csv",
+  parquetUrl: () => "/points.parquet",
 };
 const full = new Fullscreen(() => cards, () => {});
 
