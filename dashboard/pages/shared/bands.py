@@ -42,7 +42,7 @@ def bands_context(request: HttpRequest, runs: Sequence[Run]) -> dict[str, object
     """Return what ``runs/_bands.html`` needs, read where it is drawn, and where it is fetched from again."""
     query = request.GET.copy()
     query["fragment"] = "bands"
-    return {"bands": partial(band_panels, runs), "bands_url": f"?{query.urlencode()}"}
+    return {"word_bands": partial(band_panels, runs), "bands_url": f"?{query.urlencode()}"}
 
 
 def band_panels(runs: Sequence[Run]) -> list[tuple[str, list[BandRow], dict[str, int]]]:
@@ -51,18 +51,18 @@ def band_panels(runs: Sequence[Run]) -> list[tuple[str, list[BandRow], dict[str,
     by_id = {run.pk: run for run in runs[:MAX_RUNS]}
     found, reached = read.words(list(by_id), MAX_ROWS), telemetry(list(by_id))
     panels: dict[str, tuple[str, list[BandRow], dict[str, int]]] = {}
-    for (name, run_id, labels), words in found.items():
+    for (name, run_id, labels), words in sorted(found.items(), key=lambda one: list(by_id).index(one[0][1])):
         run, seen = by_id[run_id], reached[run_id]
         _, rows, colours = panels.setdefault(name, (name, [], {}))
         named = [*([run.name] if len(runs) > 1 else []), *(" ".join(one) for one in json.loads(labels).items())]
         bands = _bands(words, read.Word("", seen.step or 0, seen.step_at or 0.0), colours)
         rows.append(BandRow(run_id, ", ".join(named), (run.started_at or run.created_at).timestamp(), bands))
-    return list(panels.values())
+    return [panels[name] for name in sorted(panels)]
 
 
 def _bands(words: Sequence[read.Word], last: read.Word, colours: dict[str, int]) -> list[Band]:
     """Return the stretches of words; ``last`` is how far the run has come. New words get the next colour."""
-    starts = [word for before, word in pairwise([None, *words]) if before is None or before.text != word.text]
+    starts = [word for at, word in enumerate(words) if not at or words[at - 1].text != word.text]
     bands = []
     for (text, first, began_at), (_, end, ended_at) in pairwise([*starts, last]):
         colour, end = colours.setdefault(text, len(colours) % NUM_COLOURS + 1), max(end, first + 1)

@@ -66,10 +66,10 @@ def _answer(
     return response
 
 
-def saved_as(title: str, query: CsvQuery, ending: str) -> str | None:
+def saved_as(title: str, query: CsvQuery, ending: str) -> str:
     """Return the header that has the answer saved as a file, such as ``<run>-train-loss-points.csv``."""
     name = "-".join((title, *query.name[:1], "points")).replace("/", "-")[:120]
-    return content_disposition_header(True, f"{name}.{ending}")
+    return content_disposition_header(True, f"{name}.{ending}") or "attachment"
 
 
 def curves(runs: Sequence[Run], query: CsvQuery, labels: dict[str, str]) -> Generator[Curve]:
