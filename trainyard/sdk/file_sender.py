@@ -1,5 +1,4 @@
-"""The thread that sends the files that a script saved, beside the one that sends points and heartbeats: a file may take
-longer than the server waits for a heartbeat.
+"""The thread that sends the files that a script saved: one may take longer than the server waits for a heartbeat.
 
 It sends only what ``offer`` gives it, and so only while its process is the one that sends the run.
 """
@@ -26,12 +25,11 @@ class FileSender:
         self._client = client
         self._folder = folder
         self._warn = warn
-        self._passes: SimpleQueue[tuple[sync.LocalRun, str]] = SimpleQueue()
+        self._passes: SimpleQueue[tuple[sync.LocalRun, str] | None] = SimpleQueue()
         self._is_idle = threading.Event()
         self._is_idle.set()
         self._sent: dict[str, int] = {}  # when what was sent had been changed
-        self._again_at = float("-inf")
-        self._deadline = float("inf")
+        self._again_at, self._deadline = float("-inf"), float("inf")
         self.thread = threading.Thread(target=self._serve, name="trainyard-stream-files", daemon=True)
 
     def offer(self, run: sync.LocalRun, run_id: str) -> bool:
@@ -57,13 +55,15 @@ class FileSender:
                     found[path] = stamp
         return found
 
+    def end(self) -> None:
+        self._passes.put(None)
+
     # The thread.
 
     def _serve(self) -> None:
-        while True:
-            run, run_id = self._passes.get()
+        while (given := self._passes.get()) is not None:
             try:
-                self._send(run, run_id)
+                self._send(*given)
             except Exception as error:  # also a fault of ours is no reason to disturb the training
                 self._fail(error)
             self._is_idle.set()

@@ -97,9 +97,10 @@ class Sender:
             if self._is_ours():
                 self._try_to_send()
                 if self._is_hopeless:
-                    return
+                    return self._files.end()
             self._closing.wait(min(PERIOD_S * 2 ** min(self._num_failures, 10), LONGEST_PAUSE_S))
         self._send_last()
+        self._files.end()
 
     def _send_last(self) -> None:
         """Send the rest, also what another process writes until it sees that the lock is free."""

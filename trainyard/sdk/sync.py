@@ -35,6 +35,7 @@ NOTE = "sent.json"  # beside the spools: the run that came of them, by server
 MAX_NAME = 120
 
 T = TypeVar("T")
+FileSent = tuple[str, int, str]
 
 
 class Gone(RuntimeError):
@@ -260,9 +261,7 @@ def batches(
         yield frames
 
 
-def send_files(
-    client: Client, run: LocalRun, run_id: str, waits: Sequence[float] = ()
-) -> Iterator[tuple[str, int, str]]:
+def send_files(client: Client, run: LocalRun, run_id: str, waits: Sequence[float] = ()) -> Iterator[FileSent]:
     """Send the files that the script saved and the server has not, or has an older one of. Yield the path of each, the
     bytes that were sent, and why it was not taken. Raises as ``send`` does."""
     found = run.files

@@ -168,9 +168,7 @@ def words(run_ids: Sequence[str], at_most: int) -> dict[tuple[str, str, str], li
     texts = Media.objects.filter(run_id__in=run_ids, kind="text", rank__lte=0).values_list(*WORD_KEY)
     figures = texts.annotate(largest=Max("size"), num=Count("pk")).filter(largest__lte=MAX_WORD_BYTES)
     keys = [row[:3] for row in figures.filter(num__lte=MAX_WORDS).order_by(*WORD_KEY)[:at_most]]
-    if not keys:
-        return {}
-    is_one = reduce(or_, (Q(**dict(zip(WORD_KEY, key, strict=True))) for key in keys))
+    is_one = reduce(or_, (Q(**dict(zip(WORD_KEY, key, strict=True))) for key in keys), Q(pk__in=[]))
     found: dict[tuple[str, ...], list[tuple[int, Word]]] = defaultdict(list)
     rows = texts.filter(is_one).order_by("step", "pk").values_list(*WORD_KEY, "attempt", "step", "time", "data")
     for *key, attempt, step, time, data in rows:
