@@ -1,5 +1,5 @@
 // Places bands of words along the x of the charts: the whole stretch, or the one that the charts are zoomed to.
-import { all, need } from "../../shared/dom.js";
+import { all, need, put } from "../../shared/dom.js";
 import { where } from "../cards/reading.js";
 
 export class Bands {
@@ -27,8 +27,8 @@ export class Bands {
           Object.assign(band.style, { left: `${100 * left}%`, width: `${100 * (right - left)}%`, display });
         }
       }
-      need(panel, "[data-low]").textContent = where(low, axis);
-      need(panel, "[data-high]").textContent = where(high, axis);
+      put(need(panel, "[data-low]"), where(low, axis)); // only what differs, or it would be called for ever
+      put(need(panel, "[data-high]"), where(high, axis));
     }
   }
 
