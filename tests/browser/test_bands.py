@@ -45,9 +45,12 @@ def test_words_are_bands_that_follow_zoom_and_axis_and_a_table(sit: Sit, phased:
     table = page.get_by_role("article", name="phase", exact=True).get_by_text("As a table")
     table.click()
     expect(page.get_by_role("region", name="Values of phase").get_by_role("row")).to_have_count(5)
-    page.get_by_role("button", name="View", exact=True).click()
     page.get_by_label("Horizontal axis").select_option("time")
     expect(page.get_by_role("article", name="phase", exact=True).locator("[data-low]")).to_contain_text(":")
+    page.evaluate("(run) => sessionStorage.setItem(`zoom ${run}`, '[40, 60]')", phased[0])
+    seat.go(f"/runs/{phased[0]}/?x=step")
+    expect(phases.nth(1)).to_be_visible()
+    assert [left_of(phases.nth(1)), phases.nth(0).is_visible()] == [0, False]
     seat.go(f"/runs/compare/?run={phased[0]}&run={phased[1]}")
     expect(bands(page, "phase")).to_have_count(8)
     seat.watch.expect("")  # from here on the console has what axe does

@@ -3,7 +3,8 @@ import { all, need, put } from "../../shared/dom.js";
 import { where } from "../cards/reading.js";
 
 export class Bands {
-  /** @param {HTMLElement} element @param {() => {axis: Axis, range: Span | undefined, hidden: Set<string> | null}} look */
+  // look: how the charts are drawn now
+  /** @param {HTMLElement} element @param {() => {axis: Axis, range?: Span, hidden: Set<string> | null}} look */
   constructor(element, look) {
     this.element = element;
     this.look = look;
