@@ -84,6 +84,7 @@ from runs.actions.runs import (
     unarchive_run,
 )
 from runs.actions.security.secrets import delete_secret, rotate_secrets_key, set_secret
+from runs.actions.sharing import revoke_share, share
 from runs.actions.tracing import Trace, trace_run
 from runs.actions.views import delete_view, make_default_view, rename_view, save_view
 from runs.values.refused import Refused

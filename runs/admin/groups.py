@@ -56,6 +56,7 @@ GROUPS = (
             (models.Project, "Projects", "what owns runs, jobs and data"),
             (models.Membership, "Memberships", "who has which role in which project"),
             (models.Invitation, "Invitations", "links by which somebody joins a project"),
+            (models.SharedLink, "Shared links", "links by which guests read a run, a comparison or a sweep"),
             (models.Token, "API tokens", "keys of scripts and terminals"),
         ),
     ),

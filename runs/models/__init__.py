@@ -1,6 +1,6 @@
 """The product's rows. Import models from here; each file below is one family."""
 
-from runs.models.access import IdempotencyKey, SignInLink, Token
+from runs.models.access import IdempotencyKey, SharedLink, SignInLink, Token
 from runs.models.allocations import Allocation
 from runs.models.attempts import Attempt, Event, HeldSlot, Placement
 from runs.models.clusters import Cluster, JoinToken, Node, Preflight

@@ -67,6 +67,7 @@ HOLDINGS = (
     Holding("runs.PersonalExport", "user", "exports like this one", D),
     Holding("runs.Consent", "user", "texts that they agreed to", D),
     Holding("runs.Invitation", "created_by", "invitations that they made", C, ("digest",)),
+    Holding("runs.SharedLink", "created_by", "links for guests that they made", C, ("digest",)),
     Holding("runs.Invitation", "accepted_by", "the invitation by which they came, with its address", C, ("digest",),
             ("email",)),
     Holding("runs.ProvisioningToken", "created_by", "SCIM tokens that they made", C, ("digest",), ("last_address",)),

@@ -1,7 +1,6 @@
 """Several runs side by side: their charts in one, what they reached, and what of their specs differs."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from django.http import HttpRequest, HttpResponse
 
@@ -16,16 +15,12 @@ from dashboard.pages.shared.frame import fresh_json, page, person, show
 from dashboard.pages.shared.grid import read_sorts
 from dashboard.pages.shared.run_colours import colours_apart, colours_for
 from dashboard.pages.sweeps.columns import labels_of
-from runs.finding.language import MAX_LENGTH, FilterError
 from runs.models import Run
-from runs.presenting.listing import find_runs
+from runs.presenting.comparing import MAX_CHARS, asked_of, compared_runs, text_of
 from runs.records.points import read
-from runs.rights.access import Permission, visible_runs
+from runs.rights.access import Permission, can
 from runs.rights.access.operations import lists
 
-MAX_RUNS = 1_000
-MAX_CHARS = 500  # of a parameter
-OF_SWEEP = "sweep:"  # how the tag begins that all runs of a sweep have
 EACH = "*"  # in the place of a group: a line for each run, however many there are
 KEPT = ("run", "without", "project", "tag", "trials", "base", "metric", "statistic", "group")  # by another filter
 BANDS = {"minmax": "min to max", "sd": "± SD", "ci": "95 % CI"}
@@ -39,27 +34,12 @@ SIDE_BY_SIDE = (
 FRAGMENTS = {"list": "runs/_compare_list.html", "specs": "runs/_compare_specs.html"}
 
 
-class Asked(NamedTuple):
-    """Runs that the address asks for: named ones, and those of a filter, a project or a tag without some."""
-
-    named: list[str]
-    fitting: str
-    project: str
-    tag: str
-    has_trials: bool
-    without: list[str]
-
-    @property
-    def is_filter(self) -> bool:
-        return bool(self.fitting or self.project or self.tag)
-
-
 @page(get=lists(Permission.RUNS_READ))
 def compare(request: HttpRequest) -> HttpResponse:
     if (side := request.GET.get("fragment", "")) in SIDES:
         return _side(request, side)
-    asked = _asked(request)
-    runs, warning = _find(request, asked)
+    asked = asked_of(request.GET)
+    runs, warning = compared_runs(request.user, asked)
     bands = bands_context(request, runs)
     if side == "bands":
         return show(request, "runs/_bands.html", bands)
@@ -72,7 +52,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     for one in charts["runs"]:  # nobody groups by what is the same everywhere
         one["fields"] = {path: text for path, text in one["fields"].items() if path in differ}
     usual = usual_group(list(fields.values()), differ) if is_many else ""
-    base = _text(request, "base")
+    base = text_of(request.GET, "base")
     context = {
         "charts": charts,
         **bands,
@@ -81,18 +61,19 @@ def compare(request: HttpRequest) -> HttpResponse:
         "asked": asked,
         "kept": [(name, one) for name in KEPT for one in request.GET.getlist(name)],
         "num_runs": len(runs),
+        "may_share": bool(runs) and can(request.user, runs[0].project, Permission.RUNS_SHARE),
         "warning": warning,
         "sides": SIDE_BY_SIDE,
         "colour_names": list(enumerate(COLOURS, start=1)),
         **_list(request, runs, colours, fields, differ, usual, base),
-        "specs": spec_table(runs, fields, differ, base=base, is_whole=_text(request, "all") == "1"),
+        "specs": spec_table(runs, fields, differ, base=base, is_whole=text_of(request.GET, "all") == "1"),
     }
     return show(request, "runs/compare.html", context, fragments=FRAGMENTS)
 
 
 def _side(request: HttpRequest, side: str) -> HttpResponse:
     """Draw one part of the first named runs side by side."""
-    runs = _find(request, _asked(request))[0][:MOST]
+    runs = compared_runs(request.user, asked_of(request.GET))[0][:MOST]
     found = SIDES[side](runs, request.GET.dict()) if len(runs) > 1 else {"too_few": True}
     return show(request, "runs/_compare_side.html", {"side": side, "runs": runs, **found})
 
@@ -107,8 +88,8 @@ def _list(
     base: str,
 ) -> dict[str, object]:
     ids = [run.pk for run in runs]
-    metric = choose_metric(read.series_names(ids), _text(request, "metric"), _text(request, "statistic"))
-    group, sorts = _text(request, "group") or usual, read_sorts(_text(request, "sort"))
+    metric = choose_metric(read.series_names(ids), text_of(request.GET, "metric"), text_of(request.GET, "statistic"))
+    group, sorts = text_of(request.GET, "group") or usual, read_sorts(text_of(request.GET, "sort"))
     by = [path for path in group.split(",") if path in differ]
     found = listed(runs, metric, colours, fields, differ, by, sorts, base)
     return {
@@ -119,7 +100,7 @@ def _list(
         "group_by": [(path, path in by) for path in differ],
         "group_names": ", ".join(path.rpartition(".")[2] for path in by),
         "bands": BANDS,
-        "band": _text(request, "band"),
+        "band": text_of(request.GET, "band"),
         "metric": metric,
         "statistics": STATISTICS,
     }
@@ -143,60 +124,8 @@ def matters(request: HttpRequest) -> HttpResponse:
 
 
 def _compared(request: HttpRequest) -> Compared:
-    runs, _ = _find(request, _asked(request))
+    runs, _ = compared_runs(request.user, asked_of(request.GET))
     fields: dict[str, Fields] = {run.pk: fields_of(run.spec) for run in runs}
     ids = list(fields)
-    metric = choose_metric(read.series_names(ids), _text(request, "metric"), _text(request, "statistic"))
+    metric = choose_metric(read.series_names(ids), text_of(request.GET, "metric"), text_of(request.GET, "statistic"))
     return Compared(runs, fields, differing(list(fields.values())), metric, metric.of_runs(ids))
-
-
-def _text(request: HttpRequest, name: str) -> str:
-    return request.GET.get(name, "").strip()[:MAX_CHARS]
-
-
-def _asked(request: HttpRequest) -> Asked:
-    named, without = (
-        list(dict.fromkeys(one[:MAX_CHARS] for one in request.GET.getlist(name) if one)) for name in ("run", "without")
-    )
-    tag = _text(request, "tag")
-    fitting = request.GET.get("filter", "")[: MAX_LENGTH + 1]
-    has_trials = _text(request, "trials") == "1" or tag.startswith(OF_SWEEP)
-    return Asked(named, fitting, _text(request, "project"), tag, has_trials, without)
-
-
-def _find(request: HttpRequest, asked: Asked) -> tuple[list[Run], str]:
-    """Return those of the named runs that the person may see, as they were named, and behind them those that fit, the
-    newest first; and the sentence about runs that are not shown: how many, and never which."""
-    sentences = []
-    ids = asked.named[:MAX_RUNS]
-    visible = visible_runs(request.user).in_bulk(ids)
-    runs = [visible[run_id] for run_id in ids if run_id in visible]
-    if len(asked.named) > MAX_RUNS:
-        sentences.append(f"This address names {len(asked.named)} runs; the first {MAX_RUNS} are compared.")
-    if num_missing := len(ids) - len(runs):
-        words = "One run of this address is" if num_missing == 1 else f"{num_missing} runs of this address are"
-        sentences.append(f"{words} not shown: deleted, or not yours to see.")
-    if asked.is_filter:
-        try:
-            fitting = _fitting(request, asked, MAX_RUNS + 1 - len(runs))
-        except FilterError as error:
-            fitting = []
-            place = f" It is at character {error.position + 1}." if asked.fitting else ""
-            sentences.append(f"This filter cannot be read. {error.message}{place}")
-        if len(runs) + len(fitting) > MAX_RUNS:
-            sentences.append(f"More than {MAX_RUNS:,} runs fit; the newest {MAX_RUNS:,} are compared.")
-        elif not fitting and not sentences:
-            sentences.append("No run that you may see fits this filter.")
-        runs = [*runs, *fitting][:MAX_RUNS]
-    return runs, " ".join(sentences)
-
-
-def _fitting(request: HttpRequest, asked: Asked, at_most: int) -> list[Run]:
-    found = find_runs(
-        request.user,
-        project=asked.project,
-        tags=[asked.tag] if asked.tag else (),
-        fitting=asked.fitting,
-        has_trials=asked.has_trials,
-    )
-    return list(found.exclude(pk__in={*asked.named, *asked.without}).order_by("-created_at", "-pk")[:at_most])

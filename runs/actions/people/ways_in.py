@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from runs.actions.people.handed_out import end_tokens, void_handed_out
 from runs.models import BrowserSession, Identity, Invitation, JoinToken, ProvisioningToken, SignInLink, Token, User
+from runs.models.access import SharedLink
 from runs.rights.access import hold_rights, is_last_administrator, with_rights_held
 from runs.values.refused import Refused
 
@@ -53,6 +54,7 @@ WAYS_IN = (
             revoked_at=timezone.now()
         ),
     ),
+    Way(SharedLink, "created_by", lambda user: SharedLink.objects.filter(created_by=user).live().revoke()),
     Way(Identity, "user", lambda user: user.identities.all().delete(), is_who_they_are=True),
     Way(Authenticator, "user", lambda user: Authenticator.objects.filter(user=user).delete(), is_who_they_are=True),
 )

@@ -24,6 +24,7 @@ from runs.rights.access.loaders import (
     get_run,
     get_run_to_enter,
     get_runs,
+    get_shared_link,
     get_sweep,
     get_view,
     named_project,
@@ -31,6 +32,7 @@ from runs.rights.access.loaders import (
     visible_datasets,
     visible_jobs,
     visible_runs,
+    visible_shared_links,
     visible_sweeps,
     why_not_enter,
 )

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.models import Dataset, Job, Project, Role, Run, SavedView, Sweep, User
+from runs.models import Dataset, Job, Project, Role, Run, SavedView, SharedLink, Sweep, User
 from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import M, require_manager, require_use, seen
@@ -54,6 +54,12 @@ def visible_datasets(user: Someone) -> QuerySet[Dataset]:
 def visible_sweeps(user: Someone) -> QuerySet[Sweep]:
     require_scope(user, Permission.SWEEPS_READ)
     return _sweeps(user)
+
+
+def visible_shared_links(user: Someone) -> QuerySet[SharedLink]:
+    """Return the links for guests of the projects that the person sees: whoever sees a thing sees who shared it."""
+    require_scope(user, Permission.RUNS_READ)
+    return _within(user, SharedLink.objects.select_related("project", "created_by"))
 
 
 def _runs(user: Someone) -> QuerySet[Run]:
@@ -161,6 +167,12 @@ def get_dataset(who: Asker, dataset_id: str, wanted: Wanted | None = None) -> Da
     user, wanted = asked(who, wanted, Permission.DATASETS_READ)
     dataset = seen(_datasets(user), "dataset", dataset_id)
     return _allowed(user, dataset, dataset.project, wanted)
+
+
+def get_shared_link(who: Asker, link_id: str, wanted: Wanted | None = None) -> SharedLink:
+    user, wanted = asked(who, wanted, Permission.RUNS_READ)
+    link = seen(visible_shared_links(user), "link", link_id)
+    return _allowed(user, link, link.project, wanted)
 
 
 def can_create_projects(user: Someone) -> bool:

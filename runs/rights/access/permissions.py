@@ -33,6 +33,7 @@ class Permission(TextChoices):
     RUNS_DELETE = "runs:delete", "delete runs of their own, and decide about files that were left on nodes"
     RUNS_DELETE_OTHERS = "runs:delete-others", "delete runs of others"
     RUNS_ENTER = "runs:enter", "open terminals and apps, forward ports and run commands beside the ranks of runs"
+    RUNS_SHARE = "runs:share", "make and revoke links by which guests read runs, comparisons and sweeps"
     JOBS_READ = "jobs:read", "see saved jobs"
     JOBS_EDIT = "jobs:edit", "save and delete jobs"
     DATASETS_READ = "datasets:read", "see datasets"
@@ -98,6 +99,7 @@ _MEMBER = _VIEWER | {
     P.RUNS_REPORT,
     P.RUNS_DELETE,
     P.RUNS_ENTER,
+    P.RUNS_SHARE,
     P.JOBS_EDIT,
     P.DATASETS_EDIT,
     P.SWEEPS_LAUNCH,

@@ -1,0 +1,90 @@
+"""``/share``: links by which guests read a run, a comparison or a sweep."""
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Field, Query, Schema
+from ninja import Status as Answer
+from pydantic import AwareDatetime
+
+from runs import actions
+from runs.actions.sharing import thing_of
+from runs.api.auth import Resource, actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import Body
+from runs.models import SharedLink
+from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_shared_link, visible_shared_links
+from runs.rights.access.operations import lists, operation, thing
+
+router = Resource(tags=["projects"])
+NAMES = "`run/ID`, `sweep/ID`, or `compare?…` as the address of a comparison has it"
+
+
+class ShareIn(Body):
+    object: str = Field(max_length=65_536, description=NAMES)
+    expires_at: AwareDatetime | None = Field(None, description="within a year; absent: in 30 days")
+
+
+class ShareOut(Schema):
+    id: str
+    object: str = Field(description="of a comparison its runs, whatever filter found them")
+    project: str
+    created_by: str | None
+    created_at: str
+    expires_at: str
+    revoked_at: str | None
+    num_opened: int
+    first_opened_at: str | None
+    last_opened_at: str | None
+
+
+class NewShare(ShareOut):
+    url: str = Field(description="opens without an account; shown this once")
+
+
+class SharesQuery(ListQuery):
+    object: str = Field("", max_length=65_536, description=f"links to this alone: {NAMES}")
+
+
+@router.get("/share", response=Page[ShareOut], summary="Links for guests")
+@operation(lists(Permission.RUNS_READ))
+def find(request: HttpRequest, query: Query[SharesQuery]) -> Page[ShareOut]:
+    """Those of the projects that one sees, ended and revoked ones too. Example: `?object=run/abc123`"""
+    found = visible_shared_links(request.user)
+    if query.object:
+        found = found.filter(object=thing_of(actor(request), query.object, Permission.RUNS_READ).name)
+    return page(found, _shares_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.post("/share", response={201: NewShare}, summary="Share with guests")
+@operation(thing(Permission.RUNS_SHARE))
+def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> Answer[NewShare]:
+    """Whoever has the `url` reads this one thing, without an account, until the link ends or is revoked. Example:
+    `{"object": "run/abc123", "expires_at": "2030-01-01T00:00:00Z"}`"""
+    link, url = actions.share(actor=actor(request), name=body.object, expires_at=body.expires_at)
+    response["Cache-Control"] = "no-store"
+    return Answer(201, NewShare(**dict(_shares_out([link])[0]), url=url))
+
+
+@router.delete("/share/{share_id}", response={204: None}, summary="Revoke a link for guests")
+@operation(thing(Permission.RUNS_SHARE))
+def revoke(request: HttpRequest, share_id: str) -> Answer[None]:
+    """Whoever may share in the project may revoke, also what others made. The link then answers 410."""
+    actions.revoke_share(actor=actor(request), link=get_shared_link(request, share_id))
+    return Answer(204, None)
+
+
+def _shares_out(rows: Sequence[SharedLink]) -> list[ShareOut]:
+    times = ("created_at", "expires_at", "revoked_at", "first_opened_at", "last_opened_at")
+    return [
+        ShareOut(
+            id=row.pk,
+            object=row.object,
+            project=row.project.name,
+            created_by=row.created_by.username if row.created_by else None,
+            num_opened=row.num_opened,
+            **{name: stamp(getattr(row, name)) for name in times},
+        )
+        for row in rows
+    ]
