@@ -26,6 +26,7 @@ from dashboard.pages.runs import files as run_files
 from dashboard.pages.runs import saved as run_views
 from dashboard.pages.runs import verbs as run_verbs
 from dashboard.pages.runs import views as runs_table
+from dashboard.pages.sharing import views as sharing
 from dashboard.pages.sweeps import verbs as sweep_verbs
 from dashboard.pages.sweeps import views as sweeps
 
@@ -71,6 +72,10 @@ urlpatterns = [
     route("sweeps/<slug:sweep_id>/best/", sweep_verbs.launch_best, "launch-best"),
     route("sweeps/<slug:sweep_id>/delete/", sweep_verbs.delete, "delete-sweep"),
     route("sweeps/<slug:sweep_id>/do/<slug:verb>/", sweep_verbs.do, "do-sweep"),
+    route("share/", sharing.share, "share"),
+    route("share/export/", sharing.export, "export"),
+    route("share/<slug:share_id>/revoke/", sharing.revoke, "revoke-share"),
+    route("shared/<slug:secret>/", sharing.shared, "shared"),
     route("data/", datasets.table, "datasets"),
     route("data/new/", dataset_form.add, "new-dataset"),
     route("data/<slug:dataset_id>/", datasets.dataset, "dataset"),

@@ -194,6 +194,7 @@ def around(request: HttpRequest, run: Run, tab: str) -> dict[str, object]:
         "exclude_words": verbs.exclude_words(run, attempt),
         "alarm": verbs.alarm_note(attempt),
         "may_act": can(request.user, run.project, Permission.RUNS_LAUNCH),
+        "may_share": can(request.user, run.project, Permission.RUNS_SHARE),
         "is_live": run.is_live,
         "trial": trial_of_run(run.pk),
     }

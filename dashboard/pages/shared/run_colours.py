@@ -24,11 +24,11 @@ def colours_for(user: Someone, runs: Sequence[Run]) -> dict[str, int]:
     return {run.pk: chosen.get(run.pk, given.get(run.pk, colour_of(run.pk))) for run in runs}
 
 
-def colours_apart(user: Someone, runs: Sequence[Run]) -> dict[str, int]:
+def colours_apart(user: Someone, runs: Sequence[Run], *, is_kept: bool = True) -> dict[str, int]:
     """Return indexes for runs that stand side by side: up to ten have ten colours, unless the person chose otherwise.
 
     A run whose colour an earlier one has gets the next that is free. All of them keep what they have now: this person
-    sees them in these colours on every page from then on.
+    sees them in these colours on every page from then on, where it ``is_kept``.
     """
     chosen, given = _kept(user, runs)
     made = dict(chosen)
@@ -39,7 +39,7 @@ def colours_apart(user: Someone, runs: Sequence[Run]) -> dict[str, int]:
         nearest = ((wanted + step) % NUM_COLOURS for step in range(NUM_COLOURS))
         made[run.pk] = next((colour for colour in nearest if colour not in taken), wanted)
     new = [run for run in runs if run.pk not in chosen and made[run.pk] != given.get(run.pk)]
-    if new and isinstance(user, User):
+    if is_kept and new and isinstance(user, User):
         _keep(user, new, made)
     return {run.pk: made[run.pk] for run in runs}
 

@@ -181,6 +181,7 @@ def _head(request: HttpRequest, chosen: Sweep) -> dict[str, object]:
     return {
         "line": line_of(summary),
         "offers": offers_of(request.user, chosen),
+        "may_share": can(request.user, chosen.project, Permission.RUNS_SHARE),
         "best_parameters": [(labels[path], value) for path, value in best.items() if path in labels],
         "spec": chosen.parsed,
     }

@@ -1,0 +1,165 @@
+"""One HTML page without scripts and without requests for each thing that is shared: for guests, for a file, for paper.
+
+It may travel to anybody: values of variables, and what is named like a secret, are left out.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import yaml
+from django.db.models import Count
+from django.http import QueryDict
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
+
+from dashboard.frontend.bundles import root
+from dashboard.pages.compare.rows import choose_metric, rows_of
+from dashboard.pages.compare.specs import NOT_SET, differing
+from dashboard.pages.shared.badges import run_badge, sweep_badge, trial_badge
+from dashboard.pages.shared.chart_runs import fields_of
+from dashboard.pages.shared.numbers import setting
+from dashboard.pages.shared.run_colours import colours_apart, colours_for
+from dashboard.pages.shared.still import StillLine, still_chart, still_charts
+from dashboard.pages.sweeps.columns import labels_of
+from runs.actions.sharing import Shared
+from runs.models import Run, User
+from runs.presenting.runs import single_document
+from runs.records.metrics.models import Series
+from runs.records.points import read
+from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
+
+MAX_CHARTS, MAX_FIELDS = 24, 8
+MAX_LINES = 10  # of a run in a chart
+FIRST, LAST = ("train", "val"), ("system",)
+HIDDEN = "…"
+SECRET = re.compile(r"passw|secret|credential|(?:api|access|private)[-_.]?key|(?:^|[-_.])token$|^patch$", re.I)
+IN_ADDRESS = re.compile(r"//[^/@\s]+@")  # a name and a password
+FETCHED = re.compile(r"@import[^;]*;|@font-face\s*\{[^}]*\}")  # what a stylesheet would ask a server for
+
+
+def draw(user: User, thing: Shared, *, refreshes: bool = False) -> str:
+    """Return the page, with the runs in the colours of that person. ``refreshes``: while the thing goes on."""
+    is_live = any(run.is_live for run in thing.runs) or (thing.sweep is not None and thing.sweep.ended_at is None)
+    context = {"thing": thing, "is_live": is_live, "refreshes": refreshes and is_live, "now": timezone.now()}
+    context |= {"css": styles(), "title": thing.title, **DRAWINGS[thing.kind](user, thing)}
+    return render_to_string(f"sharing/{thing.kind}.html", context)
+
+
+@cache
+def styles() -> SafeString:
+    """Return the stylesheets of these pages as one text that fetches nothing."""
+    texts = [(root() / "css" / f"{name}.css").read_text() for name in ("tokens", "still", "shared")]
+    return mark_safe(FETCHED.sub("", "\n".join(texts)))
+
+
+def _run(user: User, thing: Shared) -> dict[str, object]:
+    run, doc = thing.runs[0], single_document(thing.runs[0])
+    documents = [("Configuration", run.config), ("Spec", _without_values(run.spec))]
+    return {
+        "run": run,
+        "doc": doc,
+        "badge": run_badge(run),
+        "duration_s": ((run.ended_at or timezone.now()) - run.started_at).total_seconds() if run.started_at else None,
+        "metrics": sorted(doc["summary"].items()),
+        "documents": [
+            (name, yaml.safe_dump(without_secrets(one), sort_keys=False, allow_unicode=True, width=100))
+            for name, one in documents
+        ],
+        "events": run.events.order_by("-at", "-id"),
+        **_charts([run], colours_for(user, [run])),
+    }
+
+
+def _comparison(user: User, thing: Shared) -> dict[str, object]:
+    runs, query = thing.runs, QueryDict(thing.name.partition("?")[2])
+    ids = [run.pk for run in runs]
+    metric = choose_metric(read.series_names(ids), query.get("metric", ""), query.get("statistic", ""))
+    fields = {run.pk: fields_of(without_secrets(_without_values(run.spec))) for run in runs}
+    differ, colours = differing(list(fields.values())), colours_apart(user, runs, is_kept=False)
+    rows = rows_of(runs, metric.of_runs(ids), colours, fields, (), {})
+    return {
+        "metric": metric,
+        "differ": differ[:MAX_FIELDS],
+        "num_fields": len(differ),
+        "rows": [(row, [fields[row.run.pk].get(path, NOT_SET) for path in differ[:MAX_FIELDS]]) for row in rows],
+        **_charts(runs, colours),
+    }
+
+
+def _sweep(user: User, thing: Shared) -> dict[str, object]:
+    assert thing.sweep is not None, "a sweep is shared"
+    summary, labels = summary_of(thing.sweep), labels_of(list(thing.sweep.parsed.space))
+    trials = sweep_trials(thing.sweep, timezone.now())
+    best = [] if thing.sweep.parsed.is_multiple else best_over_trials(trials, summary.direction)
+    columns = {"step": np.array([one.trials for one in best]), "value": np.array([one.best for one in best])}
+    line = StillLine(0, "best so far", [read.Curve("", summary.metric, {}, 1, "raw", columns)])
+    return {
+        "sweep": summary,
+        "badge": sweep_badge(summary.status),
+        "best": [
+            (labels[path], setting(value)) for path, value in (summary.best.parameters if summary.best else {}).items()
+        ],
+        "chart": still_chart(f"Best {summary.metric} over trials", [line]) if best else "",
+        "labels": labels.values(),
+        "trials": [
+            (one, trial_badge(one.state), [setting(one.parameters[p]) if p in one.parameters else "–" for p in labels])
+            for one in trials
+        ],
+    }
+
+
+DRAWINGS: dict[str, Callable[[User, Shared], dict[str, object]]] = {
+    "run": _run,
+    "compare": _comparison,
+    "sweep": _sweep,
+}
+
+
+def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object]:
+    """Draw the metrics that people look at first, by the prefix of their names. Left out are those behind, and those of
+    which a run has very many lines, as one for each rank."""
+    ids, most = [run.pk for run in runs], MAX_LINES if len(runs) == 1 else 1
+    counted = Series.objects.filter(run_id__in=ids).order_by().values_list("name", "run_id").annotate(Count("pk"))
+    names = {name for name, _, _ in counted}
+    drawn = sorted(names - {name for name, _, num in counted if num > most}, key=_place)[:MAX_CHARTS]
+    windows: dict[str, read.Window] = dict.fromkeys(ids, (None, None))
+    curves = read.curves(windows, drawn, points=400 if len(runs) <= MAX_LINES else 100)[1] if drawn else []
+    lines = {run.pk: (colours[run.pk], run.name) for run in runs}
+    groups = [(title, still_charts(list(some), curves, lines)) for title, some in groupby(drawn, _prefix)]
+    return {"groups": groups, "num_left_out": len(names) - len(drawn)}
+
+
+def _prefix(name: str) -> str:
+    return name.partition("/")[0] if "/" in name else "metrics"
+
+
+def _place(name: str) -> tuple[int, str, bool, str]:
+    prefix = _prefix(name)
+    return (*FIRST, prefix).index(prefix) + (prefix in LAST), prefix, "loss" not in name, name
+
+
+def _without_values(spec: Any) -> Any:
+    """Return the spec with the names of its variables alone."""
+    task = spec.get("task", {})
+    names = dict.fromkeys(task.get("environment") or {}, HIDDEN)
+    return {**spec, "task": {**task, "environment": names}} if names else spec
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """Return the document without code and without what is named like a secret, in a field or on a command line."""
+    if name and SECRET.search(name):
+        return HIDDEN
+    if isinstance(value, dict):
+        return {key: without_secrets(one, str(key)) for key, one in value.items()}
+    if isinstance(value, list):  # an option names the word behind it
+        options = ["", *(one.lstrip("-") if isinstance(one, str) and one.startswith("-") else "" for one in value)]
+        return [without_secrets(one, option) for one, option in zip(value, options, strict=False)]
+    if not isinstance(value, str):
+        return value
+    option, is_set, _ = value.partition("=")
+    return f"{option}={HIDDEN}" if is_set and SECRET.search(option) else IN_ADDRESS.sub(f"//{HIDDEN}@", value)
