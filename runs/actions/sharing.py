@@ -1,7 +1,6 @@
 """Links by which guests read one thing of a project: what can be shared, and links made, revoked and opened."""
 
 import secrets
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -21,11 +20,9 @@ from runs.presenting.comparing import asked_of, compared_runs, text_of
 from runs.rights import access
 from runs.rights.access import Permission
 from runs.rights.audit.recording import describe
-from runs.values.refused import Refused
 
 USUAL, LONGEST = timedelta(days=30), timedelta(days=366)
 MOST_RUNS = 50  # of a comparison
-GONE = "What it showed was deleted or moved to another project, or whoever made it may no longer share it."
 
 
 class Closed(Exception):
@@ -44,50 +41,43 @@ class Shared(NamedTuple):
     num_left_out: int = 0  # runs of a comparison
 
 
-Find = Callable[[User, str, Permission, Project | None], Shared]
-
-
-def thing_of(user: User, name: str, wanted: Permission, *, within: Project | None = None) -> Shared:
+def thing_of(user: User, name: str, wanted: Permission) -> Shared:
     """Return what the name means, if the person may do that with it. Raises ValidationError for what is no name,
-    NotFound, Forbidden, and Refused for runs of several projects. ``within``: runs elsewhere are left out."""
+    NotFound, and Forbidden."""
     for prefix, find in KINDS.items():
         if name.startswith(prefix):
-            return find(user, name.removeprefix(prefix), wanted, within)
+            return find(user, name.removeprefix(prefix), wanted)
     words = f"{name[:80]!r} names nothing that can be shared; accepted: run/ID, sweep/ID, compare?run=ID&run=ID."
     raise ValidationError({"object": words})
 
 
-def _run(user: User, key: str, wanted: Permission, within: Project | None) -> Shared:
+def _run(user: User, key: str, wanted: Permission) -> Shared:
     run = access.get_run(user, key, wanted)
     return Shared("run", f"run/{run.pk}", run.name, run.project, [run])
 
 
-def _sweep(user: User, key: str, wanted: Permission, within: Project | None) -> Shared:
+def _sweep(user: User, key: str, wanted: Permission) -> Shared:
     sweep = access.get_sweep(user, key, wanted)
     return Shared("sweep", f"sweep/{sweep.pk}", sweep.name, sweep.project, [], sweep)
 
 
-def _comparison(user: User, text: str, wanted: Permission, within: Project | None) -> Shared:
-    """The runs are those that the address finds now: a link shows nothing that fits its filter later."""
+def _comparison(user: User, text: str, wanted: Permission) -> Shared:
+    """Those runs that the address finds now, of the first one's project: a link shows none that fits its filter later,
+    and none of a project whose people did not share it."""
     query = QueryDict(text)
-    runs, warning = compared_runs(user, asked_of(query))
-    projects = {run.project_id: run.project for run in runs if within in (None, run.project)}
-    if not projects:
+    found, warning = compared_runs(user, asked_of(query))
+    if not found:
         raise access.NotFound(warning or "There is no run in this comparison.")
-    if len(projects) > 1:
-        names = ", ".join(sorted(project.name for project in projects.values()))
-        raise Refused("several-projects", f"Runs of one project are shared together; these are of {names}.")
-    [project] = projects.values()
+    project = found[0].project
     access.require(user, project, wanted)
-    found = [run for run in runs if run.project_id == project.pk]
-    shown = found[:MOST_RUNS]
+    runs = [run for run in found if run.project == project][:MOST_RUNS]
     kept = [(key, value) for key in ("metric", "statistic") if (value := text_of(query, key))]
-    name = f"compare?{urlencode([*(('run', run.pk) for run in shown), *kept], safe='/')}"
-    title = f"{len(shown)} run{'' if len(shown) == 1 else 's'} compared"
-    return Shared("compare", name, title, project, shown, num_left_out=len(found) - len(shown))
+    name = f"compare?{urlencode([*(('run', run.pk) for run in runs), *kept], safe='/')}"
+    title = f"{len(runs)} run{'' if len(runs) == 1 else 's'} compared"
+    return Shared("compare", name, title, project, runs, num_left_out=len(found) - len(runs))
 
 
-KINDS: dict[str, Find] = {"run/": _run, "sweep/": _sweep, "compare?": _comparison}
+KINDS = {"run/": _run, "sweep/": _sweep, "compare?": _comparison}
 
 
 @access.with_rights_held
@@ -99,23 +89,19 @@ def share(*, actor: User, name: str, expires_at: datetime | None = None) -> tupl
     if not now < ends_at <= now + LONGEST:
         words = f"{ends_at.isoformat()} is not in the coming year: a link ends in the future, and within a year."
         raise ValidationError({"expires_at": words})
-    secret = secrets.token_urlsafe(32)
+    secret, ends_at = secrets.token_urlsafe(32), end_of(ends_at - now, actor)
     link = SharedLink(project=thing.project, object=thing.name, digest=digest_of(secret), expires_at=ends_at)
-    link.created_by, link.by_token, link.expires_at = actor, actor.token, end_of(ends_at - now, actor)
+    link.created_by, link.by_token = actor, actor.token
     link.save()
-    _describe("share.create", link)
+    describe(action="share.create", object=f"link {link.pk} to {link.object[:200]}", project=link.project.name)
     return link, settings.PUBLIC_URL + reverse("shared", args=(secret,))
 
 
 def revoke_share(*, actor: User, link: SharedLink) -> None:
     """Whoever may share in the project may revoke, also what others made: to stop it is urgent."""
     access.require(actor, link.project, Permission.RUNS_SHARE)
-    SharedLink.objects.filter(pk=link.pk, revoked_at=None).revoke()
-    _describe("share.revoke", link)
-
-
-def _describe(action: str, link: SharedLink) -> None:
-    describe(action=action, object=f"link {link.pk} to {link.object[:200]}", project=link.project.name)
+    SharedLink.objects.filter(pk=link.pk, revoked_at=None).update(revoked_at=timezone.now())
+    describe(action="share.revoke", object=f"link {link.pk} to {link.object[:200]}", project=link.project.name)
 
 
 def open_link(secret: str, *, is_counted: bool) -> tuple[User, Shared]:
@@ -125,19 +111,20 @@ def open_link(secret: str, *, is_counted: bool) -> tuple[User, Shared]:
     if link is None:
         raise access.NotFound("There is no such link. Perhaps a part of its address is missing.")
     now, maker = timezone.now(), link.created_by
-    if link.revoked_at is not None or (link.by_token is not None and link.by_token.revoked_at is not None):
-        raise Closed("It was revoked.")
     if link.expires_at <= now:
         raise Closed(f"It ended on {link.expires_at:%d %b %Y at %H:%M} UTC.")
-    if maker is None:
-        raise Closed(GONE)
-    maker.token = link.by_token
+    if link.revoked_at is not None or (link.by_token is not None and link.by_token.revoked_at is not None):
+        raise Closed("It was revoked.")
     try:
-        thing = thing_of(maker, link.object, Permission.RUNS_SHARE, within=link.project)
+        if maker is None:
+            raise access.NotFound
+        maker.token = link.by_token
+        thing = thing_of(maker, link.object, Permission.RUNS_SHARE)
+        if thing.project != link.project:
+            raise access.NotFound
     except (access.NotFound, access.Forbidden) as error:
-        raise Closed(GONE) from error
-    if thing.project != link.project:
-        raise Closed(GONE)
+        words = "What it showed was deleted or moved to another project, or whoever made it may no longer share it."
+        raise Closed(words) from error
     opened = {"num_opened": F("num_opened") + 1, "first_opened_at": Coalesce("first_opened_at", now)}
     SharedLink.objects.filter(pk=link.pk).update(last_opened_at=now, **(opened if is_counted else {}))
     return maker, thing

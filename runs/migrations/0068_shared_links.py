@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
                     models.ForeignKey(
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
+                        related_name="shared_links",
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),

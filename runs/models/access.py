@@ -1,11 +1,8 @@
 """Credentials: API tokens, one-time sign-in links, links for guests, and keys that make a retried request safe."""
 
-from __future__ import annotations
-
 import hashlib
 
 from django.db import models
-from django.utils import timezone
 
 from runs.models.people import Project, User
 from runs.values.ids import new_id
@@ -57,14 +54,6 @@ class SignInLink(models.Model):
         return f"sign-in link for {self.user}"
 
 
-class SharedLinkQuerySet(models.QuerySet["SharedLink"]):
-    def live(self) -> SharedLinkQuerySet:
-        return self.filter(revoked_at=None, expires_at__gt=timezone.now())
-
-    def revoke(self) -> int:
-        return self.update(revoked_at=timezone.now())
-
-
 class SharedLink(models.Model):
     """A link by which whoever has it reads one thing of a project, until it ends or is revoked: what its maker may
     share, and nothing once they may not. ``object``: ``run/ID``, ``sweep/ID``, ``compare?run=ID&run=ID``."""
@@ -73,7 +62,7 @@ class SharedLink(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="shared_links")
     object = models.TextField()
     digest = models.CharField(max_length=64, unique=True, editable=False)
-    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="shared_links")
     by_token = models.ForeignKey(Token, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
@@ -81,8 +70,6 @@ class SharedLink(models.Model):
     num_opened = models.PositiveIntegerField(default=0)
     first_opened_at = models.DateTimeField(null=True, blank=True)
     last_opened_at = models.DateTimeField(null=True, blank=True)
-
-    objects = SharedLinkQuerySet.as_manager()
 
     class Meta:
         ordering = ("-created_at",)

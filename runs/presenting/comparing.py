@@ -57,7 +57,14 @@ def compared_runs(user: Someone, asked: Asked) -> tuple[list[Run], str]:
         sentences.append(f"{words} not shown: deleted, or not yours to see.")
     if asked.is_filter:
         try:
-            fitting = _fitting(user, asked, MAX_RUNS + 1 - len(runs))
+            found = find_runs(
+                user,
+                project=asked.project,
+                tags=[asked.tag] if asked.tag else (),
+                fitting=asked.fitting,
+                has_trials=asked.has_trials,
+            ).exclude(pk__in={*asked.named, *asked.without})
+            fitting = list(found.order_by("-created_at", "-pk")[: MAX_RUNS + 1 - len(runs)])
         except FilterError as error:
             fitting = []
             place = f" It is at character {error.position + 1}." if asked.fitting else ""
@@ -68,14 +75,3 @@ def compared_runs(user: Someone, asked: Asked) -> tuple[list[Run], str]:
             sentences.append("No run that you may see fits this filter.")
         runs = [*runs, *fitting][:MAX_RUNS]
     return runs, " ".join(sentences)
-
-
-def _fitting(user: Someone, asked: Asked, at_most: int) -> list[Run]:
-    found = find_runs(
-        user,
-        project=asked.project,
-        tags=[asked.tag] if asked.tag else (),
-        fitting=asked.fitting,
-        has_trials=asked.has_trials,
-    )
-    return list(found.exclude(pk__in={*asked.named, *asked.without}).order_by("-created_at", "-pk")[:at_most])

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from runs import actions
 from runs.models import GitKey, Role, Run
-from tests.cast import Cast, make_user
+from tests.cast import Cast, make_run, make_user
 
 pytestmark = pytest.mark.usefixtures("valkey")
 SAFE = {"no-referrer", "same-origin"}  # what another site may not be told
@@ -39,10 +39,12 @@ def links(cast: Cast) -> dict[str, str]:
         "sign-in": f"/sign-in/{actions.make_sign_in_link(user=cast.mate)}/",
         "invitation": f"/invitations/{invitation}/",
         "used": f"/sign-in/{'x' * 43}/",
+        "shared": "/"
+        + actions.share(actor=cast.mate, name=f"run/{make_run(cast).pk}")[1].partition("//")[2].partition("/")[2],
     }
 
 
-@pytest.mark.parametrize("kind", ["sign-in", "invitation", "used"])
+@pytest.mark.parametrize("kind", ["sign-in", "invitation", "used", "shared"])
 def test_a_page_behind_a_secret_address_names_it_to_no_other_site_and_is_kept_by_no_cache(
     cast: Cast, client: Client, kind: str
 ) -> None:

@@ -35,6 +35,7 @@ REFUSED = {
     "GET /runs/{run_id}/logs/locate": 404,  # no line of it is an error
     "GET /runs/{run_id}/media/{media_id}": 404,
     "GET /runs/{run_id}/media/{media_id}/file": 404,
+    **dict.fromkeys(("GET /share", "POST /share", "DELETE /share/{share_id}"), 404),  # they name no run of this server
     "DELETE /tokens": 404,  # it names a person whom nobody made
     "POST /tokens": 403,  # the token that asks for it ends sooner
     "POST /me/erase": 403,  # a token does not show that its person is there

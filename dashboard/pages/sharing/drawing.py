@@ -4,7 +4,7 @@ It may travel to anybody: values of variables, and what is named like a secret, 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -59,17 +59,13 @@ def styles() -> SafeString:
 
 def _run(user: User, thing: Shared) -> dict[str, object]:
     run, doc = thing.runs[0], single_document(thing.runs[0])
-    documents = [("Configuration", run.config), ("Spec", _without_values(run.spec))]
     return {
         "run": run,
         "doc": doc,
         "badge": run_badge(run),
         "duration_s": ((run.ended_at or timezone.now()) - run.started_at).total_seconds() if run.started_at else None,
         "metrics": sorted(doc["summary"].items()),
-        "documents": [
-            (name, yaml.safe_dump(without_secrets(one), sort_keys=False, allow_unicode=True, width=100))
-            for name, one in documents
-        ],
+        "documents": [("Configuration", _text(run.config)), ("Spec", _text(run.spec))],
         "events": run.events.order_by("-at", "-id"),
         **_charts([run], colours_for(user, [run])),
     }
@@ -79,7 +75,7 @@ def _comparison(user: User, thing: Shared) -> dict[str, object]:
     runs, query = thing.runs, QueryDict(thing.name.partition("?")[2])
     ids = [run.pk for run in runs]
     metric = choose_metric(read.series_names(ids), query.get("metric", ""), query.get("statistic", ""))
-    fields = {run.pk: fields_of(without_secrets(_without_values(run.spec))) for run in runs}
+    fields = {run.pk: fields_of(without_secrets(run.spec)) for run in runs}
     differ, colours = differing(list(fields.values())), colours_apart(user, runs, is_kept=False)
     rows = rows_of(runs, metric.of_runs(ids), colours, fields, (), {})
     return {
@@ -101,9 +97,6 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     return {
         "sweep": summary,
         "badge": sweep_badge(summary.status),
-        "best": [
-            (labels[path], setting(value)) for path, value in (summary.best.parameters if summary.best else {}).items()
-        ],
         "chart": still_chart(f"Best {summary.metric} over trials", [line]) if best else "",
         "labels": labels.values(),
         "trials": [
@@ -113,11 +106,7 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     }
 
 
-DRAWINGS: dict[str, Callable[[User, Shared], dict[str, object]]] = {
-    "run": _run,
-    "compare": _comparison,
-    "sweep": _sweep,
-}
+DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep}
 
 
 def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object]:
@@ -134,6 +123,10 @@ def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object
     return {"groups": groups, "num_left_out": len(names) - len(drawn)}
 
 
+def _text(document: Any) -> str:
+    return yaml.safe_dump(without_secrets(document), sort_keys=False, allow_unicode=True, width=100)
+
+
 def _prefix(name: str) -> str:
     return name.partition("/")[0] if "/" in name else "metrics"
 
@@ -143,17 +136,12 @@ def _place(name: str) -> tuple[int, str, bool, str]:
     return (*FIRST, prefix).index(prefix) + (prefix in LAST), prefix, "loss" not in name, name
 
 
-def _without_values(spec: Any) -> Any:
-    """Return the spec with the names of its variables alone."""
-    task = spec.get("task", {})
-    names = dict.fromkeys(task.get("environment") or {}, HIDDEN)
-    return {**spec, "task": {**task, "environment": names}} if names else spec
-
-
 def without_secrets(value: Any, name: str = "") -> Any:
-    """Return the document without code and without what is named like a secret, in a field or on a command line."""
-    if name and SECRET.search(name):
+    """Return the document without values of variables, and what is named like a secret in a field or a command line."""
+    if SECRET.search(name):
         return HIDDEN
+    if isinstance(value, dict) and name == "environment":
+        return {key: HIDDEN if isinstance(one, str) else without_secrets(one, key) for key, one in value.items()}
     if isinstance(value, dict):
         return {key: without_secrets(one, str(key)) for key, one in value.items()}
     if isinstance(value, list):  # an option names the word behind it

@@ -21,10 +21,9 @@ from runs.serving.login_limits import claim, network
 COMPARISON = "compare?"  # its runs are in the address of the page that asks
 LIVES = {"1": "1 day", "7": "7 days", "30": "30 days", "365": "1 year"}
 FRAGMENTS = {"dialog": "sharing/_share.html", "form": "sharing/_form.html"}
-# Nothing runs, nothing is fetched, no form is sent, and no other site is told the address or shows the page in a frame.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 HEADERS = {
-    "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,  # nothing runs, and nothing is fetched or sent
     "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex, nofollow",
     "Cache-Control": "private, no-store",
@@ -78,7 +77,7 @@ def share(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, share_id: str) -> HttpResponse:
     link = get_shared_link(request, share_id)
     actions.revoke_share(actor=person(request), link=link)
-    return _dialog(request, thing_of(person(request), link.object, Permission.RUNS_SHARE, within=link.project))
+    return _dialog(request, thing_of(person(request), link.object, Permission.RUNS_SHARE))
 
 
 def _thing(request: HttpRequest, wanted: Permission) -> Shared:
@@ -89,6 +88,8 @@ def _thing(request: HttpRequest, wanted: Permission) -> Shared:
 
 
 def _dialog(request: HttpRequest, chosen: Shared, url: str = "") -> HttpResponse:
-    links = visible_shared_links(request.user).filter(object=chosen.name).live()
+    links = visible_shared_links(request.user).filter(
+        object=chosen.name, revoked_at=None, expires_at__gt=timezone.now()
+    )
     context = {"shown": chosen, "url": url, "lives": LIVES.items(), "links": links}
     return show(request, "sharing/share.html", context, fragments=FRAGMENTS)

@@ -54,7 +54,7 @@ WAYS_IN = (
             revoked_at=timezone.now()
         ),
     ),
-    Way(SharedLink, "created_by", lambda user: SharedLink.objects.filter(created_by=user).live().revoke()),
+    Way(SharedLink, "created_by", lambda user: user.shared_links.update(revoked_at=timezone.now())),
     Way(Identity, "user", lambda user: user.identities.all().delete(), is_who_they_are=True),
     Way(Authenticator, "user", lambda user: Authenticator.objects.filter(user=user).delete(), is_who_they_are=True),
 )

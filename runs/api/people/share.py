@@ -18,11 +18,10 @@ from runs.rights.access import Permission, get_shared_link, visible_shared_links
 from runs.rights.access.operations import lists, operation, thing
 
 router = Resource(tags=["projects"])
-NAMES = "`run/ID`, `sweep/ID`, or `compare?…` as the address of a comparison has it"
 
 
 class ShareIn(Body):
-    object: str = Field(max_length=65_536, description=NAMES)
+    object: str = Field(max_length=65_536, description="`run/ID`, `sweep/ID`, or `compare?…` as its address has it")
     expires_at: AwareDatetime | None = Field(None, description="within a year; absent: in 30 days")
 
 
@@ -43,17 +42,14 @@ class NewShare(ShareOut):
     url: str = Field(description="opens without an account; shown this once")
 
 
-class SharesQuery(ListQuery):
-    object: str = Field("", max_length=65_536, description=f"links to this alone: {NAMES}")
-
-
 @router.get("/share", response=Page[ShareOut], summary="Links for guests")
 @operation(lists(Permission.RUNS_READ))
-def find(request: HttpRequest, query: Query[SharesQuery]) -> Page[ShareOut]:
-    """Those of the projects that one sees, ended and revoked ones too. Example: `?object=run/abc123`"""
+def find(request: HttpRequest, query: Query[ListQuery], object: str = "") -> Page[ShareOut]:
+    """Those of the projects that one sees, or to the `object`; ended and revoked ones too. Example:
+    `?object=run/abc123`"""
     found = visible_shared_links(request.user)
-    if query.object:
-        found = found.filter(object=thing_of(actor(request), query.object, Permission.RUNS_READ).name)
+    if object:
+        found = found.filter(object=thing_of(actor(request), object, Permission.RUNS_READ).name)
     return page(found, _shares_out, sort="-created_at", cursor=query.cursor, limit=query.limit)
 
 
@@ -61,7 +57,7 @@ def find(request: HttpRequest, query: Query[SharesQuery]) -> Page[ShareOut]:
 @operation(thing(Permission.RUNS_SHARE))
 def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> Answer[NewShare]:
     """Whoever has the `url` reads this one thing, without an account, until the link ends or is revoked. Example:
-    `{"object": "run/abc123", "expires_at": "2030-01-01T00:00:00Z"}`"""
+    `{"object": "run/abc123"}`"""
     link, url = actions.share(actor=actor(request), name=body.object, expires_at=body.expires_at)
     response["Cache-Control"] = "no-store"
     return Answer(201, NewShare(**dict(_shares_out([link])[0]), url=url))

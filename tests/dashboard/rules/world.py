@@ -57,6 +57,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v1/clusters": {"name": "new"},
     "PATCH /api/v1/nodes/<node_id>": {"slots": 2},
     "POST /api/v1/tokens": {"name": "new"},
+    "POST /api/v1/share": {"object": "run/{run_id}"},
     "POST /api/v1/projects": {"name": "new"},
     "PUT /api/v1/projects/<project_id>/workspace": {"state": {}},
     "PUT /api/v1/projects/<project_id>/layout": {"state": {}},
@@ -111,6 +112,8 @@ QUERIES = {
     "/api/v1/runs/<run_id>/logs/line": "id=a1.r0.o.0",
     "/api/v1/runs/<run_id>/media/histograms": "name=weights",
     "/api/v1/runs/<run_id>/media/steps": "name=weights",
+    "/share/": "object=run/{run_id}",
+    "/share/export/": "object=run/{run_id}",
     "/mlflow/api/2.0/mlflow-artifacts/artifacts": "path={run_id}",
     "/mlflow/api/2.0/mlflow/experiments/get": "experiment_id={project_id}",
     "/mlflow/api/2.0/mlflow/experiments/get-by-name": "experiment_name={project_id}",
@@ -163,6 +166,8 @@ class World:
             ids["name"] = "SECRET"
         if "accounts/" in route.path:
             ids |= {"username": self.ids["account"], "user_id": self.ids["account_id"]}
+        if route.path.startswith("/shared/"):
+            ids["secret"] = self.ids["shared"]
         if route.is_admin:
             ids |= dict.fromkeys(("object_id", "id", "content_type_id"), row_of(route) or NO_ROW)
         ids |= NAMES.get(route.path, {})
@@ -288,6 +293,7 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     target = make_user("target")
     Membership.objects.create(project=project, user=target, role=Role.VIEWER)
     assert Token.objects.filter(pk=token.pk).exists()
+    link, link_url = actions.share(actor=cast.mate, name=f"run/{run.pk}")
     model_id = "m-" + "0" * 32
     info = {"status": "READY", "tags": [{"key": "0" * 16, "value": "1"}]}
     mlflow.keep_fact(run, mlflow.TAGS, {"a": "1"})
@@ -311,6 +317,8 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
         "group_id": str(group.pk),
         "name": "stopper",
         "secret": secret,
+        "share_id": link.pk,
+        "shared": link_url.rstrip("/").rpartition("/")[2],
         "sha256": "a" * 64,
         "fence": str(fence),
         "verb": "stop",
