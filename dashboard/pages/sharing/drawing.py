@@ -33,7 +33,7 @@ from runs.records.metrics.models import Series
 from runs.records.points import read
 from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
 
-MAX_CHARTS, MAX_FIELDS = 24, 8
+MAX_CHARTS, MAX_FIELDS, MAX_TRIALS = 24, 8, 200
 MAX_LINES = 10  # of a run in a chart
 FIRST, LAST = ("train", "val"), ("system",)
 HIDDEN = "…"
@@ -58,17 +58,10 @@ def styles() -> SafeString:
 
 
 def _run(user: User, thing: Shared) -> dict[str, object]:
-    run, doc = thing.runs[0], single_document(thing.runs[0])
-    return {
-        "run": run,
-        "doc": doc,
-        "badge": run_badge(run),
-        "duration_s": ((run.ended_at or timezone.now()) - run.started_at).total_seconds() if run.started_at else None,
-        "metrics": sorted(doc["summary"].items()),
-        "documents": [("Configuration", _text(run.config)), ("Spec", _text(run.spec))],
-        "events": run.events.order_by("-at", "-id"),
-        **_charts([run], colours_for(user, [run])),
-    }
+    [run] = thing.runs
+    documents = [("Configuration", _text(run.config)), ("Spec", _text(run.spec))]
+    shown = {"run": run, "doc": single_document(run), "badge": run_badge(run), "documents": documents}
+    return {**shown, "events": run.events.order_by("-at", "-id"), **_charts([run], colours_for(user, [run]))}
 
 
 def _comparison(user: User, thing: Shared) -> dict[str, object]:
@@ -78,13 +71,8 @@ def _comparison(user: User, thing: Shared) -> dict[str, object]:
     fields = {run.pk: fields_of(without_secrets(run.spec)) for run in runs}
     differ, colours = differing(list(fields.values())), colours_apart(user, runs, is_kept=False)
     rows = rows_of(runs, metric.of_runs(ids), colours, fields, (), {})
-    return {
-        "metric": metric,
-        "differ": differ[:MAX_FIELDS],
-        "num_fields": len(differ),
-        "rows": [(row, [fields[row.run.pk].get(path, NOT_SET) for path in differ[:MAX_FIELDS]]) for row in rows],
-        **_charts(runs, colours),
-    }
+    texts = [(row, [fields[row.run.pk].get(path, NOT_SET) for path in differ[:MAX_FIELDS]]) for row in rows]
+    return {"metric": metric, "differ": differ, "rows": texts, **_charts(runs, colours)}
 
 
 def _sweep(user: User, thing: Shared) -> dict[str, object]:
@@ -94,16 +82,13 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     best = [] if thing.sweep.parsed.is_multiple else best_over_trials(trials, summary.direction)
     columns = {"step": np.array([one.trials for one in best]), "value": np.array([one.best for one in best])}
     line = StillLine(0, "best so far", [read.Curve("", summary.metric, {}, 1, "raw", columns)])
-    return {
-        "sweep": summary,
-        "badge": sweep_badge(summary.status),
-        "chart": still_chart(f"Best {summary.metric} over trials", [line]) if best else "",
-        "labels": labels.values(),
-        "trials": [
-            (one, trial_badge(one.state), [setting(one.parameters[p]) if p in one.parameters else "–" for p in labels])
-            for one in trials
-        ],
-    }
+    chart = still_chart(f"Best {summary.metric} over trials", [line]) if best else ""
+    rows = [
+        (one, trial_badge(one.state), [setting(one.parameters[p]) if p in one.parameters else "–" for p in labels])
+        for one in trials[:MAX_TRIALS]
+    ]
+    shown = {"sweep": summary, "badge": sweep_badge(summary.status), "labels": labels.values()}
+    return {**shown, "chart": chart, "rows": rows, "num_trials": len(trials)}
 
 
 DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep}
