@@ -22,7 +22,7 @@ from runs.rights.access import Permission
 from runs.rights.audit.recording import describe
 
 USUAL, LONGEST = timedelta(days=30), timedelta(days=366)
-MOST_RUNS = 50  # of a comparison
+MOST_RUNS, MOST_FIELDS = 50, 2_000  # of a comparison, and of its address
 
 
 class Closed(Exception):
@@ -45,7 +45,7 @@ def thing_of(user: User, name: str, wanted: Permission) -> Shared:
     """Return what the name means, if the person may do that with it. Raises ValidationError for what is no name,
     NotFound, and Forbidden."""
     for prefix, find in KINDS.items():
-        if name.startswith(prefix):
+        if name.startswith(prefix) and name.count("&") < MOST_FIELDS:
             return find(user, name.removeprefix(prefix), wanted)
     words = f"{name[:80]!r} names nothing that can be shared; accepted: run/ID, sweep/ID, compare?run=ID&run=ID."
     raise ValidationError({"object": words})
@@ -73,7 +73,7 @@ def _comparison(user: User, text: str, wanted: Permission) -> Shared:
     runs = [run for run in found if run.project == project][:MOST_RUNS]
     kept = [(key, value) for key in ("metric", "statistic") if (value := text_of(query, key))]
     name = f"compare?{urlencode([*(('run', run.pk) for run in runs), *kept], safe='/')}"
-    title = f"{len(runs)} run{'' if len(runs) == 1 else 's'} compared"
+    title = f"Comparison of {len(runs)} run{'' if len(runs) == 1 else 's'}"
     return Shared("compare", name, title, project, runs, num_left_out=len(found) - len(runs))
 
 

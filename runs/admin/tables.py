@@ -113,10 +113,7 @@ written(
     models.Invitation, "project email role created_by created_at expires_at accepted_at accepted_by",
     filters="project role", hidden="digest",
 )
-written(
-    models.SharedLink, "object project created_by created_at expires_at revoked_at num_opened last_opened_at",
-    search="object", filters="project", hidden="digest",
-)
+written(models.SharedLink, "object project created_by created_at expires_at revoked_at num_opened", hidden="digest")
 written(models.SignInLink, "user created_at expires_at used_at", hidden="digest")
 written(models.IdempotencyKey, "user path status_code created_at", hidden="answer body_digest")
 written(

@@ -23,7 +23,7 @@ from dashboard.pages.compare.specs import NOT_SET, differing
 from dashboard.pages.shared.badges import run_badge, sweep_badge, trial_badge
 from dashboard.pages.shared.chart_runs import fields_of
 from dashboard.pages.shared.numbers import setting
-from dashboard.pages.shared.run_colours import colours_apart, colours_for
+from dashboard.pages.shared.run_colours import colours_apart
 from dashboard.pages.shared.still import StillLine, still_chart, still_charts
 from dashboard.pages.sweeps.columns import labels_of
 from runs.actions.sharing import Shared
@@ -60,8 +60,10 @@ def styles() -> SafeString:
 def _run(user: User, thing: Shared) -> dict[str, object]:
     [run] = thing.runs
     documents = [("Configuration", _text(run.config)), ("Spec", _text(run.spec))]
-    shown = {"run": run, "doc": single_document(run), "badge": run_badge(run), "documents": documents}
-    return {**shown, "events": run.events.order_by("-at", "-id"), **_charts([run], colours_for(user, [run]))}
+    shown = {"run": run, "doc": (doc := single_document(run)), "badge": run_badge(run), "documents": documents}
+    shown["metrics"] = sorted(doc["summary"].items(), key=lambda one: _place(one[0]))
+    took_s = ((run.ended_at or timezone.now()) - run.started_at).total_seconds() if run.started_at else None
+    return {**shown, "took_s": took_s, "events": run.events.order_by("-at", "-id"), **_charts([run], {run.pk: 0})}
 
 
 def _comparison(user: User, thing: Shared) -> dict[str, object]:
@@ -109,7 +111,9 @@ def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object
 
 
 def _text(document: Any) -> str:
-    return yaml.safe_dump(without_secrets(document), sort_keys=False, allow_unicode=True, width=100)
+    """A large configuration is written in C, or guests would wait."""
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(without_secrets(document), Dumper=dumper, sort_keys=False, allow_unicode=True, width=100))
 
 
 def _prefix(name: str) -> str:
@@ -123,7 +127,7 @@ def _place(name: str) -> tuple[int, str, bool, str]:
 
 def without_secrets(value: Any, name: str = "") -> Any:
     """Return the document without values of variables, and what is named like a secret in a field or a command line."""
-    if SECRET.search(name):
+    if value and SECRET.search(name):
         return HIDDEN
     if isinstance(value, dict) and name == "environment":
         return {key: HIDDEN if isinstance(one, str) else without_secrets(one, key) for key, one in value.items()}

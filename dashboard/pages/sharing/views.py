@@ -12,8 +12,8 @@ from django.views.decorators.debug import sensitive_variables
 
 from dashboard.pages.shared.frame import page, person, show
 from dashboard.pages.sharing.drawing import draw, styles
-from runs import actions
-from runs.actions.sharing import Closed, Shared, open_link, thing_of
+from runs.actions import sharing
+from runs.actions.sharing import Closed, Shared, open_link, revoke_share, thing_of
 from runs.rights.access import NotFound, Permission, get_shared_link, visible_shared_links
 from runs.rights.access.operations import PUBLIC, thing
 from runs.serving.login_limits import claim, network
@@ -70,13 +70,13 @@ def share(request: HttpRequest) -> HttpResponse:
     if days not in LIVES:
         raise ValidationError({"days": f"{days[:20]!r} is no choice; accepted: {', '.join(LIVES)}."})
     ends_at = timezone.now() + timedelta(days=int(days))
-    return _dialog(request, chosen, actions.share(actor=person(request), name=chosen.name, expires_at=ends_at)[1])
+    return _dialog(request, chosen, sharing.share(actor=person(request), name=chosen.name, expires_at=ends_at)[1])
 
 
 @page(post=thing(Permission.RUNS_SHARE))
 def revoke(request: HttpRequest, share_id: str) -> HttpResponse:
     link = get_shared_link(request, share_id)
-    actions.revoke_share(actor=person(request), link=link)
+    revoke_share(actor=person(request), link=link)
     return _dialog(request, thing_of(person(request), link.object, Permission.RUNS_SHARE))
 
 

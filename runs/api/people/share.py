@@ -7,8 +7,7 @@ from ninja import Field, Query, Schema
 from ninja import Status as Answer
 from pydantic import AwareDatetime
 
-from runs import actions
-from runs.actions.sharing import thing_of
+from runs.actions.sharing import revoke_share, share, thing_of
 from runs.api.auth import Resource, actor
 from runs.api.paging import ListQuery, Page, page
 from runs.api.schemas import Body
@@ -58,7 +57,7 @@ def find(request: HttpRequest, query: Query[ListQuery], object: str = "") -> Pag
 def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> Answer[NewShare]:
     """Whoever has the `url` reads this one thing, without an account, until the link ends or is revoked. Example:
     `{"object": "run/abc123"}`"""
-    link, url = actions.share(actor=actor(request), name=body.object, expires_at=body.expires_at)
+    link, url = share(actor=actor(request), name=body.object, expires_at=body.expires_at)
     response["Cache-Control"] = "no-store"
     return Answer(201, NewShare(**dict(_shares_out([link])[0]), url=url))
 
@@ -67,7 +66,7 @@ def create(request: HttpRequest, body: ShareIn, response: HttpResponse) -> Answe
 @operation(thing(Permission.RUNS_SHARE))
 def revoke(request: HttpRequest, share_id: str) -> Answer[None]:
     """Whoever may share in the project may revoke, also what others made. The link then answers 410."""
-    actions.revoke_share(actor=actor(request), link=get_shared_link(request, share_id))
+    revoke_share(actor=actor(request), link=get_shared_link(request, share_id))
     return Answer(204, None)
 
 

@@ -21,7 +21,7 @@ from runs.people.identity.people import person_of
 from runs.people.identity.providers import Provider, SignInSettings
 from runs.people.identity.sessions import begin_session
 from runs.people.scim.tokens import create_provisioning_token, provider_of
-from tests.cast import Cast, make_user
+from tests.cast import Cast, make_run, make_user
 from tests.runs.people.identity.test_claims import provider
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("valkey")]
@@ -83,6 +83,7 @@ def person(cast: Cast, corp: Provider) -> User:
     JoinToken.objects.create(
         cluster=cast.cluster, digest="1", created_by=user, expires_at=timezone.now() + timedelta(hours=1)
     )
+    actions.share(actor=user, name=f"run/{make_run(cast).pk}")
     create_provisioning_token(actor=user, provider=corp)
     Identity.objects.create(user=user, provider="corp", subject="7")
     Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data={"secret": "s"})

@@ -104,7 +104,7 @@ def test_a_guest_sees_a_comparison(cast: Cast) -> None:
         for rank in range(3):
             write_series(run, "rank/step", [1.0], labels={"rank": str(rank)})
     text = text_of(cast, f"compare?run={runs[0].pk}&run={runs[1].pk}")
-    for words in ("2 runs compared", "width 64", "width 128", "train.width", "train/loss, last", "not drawn here"):
+    for words in ("Comparison of 2 runs", "width 64", "width 128", "train.width", "train/loss, last", "not drawn here"):
         assert words in text
     assert text.count("<svg viewBox") == 1  # a chart of each rank of each run tells nothing
     assert not Workspace.objects.exists(), "whoever looks decides about nobody's colours"
@@ -143,7 +143,7 @@ def test_the_file_is_the_page_and_whoever_may_look_may_have_it(cast: Cast, as_us
     assert answer["Content-Disposition"] == 'attachment; filename="arger-1.html"'
     assert "Ärger / 1" in answer.content.decode()
     of_page = as_user(cast.viewer).get("/share/export/", {"object": "compare?"}, headers={"Referer": address})
-    assert of_page["Content-Disposition"] == 'attachment; filename="1-run-compared.html"'
+    assert of_page["Content-Disposition"] == 'attachment; filename="comparison-of-1-run.html"'
     assert as_user(cast.outsider).get("/share/export/", {"object": f"run/{run.pk}"}).status_code == 404
 
 

@@ -71,7 +71,9 @@ def test_a_link_lasts_30_days_unless_told_otherwise_and_a_year_at_most(mate: Any
         assert "within a year" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("name", ["", "run", "node/1", "compare/1", "https://example.org/", "run/"])
+@pytest.mark.parametrize(
+    "name", ["", "run", "node/1", "compare/1", "https://example.org/", "run/", "compare?" + 3_000 * "run=a&"]
+)
 def test_what_names_nothing_is_refused_with_what_is_accepted(mate: Any, name: str) -> None:
     answer = mate("POST", "/share", {"object": name})
     assert answer.status_code == (404 if name == "run/" else 422)
