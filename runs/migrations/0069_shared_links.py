@@ -6,7 +6,7 @@ from runs.values.ids import new_id
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0067_experiments")]
+    dependencies = [("runs", "0068_home_visits")]
 
     operations = [
         migrations.CreateModel(
