@@ -148,6 +148,24 @@ def test_a_range_is_brushed_or_typed_and_a_text_picked_in_a_columns_menu(seat: S
     )
 
 
+def test_a_column_that_is_still_being_read_says_so_and_is_drawn_as_soon_as_it_is(seat: Seat, many: None) -> None:
+    page = seat.go("/runs/?filter=wagon-0&columns=name,summary.train/loss.last")
+    words, asked = "The values are being read: 40% of the runs so far.", []
+
+    def hold(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 1:
+            return route.continue_()
+        return route.fulfill(status=202, content_type="text/html", body=f"<p>{words}</p>")
+
+    page.route(re.compile("fragment=spread"), hold)
+    page.get_by_role("button", name="Column train/loss last").click()
+    menu = page.get_by_role("group", name="Column", exact=True)
+    expect(menu.get_by_text(words)).to_be_visible()
+    expect(menu.get_by_role("img")).to_have_accessible_name(f"{NUM_RUNS} from 2.02 to 3")
+    assert len(asked) == 2
+
+
 def test_a_range_narrows_each_side_of_an_or(seat: Seat, many: None) -> None:
     page = seat.go("/runs/?filter=name = wagon-001 or name = wagon-058&columns=name,summary.train/loss.last")
     page.get_by_role("button", name="Column train/loss last").click()

@@ -109,7 +109,7 @@ class Sender:
             self._announced_at = float("-inf")
             if not self._try_to_send():
                 return
-            self._release()
+            self._release()  # a file that is still on its way may come twice, which changes nothing
             if self._num_bytes() == num_bytes:
                 self._is_all_sent = bool(self.run_id) and not self._left
                 return

@@ -111,7 +111,7 @@ def parquet_parts(curves: Iterable[Curve]) -> Generator[bytes]:
                 cells = (curve.run_id, curve.name, _labels(curve), curve.attempt, curve.is_superseded)
                 columns = [curve.columns[name] for name in ("step", "time", "value")]
                 same = [pa.repeat(pa.scalar(*one), columns[0].size) for one in zip(cells, kinds, strict=False)]
-                writer.write_table(pa.table([*same, *map(pa.array, columns)], schema=schema))
+                writer.write_table(pa.table([*same, *map(pa.array, columns, kinds[5:])], schema=schema))
         out.seek(0)
         while part := out.read(BYTES_AT_ONCE):
             yield part
