@@ -103,8 +103,8 @@ def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object
     counted = Series.objects.filter(run_id__in=ids).order_by().values_list("name", "run_id").annotate(Count("pk"))
     names = {name for name, _, _ in counted}
     drawn = sorted(names - {name for name, _, num in counted if num > most}, key=_place)[:MAX_CHARTS]
-    windows: dict[str, read.Window] = dict.fromkeys(ids, (None, None))
-    curves = read.curves(windows, drawn, points=400 if len(runs) <= MAX_LINES else 100)[1] if drawn else []
+    points = 400 if len(runs) <= MAX_LINES else 100
+    curves = read.curves(dict.fromkeys(ids, (None, None)), drawn, points=points)[1] if drawn else []
     lines = {run.pk: (colours[run.pk], run.name) for run in runs}
     groups = [(title, still_charts(list(some), curves, lines)) for title, some in groupby(drawn, _prefix)]
     return {"groups": groups, "num_left_out": len(names) - len(drawn)}

@@ -272,7 +272,9 @@ def make_world(cast: Cast) -> World:
     run = make_run(cast, status=Status.RUNNING)
     attempt = make_attempt(run, [node], phase=Phase.RUNNING)
     Project.objects.create(id="0", name="empty")  # the first by its key: one with runs cannot be deleted in the admin
-    return World(cast, _ids(cast, users, run, node.pk, attempt.fence), users, run)
+    link, url = actions.share(actor=cast.mate, name=f"run/{run.pk}")
+    ids = {"share_id": link.pk, "shared": url.rstrip("/").rpartition("/")[2]}
+    return World(cast, ids | _ids(cast, users, run, node.pk, attempt.fence), users, run)
 
 
 def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: int) -> dict[str, str]:
@@ -293,7 +295,6 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     target = make_user("target")
     Membership.objects.create(project=project, user=target, role=Role.VIEWER)
     assert Token.objects.filter(pk=token.pk).exists()
-    link, link_url = actions.share(actor=cast.mate, name=f"run/{run.pk}")
     model_id = "m-" + "0" * 32
     info = {"status": "READY", "tags": [{"key": "0" * 16, "value": "1"}]}
     mlflow.keep_fact(run, mlflow.TAGS, {"a": "1"})
@@ -317,8 +318,6 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
         "group_id": str(group.pk),
         "name": "stopper",
         "secret": secret,
-        "share_id": link.pk,
-        "shared": link_url.rstrip("/").rpartition("/")[2],
         "sha256": "a" * 64,
         "fence": str(fence),
         "verb": "stop",
