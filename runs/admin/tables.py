@@ -108,6 +108,9 @@ written(models.Preflight, "cluster why attempt asked_by created_at ended_at", fi
 # People, their identities outside and what opens doors.
 written(models.Experiment, "name project created_at archived_at", search="name id", related="project")
 written(models.Workspace, "user project saved_at", search="user__username project__name")
+written(models.Report, "title project version created_by created_at changed_at is_archived", search="title id")
+written(models.ReportVersion, "report number title author at", search="title", hidden="pinned")
+written(models.ReportComment, "report number author at")
 written(models.SavedView, "name owner project is_default saved_at", search="name owner__username project__name")
 written(
     models.Invitation, "project email role created_by created_at expires_at accepted_at accepted_by",

@@ -36,6 +36,7 @@ from runs.api.training import (
     local,
     plans,
     ranks,
+    reports,
     runs,
     sweeps,
     traces,
@@ -63,7 +64,7 @@ for module in (
     runs, plans, traces, apps, ranks, history, checkpoints, code, series, csv_export, arrow_export, local, logs, media,
     points, files, uploads, jobs, exchange, figures, sweeps, populations, datasets, clusters, nodes, authorities,
     preflights, projects, project_data, personal_data, git_keys, secrets, audit, node_secrets, workspaces, tokens,
-    groups, roles, service_accounts, share, bundles, health,
+    groups, roles, service_accounts, share, bundles, health, reports,
 ):  # fmt: skip
     api.add_router("", module.router, auth=NOT_SET)
 

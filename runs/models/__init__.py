@@ -21,6 +21,7 @@ from runs.models.people import (
     Workspace,
 )
 from runs.models.privacy import Consent, ErasedPerson, PersonalExport, RemovedData, StoredData
+from runs.models.reports import Report, ReportComment, ReportVersion
 from runs.models.runs import GoneRun, Run, RunNumber, RunTime
 from runs.models.security.audit import AuditEntry, AuditHead
 from runs.models.security.secrets import Secret, SecretUse, SecretVersion, StorageKey

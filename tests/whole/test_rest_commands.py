@@ -67,6 +67,7 @@ LATE = (
     "DELETE /clusters/{cluster_id}",
     "DELETE /datasets/{dataset_id}",
     "DELETE /jobs/{job_id}",
+    "DELETE /reports/{report_id}",
     "DELETE /sweeps/{sweep_id}",
     "DELETE /runs/{run_id}",
 )
@@ -150,6 +151,7 @@ def test_every_command_of_the_page_answers_as_it_says(yard: Yard, tmp_path: Path
     }
     names |= {"SHA256": "0" * 64, "MEDIA": "1", "EXPORT": "x", "KEY": "x", "OFFSET": "0", "ATTEMPT": "x"}
     names["DATASET"] = yard.post("/datasets", {"name": "page", "source": "text", "location": str(open_folder)})["id"]
+    names["REPORT"] = yard.post("/reports", {"project": "default", "title": "page"})["id"]
     names["SWEEP"] = paused_sweep(yard, sweep)
     names["OTHER"] = plant_points(yard.http, "another", 5, ["train/loss"])
     wrong = {}

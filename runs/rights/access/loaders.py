@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from runs.models import Dataset, Job, Project, Role, Run, SavedView, SharedLink, Sweep, User
+from runs.models import Dataset, Job, Project, Report, Role, Run, SavedView, SharedLink, Sweep, User
 from runs.models.indexes import one_of
 from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import M, require_manager, require_use, seen
@@ -60,6 +60,15 @@ def visible_shared_links(user: Someone) -> QuerySet[SharedLink]:
     """Return the links for guests of the projects that the person sees: whoever sees a thing sees who shared it."""
     require_scope(user, Permission.RUNS_READ)
     return _within(user, SharedLink.objects.select_related("project", "created_by"))
+
+
+def visible_reports(user: Someone) -> QuerySet[Report]:
+    require_scope(user, Permission.RUNS_READ)
+    return _reports(user)
+
+
+def _reports(user: Someone) -> QuerySet[Report]:
+    return _within(user, Report.objects.select_related("project", "created_by"))
 
 
 def _runs(user: Someone) -> QuerySet[Run]:
@@ -155,6 +164,12 @@ def get_view(who: Asker, view_id: str, wanted: Wanted | None = None) -> SavedVie
     if view is None or not (is_mine or (view.project and visible_projects(user).filter(pk=view.project_id).exists())):
         raise NotFound(f"There is no view {view_id!r} that you can see.")
     return view if view.project is None else _allowed(user, view, view.project, wanted)
+
+
+def get_report(who: Asker, report_id: str, wanted: Wanted | None = None) -> Report:
+    user, wanted = asked(who, wanted, Permission.RUNS_READ)
+    report = seen(_reports(user), "report", report_id)
+    return _allowed(user, report, report.project, wanted)
 
 
 def get_sweep(who: Asker, sweep_id: str, wanted: Wanted | None = None) -> Sweep:

@@ -17,7 +17,8 @@ from runs.rights.audit.acts import Values, current_act
 # Rows that the machinery writes in the course of an act; what a person changed is in others.
 MACHINERY = frozenset(
     ("auditentry", "audithead", "event", "heldslot", "idempotencykey", "workspace", "runtime", "attempt", "placement",
-     "allocation", "preflight", "gonerun", "runcode", "secretuse", "secretversion")
+     "allocation", "preflight", "gonerun", "runcode", "secretuse", "secretversion",
+     "reportversion", "reportcomment")
 )  # fmt: skip
 OURS = "runs"
 SECRET = re.compile(r"password|secret|key$|digest|locked|cipher|wrapped|seed|recovery", re.IGNORECASE)

@@ -14,7 +14,7 @@ from django.dispatch import Signal
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from runs.models import Cluster, Dataset, Job, Node, Project, Run, Token, User
+from runs.models import Cluster, Dataset, Job, Node, Project, Report, Run, Token, User
 from runs.models.access import digest_of
 from runs.rights.audit.acts import Act, current_act
 from runs.rights.audit.chain import append
@@ -33,7 +33,7 @@ NO_ACTS = re.compile(
 READS = re.compile(r"api/v1/runs/<run_id>/logs/(text|file|download)|api/v1/audit/export.*|audit/export.*")
 MODELS: dict[str, type[Model]] = {
     "run_id": Run, "project_id": Project, "cluster_id": Cluster, "node_id": Node, "job_id": Job,
-    "dataset_id": Dataset, "token_id": Token, "user_id": User,
+    "dataset_id": Dataset, "token_id": Token, "user_id": User, "report_id": Report,
 }  # fmt: skip
 PARAMETER = re.compile(r"<(?:\w+:)?\w+>")
 VERBS = {"PUT": "set", "PATCH": "edit", "DELETE": "delete"}

@@ -44,8 +44,21 @@ LETS_NOBODY_IN = {
     "runs.Secret.person",  # go to runs that the person launches
     *(
         f"runs.{model}.created_by"
-        for model in ("Job", "CodeBundle", "GitKey", "Run", "Dataset", "SavedView", "Secret", "SecretVersion", "Sweep")
+        for model in (
+            "Job",
+            "CodeBundle",
+            "GitKey",
+            "Run",
+            "Dataset",
+            "SavedView",
+            "Secret",
+            "SecretVersion",
+            "Sweep",
+            "Report",
+        )
     ),
+    "runs.ReportVersion.author",
+    "runs.ReportComment.author",
     "runs.Event.actor",
     "runs.Preflight.asked_by",
 }

@@ -1,0 +1,120 @@
+"""``/reports``: texts about runs, in versions."""
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest
+from ninja import Body as InBody
+from ninja import Field, Query, Schema
+from ninja import Status as Answer
+
+from runs import actions
+from runs.api.auth import Resource, actor
+from runs.api.paging import ListQuery, Page, page
+from runs.api.schemas import Body
+from runs.models import Report
+from runs.presenting.stamps import stamp
+from runs.rights.access import Permission, get_project, get_report, named_project, visible_reports
+from runs.rights.access.operations import lists, operation, thing
+
+router = Resource(tags=["reports"])
+
+
+class ReportIn(Body):
+    project: str
+    title: str
+    body: str = Field("", description="Markdown with [blocks](reports.md)")
+
+
+class ReportChange(Body):
+    title: str
+    body: str
+    version: int = Field(ge=1, le=1_000_000, description="the newest, as it was read")
+
+
+class ReportsQuery(ListQuery):
+    project: str | None = None
+
+
+class ReportLink(Schema):
+    id: str
+    url: str = Field(description="its page")
+
+
+class ReportItem(ReportLink):
+    project: str
+    title: str
+    version: int
+    archived: bool
+    created_by: str | None
+    created_at: str
+    changed_at: str
+
+
+class ReportOut(ReportItem):
+    body: str
+    author: str | None = Field(description="of this version")
+    pinned: bool = Field(description="true: its numbers are those of the time when it was saved")
+
+
+@router.post("/reports", response={201: ReportLink}, summary="Make a report")
+@operation(thing(Permission.RUNS_ANNOTATE))
+def create(request: HttpRequest, body: InBody[ReportIn]) -> Answer[ReportLink]:
+    """Example: `{"project": "default", "title": "Warm-up", "body": "# What we saw"}`"""
+    project = get_project(request, body.project)
+    report = actions.create_report(actor=actor(request), project=project, title=body.title, body=body.body)
+    return Answer(201, ReportLink(id=report.pk, url=_url(report)))
+
+
+@router.get("/reports", response=Page[ReportItem])
+@operation(lists(Permission.RUNS_READ))
+def find(request: HttpRequest, query: Query[ReportsQuery]) -> Page[ReportItem]:
+    found = visible_reports(actor(request))
+    if query.project:
+        found = found.filter(project=named_project(actor(request), query.project))
+    return page(found, _items, sort="-created_at", cursor=query.cursor, limit=query.limit)
+
+
+@router.get("/reports/{report_id}", response=ReportOut)
+@operation(thing(Permission.RUNS_READ))
+def show(request: HttpRequest, report_id: str) -> ReportOut:
+    return _whole(get_report(request, report_id))
+
+
+@router.put("/reports/{report_id}", response=ReportOut, summary="Save the next version of a report")
+@operation(thing(Permission.RUNS_ANNOTATE))
+def change(request: HttpRequest, report_id: str, body: InBody[ReportChange]) -> ReportOut:
+    """409 where `version` is not the newest: nothing is overwritten. Example: `{"title": "Warm-up", "body": "Less is
+    more.", "version": 1}`"""
+    report = get_report(request, report_id)
+    return _whole(actions.change_report(actor=actor(request), report=report, **body.dict()))
+
+
+@router.delete("/reports/{report_id}", response={204: None}, summary="Delete a report with all its versions")
+@operation(thing(Permission.RUNS_DELETE))
+def delete(request: HttpRequest, report_id: str) -> Answer[None]:
+    """One's own as a member, others' as a maintainer."""
+    actions.delete_report(actor=actor(request), report=get_report(request, report_id))
+    return Answer(204, None)
+
+
+def _url(report: Report) -> str:
+    return f"/reports/{report.pk}/"
+
+
+def _items(rows: Sequence[Report]) -> list[ReportItem]:
+    return [ReportItem(**_fields(row)) for row in rows]
+
+
+def _whole(report: Report) -> ReportOut:
+    newest = report.versions.select_related("author").get(number=report.version)
+    author = newest.author.username if newest.author else None
+    return ReportOut(**_fields(report), body=newest.body, author=author, pinned=newest.pinned is not None)
+
+
+def _fields(report: Report) -> dict[str, object]:
+    return {
+        "id": report.pk, "url": _url(report), "project": report.project.name, "title": report.title,
+        "version": report.version, "archived": report.is_archived,
+        "created_by": report.created_by.username if report.created_by else None,
+        "created_at": stamp(report.created_at), "changed_at": stamp(report.changed_at),
+    }  # fmt: skip
