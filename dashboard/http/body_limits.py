@@ -53,6 +53,7 @@ LIMITS = (
     Limit(("PUT",), re.compile(r"/mlflow/api/2\.0/mlflow-artifacts/.*"), outputs.MAX_FILE_BYTES),
     Limit(("POST", "PUT", "PATCH"), re.compile(r"/mlflow/.*"), DOCUMENT_BYTES),
     Limit(("POST",), re.compile(r"/launch/(preview/|code/)?"), settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+    Limit(("POST",), re.compile(r"/reports/.*"), DOCUMENT_BYTES),
     Limit(("POST",), re.compile(r"/admin/.*"), DOCUMENT_BYTES),
 )
 # A client that still sends may lose our answer with the connection: so much is read and dropped before that.

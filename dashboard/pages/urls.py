@@ -19,6 +19,7 @@ from dashboard.pages.launch import views as launch
 from dashboard.pages.people import data as project_data
 from dashboard.pages.people import invitation, person, rights, secrets, sign_in_settings
 from dashboard.pages.people import views as people
+from dashboard.pages.reports import views as reports
 from dashboard.pages.run import apps, checkpoints
 from dashboard.pages.run import verbs as page_verbs
 from dashboard.pages.run import views as run
@@ -146,6 +147,12 @@ urlpatterns = [
     route("account/tokens/", account.new_token, "new-token"),
     route("account/tokens/revoke/", account.revoke_all, "revoke-tokens"),
     route("account/tokens/<slug:token_id>/revoke/", account.revoke, "revoke-token"),
+    route("reports/", reports.table, "reports"),
+    route("reports/new/", reports.new, "new-report"),
+    route("reports/preview/", reports.preview, "report-preview"),
+    route("reports/<slug:report_id>/", reports.report, "report"),
+    route("reports/<slug:report_id>/edit/", reports.edit, "edit-report"),
+    route("reports/<slug:report_id>/do/<slug:verb>/", reports.do, "do-report"),
     route("runs/", runs_table.table, "runs"),
     route("runs/do/<slug:verb>/", run_verbs.do_many, "do-many"),
     route("runs/csv/", run_files.export, "runs-csv"),

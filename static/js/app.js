@@ -46,6 +46,7 @@ register({
   media: () => import("./media/media.js"),
   mesh: () => import("./launch/mesh.js"),
   ranks: () => import("./ranks/ranks.js"),
+  "report-preview": () => import("./reports/preview.js"),
   "run-plots": () => import("./compare/plots.js"),
   "security-key": () => import("./forms/security_key.js"),
   sweep: () => import("./sweeps/sweep.js"),

@@ -34,6 +34,7 @@ THEMES = ("light", "dark")
 # The bar of a phone has no room for People and Admin; the menu has.
 ME_LINKS = (
     {"url_name": "account", "icon": "key", "label": "Your account"},
+    {"url_name": "reports", "icon": "notes", "label": "Reports"},
     {"url_name": "people", "icon": "people", "label": "People"},
     {"url_name": "api:openapi-view", "icon": "spec", "label": "REST API"},
 )
@@ -191,6 +192,7 @@ ENTRIES = (
     NavEntry("Runs", "runs", "runs", "g r"),
     NavEntry("Jobs", "jobs", "jobs", "g j"),
     NavEntry("Sweeps", "sweeps", "sweeps", "g s"),
+    NavEntry("Reports", "notes", "reports", "g t", on_phone=False),
     NavEntry("Data", "data", "datasets", "g d"),
     NavEntry("Clusters", "clusters", "clusters", "g c"),
     NavEntry("People", "people", "people", "g p", on_phone=False),

@@ -42,6 +42,8 @@ export function startSelection(form, loaded) {
     // A chosen run is shown, even if an earlier comparison hid it.
     const query = new URLSearchParams([...compared.map((run) => ["run", run]), ["hide", ""]]);
     link.href = `${link.dataset.compare}?${query}`;
+    const report = /** @type {HTMLAnchorElement | null} */ (seek(bar, "[data-report]"));
+    if (report) report.href = `${report.dataset.report}?${new URLSearchParams(selected.map((run) => ["run", run]))}`;
     // Rows that are scrolled away are in no form.
     const hidden = selected.map((run) => make("input", { type: "hidden", name: "run", value: run }));
     need(bar, "[data-others]").replaceChildren(...hidden);

@@ -31,7 +31,7 @@ def test_a_report_is_made_read_changed_listed_and_deleted(mate: Api) -> None:
     assert [(one["id"], one["title"]) for one in listed["items"]] == [(report_id, "Warmer")] and listed["next"] is None
     assert [one.body for one in ReportVersion.objects.order_by("number")] == ["# What we saw", "Less."]
     assert mate("DELETE", f"/reports/{report_id}").status_code == 204 and not ReportVersion.objects.exists()
-    acts = AuditEntry.objects.filter(action__startswith="report.").order_by("number")
+    acts = AuditEntry.objects.filter(action__startswith="report.").order_by("sequence")
     assert [one.action for one in acts] == ["report.created", "report.changed", "report.deleted"]
     assert all(report_id in one.object and one.project == "default" for one in acts)
 
