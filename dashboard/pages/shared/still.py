@@ -57,7 +57,8 @@ def still_chart(name: str, lines: Sequence[StillLine]) -> SafeString:
     paths = "".join(_line(line, x, y) for line in lines)
     words = ", ".join(f"{line.label}: last {_last(line)}" for line in lines)
     legend = "".join(
-        f'<li><i style="background:var(--series-{line.colour + 1})"></i>{escape(line.label)} <b>{_last(line)}</b></li>'
+        f'<li><svg viewBox="0 0 9 9"><rect width="9" height="9" rx="2" fill="var(--series-{line.colour + 1})"/></svg>'
+        f"{escape(line.label)} <b>{_last(line)}</b></li>"
         for line in lines
     )
     return mark_safe(

@@ -62,4 +62,4 @@ def test_a_figure_for_each_name_has_a_line_for_each_run_and_labels() -> None:
     curves = [raw([1, 2]), raw([3, 4], run="r2"), raw([1, 2], name="speed", rank="0"), raw([5, 1], run="gone")]
     text = still_charts(["train/loss", "speed"], curves, {"r1": (0, "one"), "r2": (1, "two")})
     assert re.findall(r"<figcaption>([^<]*)", text) == ["train/loss", "speed"]
-    assert re.findall(r"</i>([^<]*) <b>([^<]*)", text) == [("one", "2"), ("two", "4"), ("one rank 0", "2")]
+    assert re.findall(r"</svg>([^<]*) <b>([^<]*)", text) == [("one", "2"), ("two", "4"), ("one rank 0", "2")]
