@@ -65,14 +65,7 @@ from runs.actions.privacy.projects import (
     set_regions,
     set_retention,
 )
-from runs.actions.reports import (
-    archive_report,
-    change_report,
-    comment_report,
-    create_report,
-    delete_report,
-    deleting_report,
-)
+from runs.actions.reports import archive_report, change_report, comment_report, create_report, delete_report
 from runs.actions.runs import (
     archive_run,
     clone_run,

@@ -13,7 +13,6 @@ from runs.values.refused import Refused
 from trainyard.contract.base import JsonObject
 from trainyard.formats.names import without_hidden
 
-MAX_TITLE, MAX_BODY, MAX_COMMENT = 200, 100_000, 10_000  # characters
 MAX_PINNED_BYTES = 2 * 1024 * 1024
 
 
@@ -22,9 +21,7 @@ def create_report(*, actor: User, project: Project, title: str, body: str, pinne
     require(actor, project, Permission.RUNS_ANNOTATE)
     version = _version(actor, title, body, pinned)
     with transaction.atomic():
-        version.report = Report.objects.create(
-            project=project, title=version.title, created_by=actor, changed_at=version.at
-        )
+        version.report = Report.objects.create(project=project, title=version.title, created_by=actor)
         version.save()
     describe(action="report.created", object=f"report {version.report_id}", project=project.name)
     return version.report
@@ -35,18 +32,17 @@ def change_report(
 ) -> Report:
     """Save the next version, where ``version`` is the newest. Raises Refused where another came first."""
     require(actor, report.project, Permission.RUNS_ANNOTATE)
-    new = _version(actor, title, body, pinned, version + 1)
+    new = _version(actor, title, body, pinned)
+    new.report, new.number = report, version + 1
     with transaction.atomic():
         same = Report.objects.filter(pk=report.pk, version=version)  # of two at once the database lets one find it
-        if not same.update(title=new.title, version=new.number, changed_at=new.at):
-            report.refresh_from_db(fields=["version"])
-            raise Refused(
-                "version-conflict", f"Version {report.version} is the newest, not {version}. Nothing was saved."
-            )
-        new.report = report
+        is_newest = same.update(title=new.title, version=new.number, changed_at=timezone.now())
+        report.refresh_from_db(fields=["title", "version", "changed_at"])
+        if not is_newest:
+            words = f"Version {report.version} is the newest, not {version}. Nothing was saved."
+            raise Refused("version-conflict", words)
         new.save()
     describe(action="report.changed")
-    report.refresh_from_db()
     return report
 
 
@@ -67,24 +63,20 @@ def delete_report(*, actor: User, report: Report) -> None:
     describe(action="report.deleted")
 
 
-def comment_report(*, actor: User, report: Report, text: str) -> ReportComment:
+def comment_report(*, actor: User, report: Report, text: str) -> None:
     require(actor, report.project, Permission.RUNS_ANNOTATE)
     text = text.replace("\0", "").strip()
-    if not text or len(text) > MAX_COMMENT:
-        raise ValidationError({"text": f"A comment has 1 to {MAX_COMMENT:,} characters, not {len(text):,}."})
+    comment = ReportComment(report=report, number=report.version, text=text, author=actor)
+    comment.clean_fields()
+    comment.save()
     describe(action="report.commented")
-    return ReportComment.objects.create(report=report, number=report.version, text=text, author=actor)
 
 
-def _version(actor: User, title: str, body: str, pinned: JsonObject | None, number: int = 1) -> ReportVersion:
-    title, body = without_hidden(title).strip(), body.replace("\0", "").replace("\r\n", "\n")
-    problems = {}
-    if not title or len(title) > MAX_TITLE:
-        problems["title"] = f"A title has 1 to {MAX_TITLE} characters, not {len(title):,}."
-    if len(body) > MAX_BODY:
-        problems["body"] = f"A report has at most {MAX_BODY:,} characters, not {len(body):,}."
+def _version(actor: User, title: str, body: str, pinned: JsonObject | None) -> ReportVersion:
+    body = body.replace("\0", "").replace("\r\n", "\n")
+    version = ReportVersion(title=without_hidden(title).strip(), body=body, pinned=pinned, author=actor)
+    version.clean_fields(exclude=("report",))
     if pinned is not None and (size := len(json.dumps(pinned))) > MAX_PINNED_BYTES:
-        problems["pinned"] = f"The numbers are {size:,} bytes; at most {MAX_PINNED_BYTES:,} are kept. Show fewer runs."
-    if problems:
-        raise ValidationError(problems)
-    return ReportVersion(number=number, title=title, body=body, pinned=pinned, author=actor, at=timezone.now())
+        words = f"The numbers are {size:,} bytes; at most {MAX_PINNED_BYTES:,} are kept. Show fewer runs."
+        raise ValidationError({"pinned": words})
+    return version

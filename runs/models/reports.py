@@ -1,9 +1,12 @@
 """Reports: texts about runs, in versions that are never changed, with comments."""
 
+from django.core.validators import MaxLengthValidator
 from django.db import models
 
 from runs.models.people import Project, User
 from runs.values.ids import new_id
+
+MAX_BODY, MAX_COMMENT = 100_000, 10_000  # characters
 
 
 class Report(models.Model):
@@ -16,7 +19,7 @@ class Report(models.Model):
     is_archived = models.BooleanField(default=False)
     created_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
-    changed_at = models.DateTimeField()
+    changed_at = models.DateTimeField(auto_now_add=True)
 
     def __str__(self) -> str:
         return self.title
@@ -26,12 +29,12 @@ class ReportVersion(models.Model):
     """A report as somebody saved it. ``pinned`` is what its blocks showed then, by their text; None: they are live."""
 
     report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="versions")
-    number = models.PositiveIntegerField()
+    number = models.PositiveIntegerField(default=1)
     title = models.CharField(max_length=200)
-    body = models.TextField(blank=True)
-    pinned = models.JSONField(null=True)
+    body = models.TextField(blank=True, validators=[MaxLengthValidator(MAX_BODY)])
+    pinned = models.JSONField(null=True, blank=True)
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
-    at = models.DateTimeField()
+    at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("report", "number"), name="one_version_of_a_number"),)
@@ -43,7 +46,7 @@ class ReportVersion(models.Model):
 class ReportComment(models.Model):
     report = models.ForeignKey(Report, on_delete=models.CASCADE, related_name="comments")
     number = models.PositiveIntegerField()  # of the version that was the newest
-    text = models.TextField()
+    text = models.TextField(validators=[MaxLengthValidator(MAX_COMMENT)])
     author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
     at = models.DateTimeField(auto_now_add=True)
 

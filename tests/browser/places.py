@@ -37,6 +37,9 @@ PLACES = {
     "launch-script": "/launch/?from=run:{failed}",
     "jobs": "/jobs/",
     "job": "/jobs/{job}/",
+    "reports": "/reports/",
+    "report": "/reports/{report}/",
+    "new-report": "/reports/new/?run={succeeded}",
     "data": "/data/",
     "new-dataset": "/data/new/",
     "dataset": "/data/{dataset}/",
@@ -69,11 +72,14 @@ def furnish(office: Yard) -> dict[str, str]:
     job = office.post("/jobs", example("hello-gpt"))
     project = office.get("/projects")["items"][0]
     invitation = office.post(f"/projects/{project['id']}/invitations", {"email": "mate@example.org"})
+    text = "# Seen\n\n```table\nfilter: created > -7d\n```\n\n{{ run/x loss last }}"
+    report = office.post("/reports", {"project": "default", "title": "Seen", "body": text})
     with tempfile.TemporaryDirectory() as folder:
         script = (ROOT / "examples" / "media" / "train.py").read_text()
         media = told(office.up, Path(folder), script, "--steps", "120")
     return {
         "media": media,
+        "report": report["id"],
         "job": job["id"],
         "project": project["id"],
         "dataset": looked_at(office),

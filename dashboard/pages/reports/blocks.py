@@ -4,9 +4,9 @@
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from dashboard.pages.compare.specs import NOT_SET, differing
 from dashboard.pages.shared import numbers
@@ -20,20 +20,21 @@ from runs.records.media import read as media
 from runs.records.metrics.json_numbers import numbers as as_json
 from runs.records.points import read
 from runs.rights.access import Someone, visible_runs
-from trainyard.contract.base import JsonObject
+from trainyard.contract.base import JsonObject, SpecDocument
 
-MAX_RUNS, MAX_METRICS, MAX_COLUMNS, MAX_SERIES, MAX_FIELDS, MAX_IMAGES = 20, 12, 30, 20, 100, 24
+MAX_RUNS, MAX_NAMES, MAX_FIELDS, MAX_IMAGES = 20, 20, 100, 24
 POINTS, MAX_POINTS = 400, 200_000  # of a series; of all series of a chart
 KEPT = ("step", "value", "mean", "min", "max", "last")  # columns of a curve that a picture of it is drawn from
 FIELDS = {
-    "chart": ("metrics", "runs", "filter"),
-    "table": ("columns", "runs", "filter"),
+    "chart": ("runs", "filter", "metrics"),
+    "table": ("runs", "filter", "columns"),
     "compare": ("runs",),
     "media": ("run", "name", "step"),
     "spec-diff": ("runs",),
 }
-NEEDED = {"chart": ("metrics",), "media": ("run", "name")}
-NUMBER = re.compile(r"run/(\w+)\s+(.+?)\s+(last|min|max|mean|best)")
+NEEDED = {"chart": "metrics", "media": "name"}
+NUMBER = re.compile(r"(?P<run>run/\w+)\s+(?P<name>.+?)\s+(?P<statistic>last|min|max|mean|best)")
+HOW = "write run/ID, a metric, and last, min, max, mean or best"
 
 
 class BlockError(ValueError):
@@ -47,25 +48,29 @@ class BlockError(ValueError):
 class Asked(NamedTuple):
     """The lines of a block by name, with where each stands."""
 
+    kind: str
     values: dict[str, str]
     lines: dict[str, int]
 
-    def names(self, field: str, most: int) -> list[str]:
+    def names(self, field: str, most: int = MAX_NAMES) -> list[str]:
         found = list(dict.fromkeys(name.strip() for name in self.values.get(field, "").split(",") if name.strip()))
         if len(found) > most:
-            raise BlockError(f"{field} has at most {most} names, not {len(found)}.", self.lines[field])
+            raise self.error(f"{field} has at most {most} names, not {len(found)}.", field)
         return found
+
+    def error(self, sentence: str, field: str) -> BlockError:
+        return BlockError(sentence, self.lines.get(field, 0))
 
 
 def read_block(kind: str, text: str, viewer: Someone, project: Project) -> JsonObject:
     """Return what the block shows now to the viewer. Raises BlockError."""
     asked = _asked(kind, text)
-    runs, num_hidden, has_more = _runs(kind, asked, viewer, project)
+    runs, num_hidden, has_more = _runs(asked, viewer, project)
     colours = colours_apart(viewer, runs)
     try:
         shown = READERS[kind](asked, runs) if runs else {"columns": [], "parts": []}
     except FilterError as error:
-        raise BlockError(error.message, asked.lines.get("columns", 0)) from None
+        raise asked.error(error.message, "columns") from None
     except read.TooManyPoints:
         raise BlockError("These are more points than a picture has. Show fewer runs or metrics.") from None
     about = [{"id": one.pk, "name": one.name, "project": one.project_id, "colour": colours[one.pk]} for one in runs]
@@ -73,119 +78,104 @@ def read_block(kind: str, text: str, viewer: Someone, project: Project) -> JsonO
 
 
 def _asked(kind: str, text: str) -> Asked:
+    asked = Asked(kind, {}, {})
     if kind == "number":
-        match = NUMBER.fullmatch(text)
-        if match is None:
-            raise BlockError(f"{text!r} is no number: write run/ID, a metric, and last, min, max, mean or best.")
-        return Asked(dict(zip(("run", "name", "statistic"), match.groups(), strict=True)), {})
-    asked = Asked({}, {})
+        if (match := NUMBER.fullmatch(text)) is None:
+            raise BlockError(f"{text} is no number: {HOW}.")
+        return asked._replace(values=match.groupdict())
     for number, line in enumerate(text.splitlines(), 1):
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        if not line.strip():
-            continue
-        if not colon or name not in FIELDS[kind]:
-            known = ", ".join(f"{one}:" for one in FIELDS[kind])
-            raise BlockError(f"A block {kind} has lines that begin with {known} not {line.strip()[:60]!r}.", number)
+        name, _, value = (part.strip() for part in line.partition(":"))
+        if line.strip() and name not in FIELDS[kind]:
+            raise BlockError(f"A {kind} has lines for {', '.join(FIELDS[kind])}; not {line.strip()[:60]}.", number)
         if name in asked.values:
-            raise BlockError(f"The block {kind} has {name} twice.", number)
-        asked.values[name], asked.lines[name] = value, number
-    for name in NEEDED.get(kind, ()):
-        if not asked.values.get(name):
-            raise BlockError(f"The block {kind} needs a line {name}:", asked.lines.get(name, 0))
+            raise BlockError(f"This {kind} has {name} twice.", number)
+        if value:
+            asked.values[name], asked.lines[name] = value, number
+    if (needed := NEEDED.get(kind, "")) and needed not in asked.values:
+        raise BlockError(f"A {kind} needs a line {needed}.")
     return asked
 
 
-def _runs(kind: str, asked: Asked, viewer: Someone, project: Project) -> tuple[list[Run], int, bool]:
+def _runs(asked: Asked, viewer: Someone, project: Project) -> tuple[list[Run], int, bool]:
     """Return the runs that the viewer may see, how many named ones they may not, and whether more fit the filter."""
-    field = "run" if "run" in asked.values else "runs"
-    ids = [one.removeprefix("run/") for one in asked.names(field, 1 if field == "run" else MAX_RUNS)]
+    ids = [one.removeprefix("run/") for one in asked.names("runs", MAX_RUNS) + asked.names("run", 1)]
     fitting = asked.values.get("filter", "")
     if bool(ids) == bool(fitting):
-        also = " or a filter:, and not both" if "filter" in FIELDS.get(kind, ()) else ""
-        raise BlockError(f"The block {kind} needs a line runs: with ids of runs{also}.", asked.lines.get("runs", 0))
-    if kind == "spec-diff" and len(ids) != 2:
-        raise BlockError(f"A block spec-diff has two runs, not {len(ids)}.", asked.lines["runs"])
+        raise asked.error(f"A {asked.kind} needs one line with ids of runs, or with a filter.", "runs")
+    if asked.kind == "spec-diff" and len(ids) != 2:
+        raise asked.error(f"A spec-diff has two runs, not {len(ids)}.", "runs")
     if ids:
         seen = visible_runs(viewer).in_bulk(ids)
-        return [seen[one] for one in ids if one in seen], len(ids) - len(seen), False
+        return [seen[one] for one in ids if one in seen], len(set(ids)) - len(seen), False
     try:
-        fit = list(
-            find_runs(viewer, project=project.pk, fitting=fitting).order_by("-created_at", "-pk")[: MAX_RUNS + 1]
-        )
+        fit = find_runs(viewer, project=project.pk, fitting=fitting).order_by("-created_at", "-pk")[: MAX_RUNS + 1]
     except FilterError as error:
-        where = f"{error.message} It is at character {error.position + 1} of the filter."
-        raise BlockError(where, asked.lines["filter"]) from None
-    return fit[:MAX_RUNS], 0, len(fit) > MAX_RUNS
+        raise asked.error(f"{error.message} It is at character {error.position + 1}.", "filter") from None
+    return list(fit[:MAX_RUNS]), 0, len(fit) > MAX_RUNS
 
 
 def _chart(asked: Asked, runs: Sequence[Run]) -> JsonObject:
-    names = asked.names("metrics", MAX_METRICS)
+    names = asked.names("metrics")
     parts: dict[str, list[JsonObject]] = {run.pk: [] for run in runs}
     _, found = read.curves(dict.fromkeys(parts, (None, None)), names, points=POINTS, at_most=MAX_POINTS)
     for curve in found:
-        kept = {name: [_short(one) for one in as_json(curve.columns[name])] for name in KEPT if name in curve.columns}
+        kept = {name: as_json(curve.columns[name]) for name in KEPT if name in curve.columns}
         own = {"name": curve.name, "labels": curve.labels, "attempt": curve.attempt, "kind": curve.kind}
         parts[curve.run_id].append({**own, "columns": kept})
     return {"columns": names, "parts": list(parts.values())}
 
 
-def _short(value: float | str) -> float | str:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
 def _table(asked: Asked, runs: Sequence[Run]) -> JsonObject:
-    names = asked.names("columns", MAX_COLUMNS) or ["name", "status"]
+    names = asked.names("columns") or ["name", "status"]
+    if "user" in names:  # who is erased would stand in what is pinned
+        raise asked.error("A report keeps no names of people: it has no column user.", "columns")
     found = list(columns.values(runs, names).values())
     return {"columns": list(found[0]), "parts": [[_cell(*one) for one in cells.items()] for cells in found]}
 
 
 def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return NOT_SET
-    if name in columns.TIMES:
+    if name in columns.TIMES and value is not None:
         return f"{datetime.fromtimestamp(value, UTC):%d %b %Y, %H:%M} UTC"
-    return value.lower() if name == "status" else numbers.setting(value)
-
-
-def _compare(asked: Asked, runs: Sequence[Run]) -> JsonObject:
-    """What differs, and the last value of each series that is no measure of a machine."""
-    found = read.summaries([run.pk for run in runs])
-    names = sorted({name for one in found.values() for name in one if not name.startswith("system/")})[:MAX_SERIES]
-    differ = _differ(asked, runs)
-    parts = [
-        own + [numbers.metric(found[run.pk].get(name, {}).get("last"), name) for name in names]  # type: ignore[union-attr]
-        for run, own in zip(runs, differ["parts"], strict=True)
-    ]
-    return {"columns": differ["columns"] + [f"{name}, last" for name in names], "parts": parts}
+    return NOT_SET if value is None else value.lower() if name == "status" else numbers.setting(value)
 
 
 def _differ(asked: Asked, runs: Sequence[Run]) -> JsonObject:
-    fields = [fields_of({**run.spec, **({"config": run.config} if run.config else {})}) for run in runs]
+    fields = [fields_of(cast(SpecDocument, {**run.spec, "config": run.config})) for run in runs]
     paths = differing(fields)[:MAX_FIELDS]
     return {"columns": paths, "parts": [[one.get(path, NOT_SET) for path in paths] for one in fields]}
 
 
+def _compare(asked: Asked, runs: Sequence[Run]) -> JsonObject:
+    """What differs, and the last value of each series that is no measure of a machine."""
+    found, differ = read.summaries([run.pk for run in runs]), _differ(asked, runs)
+    names = sorted({name for one in found.values() for name in one if not name.startswith("system/")})[:MAX_NAMES]
+    for part, figures in zip(differ["parts"], found.values(), strict=True):
+        part += [numbers.metric(figures[name]["last"], name) if name in figures else NOT_SET for name in names]
+    return {"columns": [*differ["columns"], *(f"{name}, last" for name in names)], "parts": differ["parts"]}
+
+
 def _media(asked: Asked, runs: Sequence[Run]) -> JsonObject:
     name, step = asked.values["name"], asked.values.get("step", "")
-    if step and not re.fullmatch(r"\d{1,15}", step):
-        raise BlockError(f"step is a whole number, not {step[:60]!r}.", asked.lines["step"])
+    if step and not re.fullmatch(r"[0-9]{1,15}", step):
+        raise asked.error(f"step is a whole number, not {step[:60]}.", "step")
     images = []
     for one in media.media_list(runs[0].pk):
         if one["name"] == name and one["kind"] == "image":
             items, _ = media.steps_of(runs[0].pk, name, one["labels"])
-            wanted = int(step) if step else max((item["step"] for item in items), default=0)
+            wanted = int(step or one["last_step"])
             images += [{"id": item["id"], "step": item["step"]} for item in items if item["step"] == wanted]
     if not images:
-        raise BlockError(f"Run {runs[0].name} has no image {name}{f' at step {step}' if step else ''}.")
+        raise asked.error(f"Run {runs[0].name} has no image {name}{f' at step {step}' if step else ''}.", "name")
     return {"columns": [name], "parts": [images[:MAX_IMAGES]]}
 
 
 def _number(asked: Asked, runs: Sequence[Run]) -> JsonObject:
     series, statistic = asked.values["name"], asked.values["statistic"]
-    [[value]] = [one.values() for one in columns.values(runs, [f"summary.{series}.{statistic}"]).values()]
-    return {"columns": [f"{statistic} of {series}"], "parts": [numbers.metric(value, series)]}  # type: ignore[arg-type]
+    [cells] = columns.values(runs, [f"summary.{series}.{statistic}"]).values()
+    [value] = cells.values()
+    return {"columns": [f"{statistic} of {series}"], "parts": [numbers.metric(value, series)]}
 
 
-READERS: dict[str, Callable[[Asked, Sequence[Run]], JsonObject]] = {
+READERS = {
     "chart": _chart, "table": _table, "compare": _compare, "media": _media, "spec-diff": _differ, "number": _number,
 }  # fmt: skip

@@ -61,8 +61,8 @@ class ReportOut(ReportItem):
 def create(request: HttpRequest, body: InBody[ReportIn]) -> Answer[ReportLink]:
     """Example: `{"project": "default", "title": "Warm-up", "body": "# What we saw"}`"""
     project = get_project(request, body.project)
-    report = actions.create_report(actor=actor(request), project=project, title=body.title, body=body.body)
-    return Answer(201, ReportLink(id=report.pk, url=_url(report)))
+    made = actions.create_report(actor=actor(request), project=project, title=body.title, body=body.body)
+    return Answer(201, ReportLink(id=made.pk, url=_url(made)))
 
 
 @router.get("/reports", response=Page[ReportItem])
@@ -101,20 +101,19 @@ def _url(report: Report) -> str:
     return f"/reports/{report.pk}/"
 
 
-def _items(rows: Sequence[Report]) -> list[ReportItem]:
-    return [ReportItem(**_fields(row)) for row in rows]
-
-
 def _whole(report: Report) -> ReportOut:
     newest = report.versions.select_related("author").get(number=report.version)
     author = newest.author.username if newest.author else None
-    return ReportOut(**_fields(report), body=newest.body, author=author, pinned=newest.pinned is not None)
+    item = _items([report])[0].dict()
+    return ReportOut(**item, body=newest.body, author=author, pinned=newest.pinned is not None)
 
 
-def _fields(report: Report) -> dict[str, object]:
-    return {
-        "id": report.pk, "url": _url(report), "project": report.project.name, "title": report.title,
-        "version": report.version, "archived": report.is_archived,
-        "created_by": report.created_by.username if report.created_by else None,
-        "created_at": stamp(report.created_at), "changed_at": stamp(report.changed_at),
-    }  # fmt: skip
+def _items(rows: Sequence[Report]) -> list[ReportItem]:
+    return [
+        ReportItem(
+            id=row.pk, url=_url(row), project=row.project.name, title=row.title, version=row.version,
+            archived=row.is_archived, created_by=row.created_by.username if row.created_by else None,
+            created_at=stamp(row.created_at), changed_at=stamp(row.changed_at),
+        )
+        for row in rows
+    ]  # fmt: skip
