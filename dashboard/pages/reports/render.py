@@ -43,6 +43,8 @@ class Shown:
         for token in tokens:
             if token.type.startswith("heading"):  # the title of the page is above all of them
                 token.tag = f"h{min(6, int(token.tag[1]) + 1)}"
+            if "style" in token.attrs:  # of a cell, text-align: pages allow no inline style
+                token.attrs["align"] = str(token.attrs.pop("style")).rpartition(":")[2]
         return SafeString(MARKDOWN.renderer.render(tokens, MARKDOWN.options, env))
 
     def block(self, kind: str, text: str, line: int = 0) -> str:

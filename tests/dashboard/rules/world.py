@@ -28,6 +28,7 @@ from tests.datasets import make_dataset
 from trainyard.spec import parse_spec
 
 LOCAL_ID = "0" * 32
+KEY_KIND = GitKey.Kind.TOKEN
 SIGN_OUT, ADMIN_SIGN_OUT = "POST /sign-out/", "/admin/logout/"
 # What a request needs so that its permission is asked about: bodies of REST, and queries.
 SWEEP = {
@@ -283,8 +284,7 @@ def _ids(cast: Cast, users: dict[Caller, User], run: Run, node_id: str, fence: i
     owner, project = cast.owner, cast.project
     job = actions.save_job(actor=cast.mate, document=spec())
     invitation, secret = actions.invite(actor=owner, project=project, role=Role.VIEWER)
-    kind = GitKey.Kind.TOKEN
-    git_key = actions.add_git_key(actor=owner, project=project, kind=kind, place="example.org", secret="x")
+    git_key = actions.add_git_key(actor=owner, project=project, kind=KEY_KIND, place="example.org", secret="x")
     actions.save_custom_role(actor=owner, project=project, name="stopper", permissions=["runs:stop"])
     account = actions.create_service_account(actor=owner, project=project, name="ci", role=Role.VIEWER)
     token, _ = actions.create_token(actor=owner, user=account, name="x")

@@ -35,8 +35,9 @@ def elsewhere(cast: Cast) -> Run:
 
 
 def test_markdown_is_drawn_below_the_title_of_the_page(cast: Cast) -> None:
-    drawn = text_of(cast, "# Head\n\n*slanted* [out](https://example.org) [in](/runs/)\n\n|a|b|\n|-|-|\n|1|2|\n")
+    drawn = text_of(cast, "# Head\n\n*slanted* [out](https://example.org) [in](/runs/)\n\n|a|b|\n|-|-:|\n|1|2|\n")
     assert "<h2>Head</h2>" in drawn and "<em>slanted</em>" in drawn and "<td>1</td>" in drawn
+    assert '<td align="right">2</td>' in drawn and "style=" not in drawn
     assert 'href="https://example.org"' in drawn and 'href="/runs/"' in drawn
 
 
