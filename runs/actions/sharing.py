@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from runs.actions.people.handed_out import end_of
-from runs.models import Project, Run, SharedLink, Sweep, User
+from runs.models import Project, Report, Run, SharedLink, Sweep, User
 from runs.models.access import digest_of
 from runs.presenting.comparing import asked_of, compared_runs, text_of
 from runs.rights import access
@@ -38,6 +38,7 @@ class Shared(NamedTuple):
     project: Project
     runs: list[Run]
     sweep: Sweep | None = None
+    report: Report | None = None
     num_left_out: int = 0  # runs of a comparison
 
 
@@ -47,7 +48,9 @@ def thing_of(user: User, name: str, wanted: Permission) -> Shared:
     for prefix, find in KINDS.items():
         if name.startswith(prefix) and name.count("&") < MOST_FIELDS:
             return find(user, name.removeprefix(prefix), wanted)
-    words = f"{name[:80]!r} names nothing that can be shared; accepted: run/ID, sweep/ID, compare?run=ID&run=ID."
+    words = (
+        f"{name[:80]!r} names nothing that can be shared; accepted: run/ID, sweep/ID, report/ID, compare?run=ID&run=ID."
+    )
     raise ValidationError({"object": words})
 
 
@@ -59,6 +62,11 @@ def _run(user: User, key: str, wanted: Permission) -> Shared:
 def _sweep(user: User, key: str, wanted: Permission) -> Shared:
     sweep = access.get_sweep(user, key, wanted)
     return Shared("sweep", f"sweep/{sweep.pk}", sweep.name, sweep.project, [], sweep)
+
+
+def _report(user: User, key: str, wanted: Permission) -> Shared:
+    report = access.get_report(user, key, wanted)
+    return Shared("report", f"report/{report.pk}", report.title, report.project, [], report=report)
 
 
 def _comparison(user: User, text: str, wanted: Permission) -> Shared:
@@ -77,7 +85,7 @@ def _comparison(user: User, text: str, wanted: Permission) -> Shared:
     return Shared("compare", name, title, project, runs, num_left_out=len(found) - len(runs))
 
 
-KINDS = {"run/": _run, "sweep/": _sweep, "compare?": _comparison}
+KINDS = {"run/": _run, "sweep/": _sweep, "report/": _report, "compare?": _comparison}
 
 
 @access.with_rights_held

@@ -6,11 +6,14 @@
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
+
+from django.db.models import QuerySet
 
 from dashboard.pages.compare.specs import NOT_SET, differing
 from dashboard.pages.shared import numbers
 from dashboard.pages.shared.chart_runs import fields_of
+from dashboard.pages.shared.redaction import without_secrets
 from dashboard.pages.shared.run_colours import colours_apart
 from runs.finding import columns
 from runs.finding.language import FilterError
@@ -19,8 +22,8 @@ from runs.presenting.listing import find_runs
 from runs.records.media import read as media
 from runs.records.metrics.json_numbers import numbers as as_json
 from runs.records.points import read
-from runs.rights.access import Someone, visible_runs
-from trainyard.contract.base import JsonObject, SpecDocument
+from runs.rights.access import Someone
+from trainyard.contract.base import JsonObject
 
 MAX_RUNS, MAX_NAMES, MAX_FIELDS, MAX_IMAGES = 20, 20, 100, 24
 POINTS, MAX_POINTS = 400, 200_000  # of a series; of all series of a chart
@@ -62,10 +65,10 @@ class Asked(NamedTuple):
         return BlockError(sentence, self.lines.get(field, 0))
 
 
-def read_block(kind: str, text: str, viewer: Someone, project: Project) -> JsonObject:
-    """Return what the block shows now to the viewer. Raises BlockError."""
+def read_block(kind: str, text: str, viewer: Someone, project: Project, seen: QuerySet[Run]) -> JsonObject:
+    """Return what the block shows now of the runs that are ``seen``. Raises BlockError."""
     asked = _asked(kind, text)
-    runs, num_hidden, has_more = _runs(asked, viewer, project)
+    runs, num_hidden, has_more = _runs(asked, viewer, project, seen)
     colours = colours_apart(viewer, runs)
     try:
         shown = READERS[kind](asked, runs) if runs else {"columns": [], "parts": []}
@@ -96,7 +99,7 @@ def _asked(kind: str, text: str) -> Asked:
     return asked
 
 
-def _runs(asked: Asked, viewer: Someone, project: Project) -> tuple[list[Run], int, bool]:
+def _runs(asked: Asked, viewer: Someone, project: Project, seen: QuerySet[Run]) -> tuple[list[Run], int, bool]:
     """Return the runs that the viewer may see, how many named ones they may not, and whether more fit the filter."""
     ids = [one.removeprefix("run/") for one in asked.names("runs", MAX_RUNS) + asked.names("run", 1)]
     fitting = asked.values.get("filter", "")
@@ -105,8 +108,8 @@ def _runs(asked: Asked, viewer: Someone, project: Project) -> tuple[list[Run], i
     if asked.kind == "spec-diff" and len(ids) != 2:
         raise asked.error(f"A spec-diff has two runs, not {len(ids)}.", "runs")
     if ids:
-        seen = visible_runs(viewer).in_bulk(ids)
-        return [seen[one] for one in ids if one in seen], len(set(ids)) - len(seen), False
+        found = seen.in_bulk(ids)
+        return [found[one] for one in ids if one in found], len(set(ids)) - len(found), False
     try:
         fit = find_runs(viewer, project=project.pk, fitting=fitting).order_by("-created_at", "-pk")[: MAX_RUNS + 1]
     except FilterError as error:
@@ -140,7 +143,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _differ(asked: Asked, runs: Sequence[Run]) -> JsonObject:
-    fields = [fields_of(cast(SpecDocument, {**run.spec, "config": run.config})) for run in runs]
+    fields = [fields_of(without_secrets({**run.spec, "config": run.config})) for run in runs]
     paths = differing(fields)[:MAX_FIELDS]
     return {"columns": paths, "parts": [[one.get(path, NOT_SET) for path in paths] for one in fields]}
 

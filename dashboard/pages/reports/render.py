@@ -31,9 +31,18 @@ class Shown:
     """What the blocks of a text show to the viewer, by their text: as it was pinned at that time, else as it is now."""
 
     def __init__(
-        self, viewer: Someone, project: Project, pinned: JsonObject | None = None, at: datetime | None = None
+        self,
+        viewer: Someone,
+        project: Project,
+        pinned: JsonObject | None = None,
+        at: datetime | None = None,
+        *,
+        is_for_guest: bool = False,
     ) -> None:
+        """``is_for_guest``: runs of the project alone, whatever others the viewer sees, who let the guest in."""
         self.viewer, self.project = viewer, project
+        seen = visible_runs(viewer)
+        self.seen = seen.filter(project=project) if is_for_guest else seen
         self.found: JsonObject = dict(pinned or {})
         self.pinned_at = None if pinned is None else at
 
@@ -68,7 +77,7 @@ class Shown:
         if len(self.found) >= MAX_BLOCKS:
             return {"problem": f"A report shows at most {MAX_BLOCKS} blocks and numbers."}
         try:
-            return read_block(kind, text, self.viewer, self.project)
+            return read_block(kind, text, self.viewer, self.project, self.seen)
         except BlockError as error:
             return {"problem": f"Line {line + error.line}: {error}" if line else str(error)}
 
@@ -78,7 +87,7 @@ class Shown:
         ids = [one["id"] for one in runs]
         seen = {one["id"] for one in runs if one["project"] == self.project.pk}
         seen -= set(Run.objects.filter(pk__in=ids).values_list("pk", flat=True))
-        seen |= set(visible_runs(self.viewer).filter(pk__in=ids).values_list("pk", flat=True))
+        seen |= set(self.seen.filter(pk__in=ids).values_list("pk", flat=True))
         kept = [pair for pair in zip(runs, data.get("parts", []), strict=True) if pair[0]["id"] in seen]
         num_hidden = data.get("num_hidden", 0) + len(runs) - len(kept)
         return {**data, "runs": [one for one, _ in kept], "parts": [one for _, one in kept], "num_hidden": num_hidden}

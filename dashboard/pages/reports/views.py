@@ -48,6 +48,7 @@ def report(request: HttpRequest, report_id: str) -> HttpResponse:
         "drawn": render_report(chosen, version, user),
         "comments": chosen.comments.select_related("author").order_by("pk"),
         "may_write": access.can(user, chosen.project, Permission.RUNS_ANNOTATE),
+        "may_share": access.can(user, chosen.project, Permission.RUNS_SHARE),
         "may_delete": access.can(user, chosen.project, deleting_report(user, chosen)),
     }
     return show(request, "reports/report.html", context)

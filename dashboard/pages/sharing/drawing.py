@@ -20,9 +20,11 @@ from django.utils.safestring import SafeString, mark_safe
 from dashboard.frontend.bundles import root
 from dashboard.pages.compare.rows import choose_metric, rows_of
 from dashboard.pages.compare.specs import NOT_SET, differing
+from dashboard.pages.reports.render import Shown
 from dashboard.pages.shared.badges import run_badge, sweep_badge, trial_badge
 from dashboard.pages.shared.chart_runs import fields_of
 from dashboard.pages.shared.numbers import setting
+from dashboard.pages.shared.redaction import without_secrets
 from dashboard.pages.shared.run_colours import colours_apart
 from dashboard.pages.shared.still import StillLine, still_chart, still_charts
 from dashboard.pages.sweeps.columns import labels_of
@@ -36,9 +38,8 @@ from runs.sweeps.reading import best_over_trials, summary_of, sweep_trials
 MAX_CHARTS, MAX_FIELDS, MAX_TRIALS = 24, 8, 200
 MAX_LINES = 10  # of a run in a chart
 FIRST, LAST = ("train", "val"), ("system",)
-HIDDEN = "…"
-SECRET = re.compile(r"passw|secret|credential|(?:api|access|private)[-_.]?key|(?:^|[-_.])token$|^patch$", re.I)
-IN_ADDRESS = re.compile(r"//[^/@\s]+@")  # a name and a password
+OWN_LINK = re.compile(r'<a\b[^>]*?href="(?!https?:|mailto:)[^"]*"[^>]*>(.*?)</a>', re.S)  # leads nowhere from elsewhere
+IMAGE, NO_IMAGE = re.compile(r"<img\b[^>]*>"), "<em>(an image that is seen after signing in)</em>"
 FETCHED = re.compile(r"@import[^;]*;|@font-face\s*\{[^}]*\}")  # what a stylesheet would ask a server for
 
 
@@ -53,7 +54,7 @@ def draw(user: User, thing: Shared, *, refreshes: bool = False) -> str:
 @cache
 def styles() -> SafeString:
     """Return the stylesheets of these pages as one text that fetches nothing."""
-    texts = [(root() / "css" / f"{name}.css").read_text() for name in ("tokens", "still", "shared")]
+    texts = [(root() / "css" / f"{name}.css").read_text() for name in ("tokens", "still", "reports", "shared")]
     return mark_safe(FETCHED.sub("", "\n".join(texts)))
 
 
@@ -93,7 +94,16 @@ def _sweep(user: User, thing: Shared) -> dict[str, object]:
     return {**shown, "chart": chart, "rows": rows, "num_trials": len(trials)}
 
 
-DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep}
+def _report(user: User, thing: Shared) -> dict[str, object]:
+    """The newest version, with runs of its project alone: its maker may share no others. Images stay here."""
+    assert thing.report is not None, "a report is shared"
+    version = thing.report.versions.get(number=thing.report.version)
+    shown = Shown(user, thing.project, version.pinned, version.at, is_for_guest=True)
+    drawn = OWN_LINK.sub(r"\1", IMAGE.sub(NO_IMAGE, shown.draw(version.body)))
+    return {"version": version, "drawn": mark_safe(drawn)}
+
+
+DRAWINGS = {"run": _run, "compare": _comparison, "sweep": _sweep, "report": _report}
 
 
 def _charts(runs: Sequence[Run], colours: Mapping[str, int]) -> dict[str, object]:
@@ -123,20 +133,3 @@ def _prefix(name: str) -> str:
 def _place(name: str) -> tuple[int, str, bool, str]:
     prefix = _prefix(name)
     return (*FIRST, prefix).index(prefix) + (prefix in LAST), prefix, "loss" not in name, name
-
-
-def without_secrets(value: Any, name: str = "") -> Any:
-    """Return the document without values of variables, and what is named like a secret in a field or a command line."""
-    if value and SECRET.search(name):
-        return HIDDEN
-    if isinstance(value, dict) and name == "environment":
-        return {key: HIDDEN if isinstance(one, str) else without_secrets(one, key) for key, one in value.items()}
-    if isinstance(value, dict):
-        return {key: without_secrets(one, str(key)) for key, one in value.items()}
-    if isinstance(value, list):  # an option names the word behind it
-        options = ["", *(one.lstrip("-") if isinstance(one, str) and one.startswith("-") else "" for one in value)]
-        return [without_secrets(one, option) for one, option in zip(value, options, strict=False)]
-    if not isinstance(value, str):
-        return value
-    option, is_set, _ = value.partition("=")
-    return f"{option}={HIDDEN}" if is_set and SECRET.search(option) else IN_ADDRESS.sub(f"//{HIDDEN}@", value)

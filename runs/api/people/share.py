@@ -1,4 +1,4 @@
-"""``/share``: links by which guests read a run, a comparison or a sweep."""
+"""``/share``: links by which guests read a run, a comparison, a sweep or a report."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,9 @@ router = Resource(tags=["projects"])
 
 
 class ShareIn(Body):
-    object: str = Field(max_length=65_536, description="`run/ID`, `sweep/ID`, or `compare?…` as its address has it")
+    object: str = Field(
+        max_length=65_536, description="`run/ID`, `sweep/ID`, `report/ID`, or `compare?…` as its address has it"
+    )
     expires_at: AwareDatetime | None = Field(None, description="within a year; absent: in 30 days")
 
 

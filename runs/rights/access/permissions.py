@@ -33,7 +33,7 @@ class Permission(TextChoices):
     RUNS_DELETE = "runs:delete", "delete runs of their own, and decide about files that were left on nodes"
     RUNS_DELETE_OTHERS = "runs:delete-others", "delete runs of others"
     RUNS_ENTER = "runs:enter", "open terminals and apps, forward ports and run commands beside the ranks of runs"
-    RUNS_SHARE = "runs:share", "make and revoke links by which guests read runs, comparisons and sweeps"
+    RUNS_SHARE = "runs:share", "make and revoke links by which guests read runs, comparisons, sweeps and reports"
     JOBS_READ = "jobs:read", "see saved jobs"
     JOBS_EDIT = "jobs:edit", "save and delete jobs"
     DATASETS_READ = "datasets:read", "see datasets"

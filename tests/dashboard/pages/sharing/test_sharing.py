@@ -12,7 +12,7 @@ from django.test import Client
 from structlog.testing import capture_logs
 
 from runs import actions
-from runs.models import Run, SharedLink, User, Workspace
+from runs.models import Membership, Project, Role, Run, SharedLink, User, Workspace
 from runs.values.status import Status
 from tests.cast import Cast, make_run, make_sweep, spec
 from tests.series import write_series
@@ -51,9 +51,34 @@ def test_a_guest_sees_the_run(cast: Cast) -> None:
     ):
         assert words in text
     assert "NaN" in text and "∞" in text
-    assert text.count("<svg viewBox") == 2
+    assert text.count("<figure class=") == 2
     assert text.index("Charts of train") < text.index("Charts of system")
     assert 'http-equiv="refresh"' not in text
+
+
+def test_a_guest_sees_a_report_with_runs_of_its_project_alone(cast: Cast) -> None:
+    here, there = (
+        make_run(cast, name="here", config={"api_key": "hunter2"}),
+        make_run(cast, name="there", config={"lr": 1}),
+    )
+    Run.objects.filter(pk=there.pk).update(project=Project.objects.create(name="elsewhere"))
+    Membership.objects.create(user=cast.mate, project=Project.objects.get(name="elsewhere"), role=Role.MEMBER)
+    for run in (here, there):
+        write_series(run, "val/loss", [3.0, 1.25])
+    body = (
+        f"Best {{{{ run/{here.pk} val/loss min }}}}, not {{{{ run/{there.pk} val/loss min }}}}. [a](/runs/) [b](https://x.org)\n"
+        f"\n```chart\nmetrics: val/loss\nruns: {here.pk}, {there.pk}\n```\n\n"
+        f"```compare\nruns: {here.pk}, {there.pk}\n```\n\n![ours](/static/img/logo.svg)\n"
+    )
+    for pinned in (None, {}):
+        report = actions.create_report(
+            actor=cast.mate, project=cast.project, title="Findings", body=body, pinned=pinned
+        )
+        text = text_of(cast, f"report/{report.pk}")
+        assert "Findings" in text and "1.25" in text and "here" in text
+        assert ">there" not in text and "hunter2" not in text and "<img" not in text
+        assert re.findall(r'href="([^"]*)', text) == ["https://x.org"]
+        assert text.count("<figure class=") == 1
 
 
 def test_the_page_runs_nothing_asks_for_nothing_and_gives_nothing(cast: Cast) -> None:
@@ -106,7 +131,7 @@ def test_a_guest_sees_a_comparison(cast: Cast) -> None:
     text = text_of(cast, f"compare?run={runs[0].pk}&run={runs[1].pk}")
     for words in ("Comparison of 2 runs", "width 64", "width 128", "train.width", "train/loss, last", "not drawn here"):
         assert words in text
-    assert text.count("<svg viewBox") == 1  # a chart of each rank of each run tells nothing
+    assert text.count("<figure class=") == 1  # a chart of each rank of each run tells nothing
     assert not Workspace.objects.exists(), "whoever looks decides about nobody's colours"
 
 

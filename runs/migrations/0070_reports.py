@@ -21,7 +21,7 @@ from runs.values.ids import new_id
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0067_experiments")]
+    dependencies = [("runs", "0069_shared_links")]
 
     operations = [
         migrations.CreateModel(
