@@ -1,7 +1,7 @@
 """What a door has translated and not yet passed on, as records of the contract."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainyard.contract.base import JsonObject
@@ -42,9 +42,9 @@ class Gathering:
         if record is not None:
             self._others.append(record)
 
-    def config(self, values: JsonObject) -> None:
+    def config(self, values: JsonObject, labels: Labels = ()) -> None:
         """Add to the configuration. Each record has all of it, since a later one takes the place of those before."""
-        self._config = {**self._config, **values}
+        self._config = {**self._config, **beside(self._config, values, labels)}
         self.describe(self._config)
 
     def describe(self, config: JsonObject, **stated: Any) -> None:
@@ -78,3 +78,9 @@ class Gathering:
 
     def refuse(self, name: str, why: str) -> None:
         self.refused[f"{name}: {why}" if name else why] += 1
+
+
+def beside(known: Mapping[str, Any], values: JsonObject, labels: Labels) -> JsonObject:
+    """Return what a folder states: below the folder's name where it contradicts what is known already."""
+    differs = any(name in known and known[name] != value for name, value in values.items())
+    return {"_".join(word.replace(".", "_") for _, word in labels): values} if labels and differs else values

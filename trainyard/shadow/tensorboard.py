@@ -13,7 +13,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from trainyard.doors.gathering import Gathering
+from trainyard.doors.gathering import Gathering, beside
 from trainyard.doors.tensorboard.events import Translator
 from trainyard.formats.media import Media
 from trainyard.sdk.buffers import Groups, Labels, Rows
@@ -131,8 +131,9 @@ class Feed(Gathering):
     def media(self, name: str, step: int, time: float, media: Media, labels: Labels = ()) -> None:
         shadow.log(WHO, {name: media}, step, dict(labels), time)
 
-    def config(self, values: dict[str, Any]) -> None:
-        shadow.run().config.update(values, allow_change=True)
+    def config(self, values: dict[str, Any], labels: Labels = ()) -> None:
+        known = shadow.run().config
+        known.update(beside(known, values, labels), allow_change=True)
 
     def refuse(self, name: str, why: str) -> None:
         shadow.warn(f"{name} {why}", f"shadow: TensorBoard's {name or 'file'}: {why}: not mirrored")

@@ -157,6 +157,8 @@ def translated(value: Any) -> Any:
     kind = type(value).__name__ if type(value).__module__.startswith("wandb.") else ""
     if isinstance(value, list | tuple) and value and type(value[0]).__module__.startswith("wandb."):
         return [translated(one) for one in value]
+    if kind == "CustomChart":
+        value, kind = value.table, "Table"
     if kind in ("Image", "Audio"):
         path = getattr(value, "_path", None)
         file = Path(path) if path else value.image

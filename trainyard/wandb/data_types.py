@@ -158,8 +158,11 @@ def loggable(value: Any) -> Any:
     """Return what ``Run.log`` of Trainyard takes for it."""
     if isinstance(value, Table):
         return value.kept()
-    if isinstance(value, _Unkept):
-        return media.Text(f"A {value.kind} was logged here, which Trainyard does not keep.")
+    if hasattr(value, "columns") and hasattr(value, "to_numpy"):  # a frame of pandas
+        return Table(dataframe=value).kept()
+    if isinstance(value, _Unkept) or type(value).__module__.startswith("plotly."):
+        kind = value.kind if isinstance(value, _Unkept) else "Plotly"
+        return media.Text(f"A {kind} was logged here, which Trainyard does not keep.")
     if isinstance(value, Mapping):
         return {name: loggable(one) for name, one in value.items()}
     if callable(getattr(value, "savefig", None)):  # a figure of Matplotlib's

@@ -41,6 +41,14 @@ with SummaryWriter("runs/here") as writer:
     writer.add_pr_curve("curve", numpy.array([0, 1]), numpy.array([0.1, 0.9]), 5)
 """
 
+TRIALS = """
+from torch.utils.tensorboard import SummaryWriter
+
+with SummaryWriter("runs") as writer:
+    for trial, lr in enumerate([0.1, 0.2, 0.3]):
+        writer.add_hparams({"lr": lr, "kind": "adam"}, {"best": lr}, run_name=f"trial.{trial}")
+"""
+
 
 def kept_in_files(folder: Path) -> dict[str, list[tuple[int, str]]]:
     found: dict[str, list[tuple[int, str]]] = {}
@@ -71,6 +79,15 @@ def test_texts_images_histograms_and_hyperparameters_come_too_and_the_rest_is_na
     assert done.payloads("description")[-1]["config"] == {"lr": 0.5, "kind": "adam"}
     assert done.points()["loss", ()] == [(1, 0.5)]
     assert done.err.count("pr_curves values: not mirrored") == 1
+
+
+def test_hyperparameters_of_several_folders_stand_beside_each_other(tmp_path: Path) -> None:
+    done = shadowed(tmp_path, TRIALS)
+    assert done.code == 0, done.err
+    assert done.payloads("description")[-1]["config"] == {
+        "lr": 0.1, "kind": "adam",
+        "trial_1": {"lr": 0.2, "kind": "adam"}, "trial_2": {"lr": 0.3, "kind": "adam"},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("writer", ["torch", "tensorboardX"])

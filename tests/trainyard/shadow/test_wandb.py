@@ -48,6 +48,7 @@ with wandb.init(project="digits", name="wide", config={"lr": 0.5}, tags=["a"], n
     wandb.log({"weights": wandb.Histogram([1.0, 2.0, 2.0], num_bins=2), "page": wandb.Html("<b>x</b>"),
                "table": wandb.Table(columns=["k", "v"], data=[["x", 1]]), "clip": wandb.Object3D(numpy.zeros((4, 3))),
                "picture": [wandb.Image(numpy.zeros((4, 3, 3), "uint8"), caption="black")]})
+    wandb.log({"line": wandb.plot.line(wandb.Table(columns=["x", "y"], data=[[1, 2]]), "x", "y")})
     wandb.save("train.py")
 """
 
@@ -93,6 +94,7 @@ def test_a_run_brings_its_configuration_summary_media_and_name(tmp_path: Path) -
     assert (last["tags"], last["notes"], last["group"]) == (["a", "digits"], "why", "g")
     assert {one["name"]: one["kind"] for one in done.payloads("media")} == {
         "word": "text", "weights": "histogram", "page": "text", "table": "table", "clip": "text", "picture": "image",
+        "line": "table",
     }  # fmt: skip
     assert done.payloads("begin")[0]["name"] == "wide" and done.reason == "finish"
     assert list((tmp_path / "trainyard-spool").glob("*/files/train.py"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import pandas
 import PIL.Image
 import pytest
 import torch
@@ -90,6 +91,15 @@ def test_media_become_those_of_trainyard(spool: Path) -> None:
     }  # fmt: skip
     assert kept["picture"]["meta"]["caption"] == "black"
     assert b"[image]" in kept["table"]["data"] and b"Video" in kept["clip"]["data"]
+
+
+def test_frames_of_pandas_and_figures_of_plotly_are_taken_for_what_they_are(spool: Path) -> None:
+    plotly = type("Figure", (), {"__module__": "plotly.graph_objs._figure"})
+    with wandb.init():
+        wandb.log({"rows": pandas.DataFrame({"k": [1, 2], "v": [0.5, 1.5]}), "figure": plotly()})
+    [frames] = producers(spool)
+    kept = {frame.payload["name"]: frame.payload for frame in frames if frame.kind == "media"}
+    assert {name: one["kind"] for name, one in kept.items()} == {"rows": "table", "figure": "text"}
 
 
 def test_a_key_of_the_configuration_changes_only_where_it_is_said(spool: Path) -> None:

@@ -87,7 +87,7 @@ class Translator:
         plugin = self._plugins.setdefault(tag, plugin) if plugin else self._plugins.get(tag, "")
         if plugin == "hparams":
             if values := _hyperparameters(content):
-                self.gathering.config(values)
+                self.gathering.config(values, self._labels)
         elif 2 in found:
             self._point(tag, step, at, found[2])
         elif 4 in found:
