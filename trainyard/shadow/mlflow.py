@@ -19,6 +19,7 @@ delete_tag create_logged_model log_stream start_trace start_span"""
 KEPT_IN = "TRAINYARD_SHADOW_MLFLOW"  # with --only: the folder, for children
 
 labels: dict[str, dict[str, str]] = {}  # of what a run of MLflow's logs, by its id
+_points: dict[str, dict[str, tuple[int, set[tuple[Any, str]]]]] = {}  # of the newest step, by run and metric
 _named: list[Run] = []  # the newest run in which one of MLflow's has no label
 
 
@@ -72,6 +73,7 @@ def is_known(client: Any, run_id: str, name: str | None = None) -> bool:
 
 
 def end(_: Any, client: Any, run_id: str, status: str | None = None, *__: Any, **___: Any) -> None:
+    _points.pop(run_id, None)
     if labels.pop(run_id, None) is not None:
         shadow.end(0 if status in (None, "FINISHED") else 1)
 
@@ -79,6 +81,7 @@ def end(_: Any, client: Any, run_id: str, status: str | None = None, *__: Any, *
 def log_metric(_: Any, client: Any, run_id: str, key: str, value: Any, timestamp: int | None = None,
                step: int | None = None, *__: Any, **___: Any) -> None:  # fmt: skip
     if is_known(client, run_id):
+        remember(run_id, key, step or 0, timestamp, value)
         at = None if timestamp is None else timestamp / 1000
         shadow.log(WHO, {key: number(value)}, step or 0, labels[run_id], at)
 
@@ -86,10 +89,24 @@ def log_metric(_: Any, client: Any, run_id: str, key: str, value: Any, timestamp
 def log_batch(_: Any, client: Any, run_id: str, metrics: Iterable[Any] = (), params: Iterable[Any] = (),
               tags: Iterable[Any] = (), *__: Any, **___: Any) -> None:  # fmt: skip
     for one in metrics:
+        if getattr(one, "model_id", None) and remember(run_id, one.key, one.step, one.timestamp, one.value):
+            continue  # with a model, MLflow logs the points of its step once more
         log_metric(None, client, run_id, one.key, one.value, one.timestamp, one.step)
     if params := list(params):
         state(client, run_id, {one.key: one.value for one in params})
     tag(client, run_id, {one.key: one.value for one in tags})
+
+
+def remember(run_id: str, key: str, step: int, timestamp: int | None, value: Any) -> bool:
+    """Return whether this point is one of the metric's newest step already; else it is from now on."""
+    of_run = _points.setdefault(run_id, {})
+    if of_run.get(key, (None,))[0] != step:
+        of_run[key] = step, set()
+    known = of_run[key][1]
+    if (timestamp, str(value)) in known or (None, str(value)) in known:
+        return True
+    known.add((timestamp, str(value)))
+    return False
 
 
 def state(client: Any, run_id: str, values: dict[str, Any]) -> None:

@@ -51,6 +51,21 @@ with mlflow.start_run(run_name="parent", tags={"phase": "try"}):
     mlflow.log_text("hello", "note.txt")
 """
 
+WITH_A_MODEL = """
+import mlflow
+from mlflow.entities import Metric
+
+client = mlflow.MlflowClient()
+with mlflow.start_run() as run:
+    for value in (0.5, 0.25):
+        mlflow.log_metric("score", value)
+    history = client.get_metric_history(run.info.run_id, "score")
+    client.log_batch(
+        run.info.run_id, [Metric(one.key, one.value, one.timestamp, one.step, model_id="m-1") for one in history]
+    )
+    client.log_batch(run.info.run_id, [Metric("score", 0.125, 1_700_000_000_000, 3, model_id="m-1")])
+"""
+
 
 def kept_by_mlflow(folder: Path) -> dict[str, list[tuple[int, str]]]:
     client = mlflow.MlflowClient((folder / "mlruns").as_uri())
@@ -77,6 +92,13 @@ def test_a_nested_run_has_a_label_and_what_is_not_mirrored_is_said_once(tmp_path
     last = done.payloads("description")[-1]
     assert last["config"] == {"lr": "0.1", "child": {"lr": "3"}} and last["tags"] == ["phase=try"]
     assert done.err.count("log_text is not mirrored") == 1
+
+
+def test_a_point_that_is_logged_again_with_a_model_comes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    done = shadowed(tmp_path, WITH_A_MODEL, MLFLOW_TRACKING_URI=(tmp_path / "mlruns").as_uri())
+    assert done.code == 0, done.err
+    assert done.points()["score", ()] == [(0, 0.5), (0, 0.25), (3, 0.125)]
 
 
 def test_only_leaves_mlflow_no_store_whatever_the_script_names(tmp_path: Path) -> None:
