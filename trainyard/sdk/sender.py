@@ -142,7 +142,8 @@ class Sender:
             return
         is_over = self._is_hopeless or self._closing.is_set()
         then = f"{'' if is_over else 'it is tried again, else '}`trainyard sync {self._folder}` sends it"
-        self._warn("stream", f"the run cannot be sent: {why}. Training goes on; {then}")
+        then += ", with --project NAME to that project" if self._is_hopeless else ""
+        self._warn("stream", f"the run cannot be sent: {why.rstrip('.')}. Training goes on; {then}")
 
     def _send(self) -> None:
         run = self._find()

@@ -39,9 +39,19 @@ def parts_of(text: str) -> Iterator[re.Match[str]]:
         place = part.end()
 
 
-def translated(text: str) -> str:
-    """Return the filter in our language. Raises HttpError for what that cannot say."""
-    return " and ".join(map(_comparison, parts_of(text)))
+def translated(text: str) -> tuple[str, list[tuple[str, bool, list[str]]]]:
+    """Return the filter in our language; and what is asked of MLflow's own tags, which are no tags of the run: a key,
+    whether it has one of these texts, and they. Raises HttpError for what cannot be asked."""
+    said, own = [], []
+    for part in parts_of(text):
+        key, sign = part["key"].strip('`"'), " ".join(part["sign"].upper().split())
+        if KINDS.get((part["kind"] or "").lower()) != "tag" or not key.startswith("mlflow.") or key in OF_TAGS:
+            said.append(_comparison(part))
+        elif sign in ("=", "!=", "IN", "NOT IN"):
+            own.append((key, sign in ("=", "IN"), _texts(part["value"])))
+        else:
+            raise HttpError(422, f"The tag {key!r:.80} is found by =, !=, IN and NOT IN alone.")
+    return " and ".join(said), own
 
 
 def fitting(text: str, fields: Collection[str], held: Callable[[Any, str, str], Any]) -> Callable[[Any], bool]:
@@ -101,8 +111,7 @@ def _field(kind: str, key: str) -> str:
 def _comparison(part: re.Match[str]) -> str:
     kind, key = KINDS.get((part["kind"] or "").lower(), (part["kind"] or "").lower()), part["key"].strip('`"')
     sign, value = " ".join(part["sign"].upper().split()), part["value"]
-    values = re.findall(r"'([^']*)'|\"([^\"]*)\"", value) if value.startswith("(") else [(value.strip("'\""), "")]
-    texts = [one or other for one, other in values]
+    texts = _texts(value)
     if sign in ("LIKE", "ILIKE"):
         inner = texts[0].strip("%")
         if "%" in inner or "_" in inner or not texts[0].startswith("%") or not texts[0].endswith("%"):
@@ -118,6 +127,11 @@ def _comparison(part: re.Match[str]) -> str:
     if sign in ("IN", "NOT IN"):
         return f"{'not ' if sign == 'NOT IN' else ''}{field} in ({listed})"
     return f"{field} {sign} {listed}"
+
+
+def _texts(value: str) -> list[str]:
+    values = re.findall(r"'([^']*)'|\"([^\"]*)\"", value) if value.startswith("(") else [(value.strip("'\""), "")]
+    return [one or other for one, other in values]
 
 
 def _value(field: str, kind: str, text: str) -> str:

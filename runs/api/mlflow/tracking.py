@@ -153,7 +153,11 @@ def history(request: HttpRequest, asked: Query[HistoryQuery]) -> Any:
 @operation(lists(Permission.RUNS_READ))
 def search(request: HttpRequest, body: Search) -> Any:
     user = actor(request)
-    runs = find_runs(user, fitting=translated(body.filter), is_archived=VIEWS.get(body.run_view_type, False))
+    fitting, own = translated(body.filter)
+    runs = find_runs(user, fitting=fitting, is_archived=VIEWS.get(body.run_view_type, False))
+    for key, has, texts in own:
+        tagged = doing.tagged(key, texts)
+        runs = runs.filter(pk__in=tagged) if has else runs.exclude(pk__in=tagged)
     if body.experiment_ids:
         runs = runs.filter(runs_of(user, body.experiment_ids))
     sort = order_of(order(body.order_by))

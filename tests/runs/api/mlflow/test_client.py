@@ -143,6 +143,10 @@ def test_a_status_is_what_the_client_says_also_without_any_metric(tracking: Mlfl
         ("params.kind != 'x'", ["b"]),
         ("tags.phase = 'one'", ["a"]),
         ("tags.phase != 'one'", ["b"]),
+        ("tags.mlflow.parentRunId = 'p-one'", ["a"]),
+        ("tags.`mlflow.parentRunId` IN ('p-one', 'p-two')", ["b", "a"]),
+        ("tags.mlflow.parentRunId != 'p-one'", ["b"]),
+        ("tags.mlflow.parentRunId = 'nobody'", []),
         ("attributes.status = 'FINISHED'", ["a"]),
         ("run_name LIKE '%b%'", ["b"]),
         ("attributes.run_name IN ('a', 'c')", ["a"]),
@@ -151,7 +155,9 @@ def test_a_status_is_what_the_client_says_also_without_any_metric(tracking: Mlfl
 )
 def test_filters_are_those_of_mlflow(tracking: MlflowClient, text: str, names: list[str]) -> None:
     for name, loss, phase in (("a", 0.25, "one"), ("b", 0.5, "two")):
-        run = tracking.create_run("0", run_name=name, tags={"phase": phase}).info.run_id
+        run = tracking.create_run(
+            "0", run_name=name, tags={"phase": phase, "mlflow.parentRunId": f"p-{phase}"}
+        ).info.run_id
         tracking.log_metric(run, "loss", loss)
         tracking.log_param(run, "lr", "0.1")
         tracking.log_param(run, "kind", "x" if name == "a" else "y")
