@@ -16,6 +16,7 @@ from trainyard.shadow.mirror import after, leave_out, shadow
 WHO = "MLflow"
 LEFT_OUT = """log_artifact log_artifacts log_text log_dict log_figure log_image log_table log_inputs log_outputs
 delete_tag create_logged_model log_stream start_trace start_span"""
+MAX_REMEMBERED = 1_000  # points of one step
 KEPT_IN = "TRAINYARD_SHADOW_MLFLOW"  # with --only: the folder, for children
 
 labels: dict[str, dict[str, str]] = {}  # of what a run of MLflow's logs, by its id
@@ -102,10 +103,11 @@ def remember(run_id: str, key: str, step: int, timestamp: int | None, value: Any
     of_run = _points.setdefault(run_id, {})
     if of_run.get(key, (None,))[0] != step:
         of_run[key] = step, set()
-    known = of_run[key][1]
-    if (timestamp, str(value)) in known or (None, str(value)) in known:
+    known, text = of_run[key][1], str(float(number(value)))
+    if (timestamp, text) in known or (None, text) in known:
         return True
-    known.add((timestamp, str(value)))
+    if len(known) < MAX_REMEMBERED:
+        known.add((timestamp, text))
     return False
 
 

@@ -42,15 +42,18 @@ def parts_of(text: str) -> Iterator[re.Match[str]]:
 def translated(text: str) -> tuple[str, list[tuple[str, bool, list[str]]]]:
     """Return the filter in our language; and what is asked of MLflow's own tags, which are no tags of the run: a key,
     whether it has one of these texts, and they. Raises HttpError for what cannot be asked."""
-    said, own = [], []
+    said: list[str] = []
+    own: list[tuple[str, bool, list[str]]] = []
     for part in parts_of(text):
         key, sign = part["key"].strip('`"'), " ".join(part["sign"].upper().split())
         if KINDS.get((part["kind"] or "").lower()) != "tag" or not key.startswith("mlflow.") or key in OF_TAGS:
             said.append(_comparison(part))
-        elif sign in ("=", "!=", "IN", "NOT IN"):
+        elif sign in ("=", "!=", "IN", "NOT IN") and re.fullmatch(r"[\w./-]+", key):
             own.append((key, sign in ("=", "IN"), _texts(part["value"])))
         else:
-            raise HttpError(422, f"The tag {key!r:.80} is found by =, !=, IN and NOT IN alone.")
+            raise HttpError(
+                422, f"Tags such as mlflow.parentRunId are found by =, !=, IN and NOT IN alone, not {part[0]!r:.80}"
+            )
     return " and ".join(said), own
 
 
