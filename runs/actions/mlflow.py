@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from runs.actions.local import SpoolProcess, may_report, points_came, send_local_run
@@ -174,7 +174,7 @@ def facts_of(run_ids: Iterable[str], name: str) -> dict[str, Any]:
 
 def tagged(key: str, texts: Sequence[str]) -> list[str]:
     """Return the runs, of whomever, that have one of the texts in this tag of MLflow's own."""
-    facts = Fact.objects.filter(name=TAGS).annotate(held=KeyTextTransform(key, "data"))
+    facts = Fact.objects.filter(name=TAGS).annotate(held=KeyTransform(key, "data"))
     return list(facts.filter(held__in=texts).values_list("run_id", flat=True))
 
 
