@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib import admin
 from django.test import Client, RequestFactory
 
@@ -121,6 +122,21 @@ def test_nobody_gets_in_by_a_method_that_no_route_declares(world: World) -> None
         if answer.status_code not in (403, 404, 405) and outcome_of(answer) != CallOutcome.UNKNOWN
     ]
     assert admitted == []
+
+
+def test_a_link_for_guests_opens_no_other_route(world: World) -> None:
+    """Its secret as a token, as a session and in the address: whoever has it is nobody."""
+    secret = world.ids["shared"]
+    client = Client(raise_request_exception=False, headers={"Authorization": f"Bearer {secret}"})
+    found = []
+    for route in routes():
+        if route.is_socket or route.is_admin or rule_of(route) == PUBLIC:
+            continue
+        client.cookies[settings.SESSION_COOKIE_NAME] = secret
+        answer = client.generic(route.method, f"{world.path(route)}?token={secret}&secret={secret}")
+        if outcome_of(answer) != CallOutcome.UNKNOWN:
+            found.append((str(route), answer.status_code))
+    assert found == []
 
 
 def test_lists_show_an_outsider_nothing(world: World) -> None:
