@@ -293,8 +293,7 @@ def _measured(
     """Return how long a step took in the source and the newest runs of this shape, on as many nodes of these kinds."""
     ran = visible_runs(user).filter(cluster=nodes[0].cluster, recipe=wanted["task"]["recipe"])
     origin, steps = ran.filter(pk=source.partition(":")[2].partition("@")[0]), dict[Run, float]()
-    ended = ran.filter(ended_at__isnull=False).order_by("-ended_at")  # along its index
-    for run in dict.fromkeys([*origin, *ended[:NUM_LOOKED_AT]]):
+    for run in dict.fromkeys([*origin, *ran.filter(ended_at__isnull=False).order_by("-ended_at")[:NUM_LOOKED_AT]]):
         if len(steps) < NUM_MEASURED and all(look(run.spec, path) == look(wanted, path) for path in SHAPE):
             placed = Node.objects.filter(placements__attempt__run=run, placements__attempt__fence=run.fence)
             measured = measured_of(run) if _kinds(placed) == _kinds(nodes) else None

@@ -22,7 +22,6 @@ FOLDER = settings.BASE_DIR / "examples"
 FIRST, FIRST_SWEEP = "hello-gpt", "digits-search"
 OWN = "example:"  # before an example's name, in place of a digest: the folder that lies beside it
 NUM_LISTED = 8
-MAX_STEM, MAX_NUMBER = 110, 1_000  # of a proposed name
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -126,7 +125,7 @@ def next_name(run: Run) -> str:
     same = Run.objects.filter(project=run.project_id)
     if not number.isdecimal() or not same.filter(name=stem).exists():
         stem = run.name
-    names = [f"{stem[:MAX_STEM]}-{number}" for number in range(2, MAX_NUMBER)]
+    names = [f"{stem[:110]}-{number}" for number in range(2, 1_000)]  # a name has 120 characters
     taken = set(same.filter(name__in=names).values_list("name", flat=True))
     return next((name for name in names if name not in taken), names[-1])
 

@@ -31,10 +31,9 @@ USUAL = (
     *("train.learning_rate", "train.batch_size", "train.seed", "train.precision", "train.schedule", "train.optimizer"),
     *("task.operations", "task.repeats", "task.script", "task.arguments", CODE, "task.environment"),
 )
-NUM_USED = 6
 NUM_NEWEST, NUM_LAUNCHES = 2_000, 200  # runs among which launches are looked for, and launches that are compared
 ENOUGH, TWICE = 10, 2  # launches that say what is used, and changes of a field
-MOST_NAMED, MAX_SHOWN = 5, 40  # changes in a line, characters of a value
+NUM_USED, MOST_NAMED, MAX_SHOWN = 6, 5, 40  # fields of the strip, changes in a line, characters of a value
 
 
 def lifted_fields(user: User, typed: Typed) -> list[str]:

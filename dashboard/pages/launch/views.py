@@ -72,8 +72,7 @@ class Prospect(TypedDict):
 
 @page(get=SIGNED_IN, post=thing(Permission.RUNS_LAUNCH))
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong. With
-    ``do=apply`` it is filled from the YAML.
+    """Show the form; on POST launch it (or, with ``do=save``, keep it as a job), or show it with what is wrong.
 
     What needs more memory than there is, is launched with ``do=launch-anyway`` alone: the planner may be wrong.
     """

@@ -56,7 +56,7 @@ def test_clone_opens_the_form_with_the_spec_and_launches_nothing(
         assert f'href="{form}"' in text and "do/clone" not in text, path
     assert client.post(f"/runs/{run.pk}/do/clone/", headers=FETCH).status_code == 404
     filled = client.get(form).content.decode()
-    assert 'value="original"' in filled and 'value="77"' in filled
+    assert 'value="original-2"' in filled and 'value="77"' in filled
     assert Run.objects.count() == 1
 
 

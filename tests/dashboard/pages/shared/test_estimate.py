@@ -100,7 +100,7 @@ def test_a_suggestion_says_the_fields_that_it_changes_as_the_form_shows_them() -
     assert better.fields == {"parallel.shard": "2", "parallel.reshard_after_forward": ""}
     assert better.changes == "shard degree 2, reshard after forward off"
     assert (better.time, better.memory, better.sentence) == ("750 ms to 1.25 s", "345 MiB", "Less.")
-    assert suggestion(recipe(), Proposal(changes, estimate(), "Less."), 2.0).time == "1.5 to 2.5 s", "as was measured"
+    assert suggestion(recipe(), Proposal(changes, estimate(), "Less."), 2.0).time == "1.50 to 2.50 s", "as was measured"
 
 
 @pytest.mark.parametrize(
