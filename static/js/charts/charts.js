@@ -173,6 +173,4 @@ class Charts {
   }
 }
 
-function read(id) {
-  return JSON.parse(document.getElementById(id).textContent);
-}
+const read = (id) => JSON.parse(document.getElementById(id).textContent);

@@ -111,8 +111,7 @@ export function mount(element) {
     if (!runs) unbrushed = null;
     send({ hidden: runs ? ids().filter((id) => before.includes(id) || !runs.includes(id)) : before });
   }
-  // What was kept for other runs may be the same in all of these.
-  /** @param {string} by */
+  /** What was kept for other runs may be the same in all of these. @param {string} by */
   function isGroupable(by) {
     const paths = [EACH, ...boxes("[name=group]").map((box) => box.value)];
     return by.split(",").every((path) => paths.includes(path));
@@ -188,8 +187,7 @@ export function mount(element) {
     row.remove();
     await Promise.all([refresh(), refreshSpecs()]);
   }
-  // It opens beside the dot by itself.
-  /** @param {HTMLElement} dot @param {HTMLElement} row */
+  /** It opens beside the dot by itself. @param {HTMLElement} dot @param {HTMLElement} row */
   function preparePalette(dot, row) {
     palette.dataset.run = row.dataset.key;
     palette.ariaLabel = dot.ariaLabel;

@@ -6,11 +6,8 @@ import { groupColours } from "../shared/grouping.js";
 /** @typedef {{by: string, band: string}} Grouping */
 /** @typedef {{hidden: string[], colours: Record<string, number>, group: Grouping | null}} ChartState */
 
-// The runs as the server lists them.
-/** @param {ParentNode} list @returns {ListedRun[]} */
-export function listedRuns(list) {
-  return JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
-}
+/** The runs as the server lists them. @param {ParentNode} list @returns {ListedRun[]} */
+export const listedRuns = (list) => JSON.parse(list.querySelector("#compared-runs")?.textContent ?? "[]");
 
 // The runs of the list, for the charts: those that the server has, and deleted ones as they were.
 /** @param {ParentNode} list @param {ListedRun[]} before @param {string[]} ids */
@@ -60,8 +57,7 @@ export function paint(element, runs, state) {
   for (const dot of all(element, "[data-dot]")) tint(dot, own.get(dot.dataset.dot ?? "") ?? 0);
 }
 
-// With these runs shown where any of them is hidden, else hidden.
-/** @param {string[]} hidden @param {string[]} ids */
+/** With these runs shown where any of them is hidden, else hidden. @param {string[]} hidden @param {string[]} ids */
 export function toggled(hidden, ids) {
   const others = hidden.filter((id) => !ids.includes(id));
   return others.length < hidden.length ? others : [...hidden, ...ids];

@@ -111,8 +111,7 @@ class RunPlots {
     return /** @type {HTMLSelectElement[]} */ (all(this.root, "[data-pick-axis]"));
   }
 
-  // Fields and metrics to choose from; what was chosen stays.
-  /** @param {Sweeps.RunColumns} columns */
+  /** Fields and metrics to choose from; what was chosen stays. @param {Sweeps.RunColumns} columns */
   offer(columns) {
     const [x, y] = this.picks();
     const metric = columns.objectives[0].metric;
@@ -142,8 +141,7 @@ class RunPlots {
     );
   }
 
-  // A pair of numbers or a choice for each axis: the same brush by keyboard.
-  /** @param {Sweeps.Field[]} fields */
+  /** A pair of numbers or a choice for each axis: the same brush by keyboard. @param {Sweeps.Field[]} fields */
   drawRanges(fields) {
     const { metric } = /** @type {Sweeps.RunColumns} */ (this.columns).objectives[0];
     const axes = [...fields, { path: "value:0", label: metric, choices: /** @type {string[]} */ ([]) }];
@@ -184,8 +182,7 @@ class RunPlots {
     this.brush([]);
   }
 
-  // Whether every brush lets the run through.
-  /** @param {number} at */
+  /** Whether every brush lets the run through. @param {number} at */
   fits(at) {
     const { fields, objectives } = /** @type {Sweeps.RunColumns} */ (this.columns);
     return this.brushes.every(({ axis, ranges, texts }) => {
@@ -247,8 +244,7 @@ function brushOf(row) {
   return [{ axis, ranges: [[from ? Number(from) : -Infinity, to ? Number(to) : Infinity]], texts: [] }];
 }
 
-// As the axis of the drawing has it: a choice by its place.
-/** @param {HTMLElement} row @returns {number[][]} */
+/** As the axis of the drawing has it: a choice by its place. @param {HTMLElement} row @returns {number[][]} */
 function intervalsOf(row) {
   const select = row.querySelector("select");
   if (select) return select.value ? [[select.selectedIndex - 1.4, select.selectedIndex - 0.6]] : [];

@@ -1,13 +1,9 @@
 // The page's address: which runs are compared, and how the list and the specs show them.
 
-export function runsIn() {
-  return new URLSearchParams(location.search).getAll("run");
-}
+export const runsIn = () => new URLSearchParams(location.search).getAll("run");
 
 // Those that are taken out of what a filter finds.
-export function runsOut() {
-  return new URLSearchParams(location.search).getAll("without");
-}
+export const runsOut = () => new URLSearchParams(location.search).getAll("without");
 
 // The query with these parameters changed; an empty one is left out, a list is repeated.
 /** @typedef {Record<string, string | string[]>} Changes */

@@ -14,8 +14,7 @@ export function refetchAll() {
   for (const refetch of all) refetch();
 }
 
-// Calls back whenever a form has done something; returns what ends that.
-/** @param {() => void} refetch */
+/** Calls back whenever a form has done something; returns what ends that. @param {() => void} refetch */
 export function onRefetch(refetch) {
   all.add(refetch);
   return () => void all.delete(refetch);

@@ -37,8 +37,7 @@ function patchChildren(old, fresh) {
   }
 }
 
-// The same for an element and a new one of its kind, attributes included.
-/** @param {Node} old @param {Node} fresh */
+/** The same for an element and a new one of its kind, attributes included. @param {Node} old @param {Node} fresh */
 export function patchNode(old, fresh) {
   if (!(old instanceof Element) || !(fresh instanceof Element)) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
@@ -55,11 +54,7 @@ export function patchNode(old, fresh) {
 }
 
 /** @param {Node} node @returns {string} */
-function keyOf(node) {
-  return node instanceof Element ? (node.getAttribute("data-key") ?? node.id) : "";
-}
+const keyOf = (node) => (node instanceof Element ? (node.getAttribute("data-key") ?? node.id) : "");
 
 /** @param {Node} a @param {Node} b */
-function isSame(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
-}
+const isSame = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);

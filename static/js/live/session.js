@@ -32,8 +32,7 @@ export function mount(element) {
   };
 }
 
-// Notifies a stream of the end of the session and of its return; returns what ends that.
-/** @param {Follower} stream */
+/** Notifies a stream of the end of the session and of its return; returns what ends that. @param {Follower} stream */
 export function follow(stream) {
   streams.add(stream);
   return () => void streams.delete(stream);

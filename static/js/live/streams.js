@@ -22,9 +22,7 @@ export function streamsFor(isLive, { most = MOST_SOCKETS, askMs = ASK_MS } = {})
 }
 
 /** @param {string} run */
-function pathOf(run) {
-  return `/ws/runs/${run}/`;
-}
+const pathOf = (run) => `/ws/runs/${run}/`;
 
 // Opens with the first listener and closes with the last.
 class Shared {

@@ -31,9 +31,7 @@ export function filters(state) {
 }
 
 // The label that the words of the search name: label:disk-full. Empty for any other words.
-export function labelOf(state) {
-  return /^label:([\w-]+)$/.exec(state.q)?.[1] ?? "";
-}
+export const labelOf = (state) => /^label:([\w-]+)$/.exec(state.q)?.[1] ?? "";
 
 // What the search looks for, as the server wants it.
 export function sought(state) {

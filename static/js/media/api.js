@@ -49,6 +49,4 @@ export class Media {
   }
 }
 
-function query({ labels, ...rest }) {
-  return new URLSearchParams({ ...rest, labels: JSON.stringify(labels ?? {}) });
-}
+const query = ({ labels, ...rest }) => new URLSearchParams({ ...rest, labels: JSON.stringify(labels ?? {}) });

@@ -3,9 +3,7 @@ import { order } from "../shared/dom.js";
 
 const KEPT = "trainyard.media.folded";
 
-function prefixOf(name) {
-  return name.includes("/") ? name.slice(0, name.indexOf("/")) : "others";
-}
+const prefixOf = (name) => (name.includes("/") ? name.slice(0, name.indexOf("/")) : "others");
 
 // Names by their section, those without one last, then as people count.
 export function byPlace(a, b) {

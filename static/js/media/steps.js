@@ -16,6 +16,4 @@ export function standingAt(entries, step) {
 }
 
 // Every step that some list has, ascending and once.
-export function union(lists) {
-  return [...new Set(lists.flat())].sort((a, b) => a - b);
-}
+export const union = (lists) => [...new Set(lists.flat())].sort((a, b) => a - b);

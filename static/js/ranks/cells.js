@@ -14,15 +14,10 @@ const LEAST_SPREAD = 1.25; // of the scale's ends: small noise is not drawn as i
  */
 
 /** @param {Grid} grid */
-export function numColumns(grid) {
-  return grid.microseconds[0]?.length ?? 0;
-}
+export const numColumns = (grid) => grid.microseconds[0]?.length ?? 0;
 
-// The steps from the first cell's to the end of the last one's.
-/** @param {Grid} grid @returns {[number, number]} */
-export function extentOf(grid) {
-  return [grid.first_step, grid.first_step + Math.max(1, numColumns(grid)) * grid.width];
-}
+/** The steps from the first cell's to the end of the last one's. @param {Grid} grid @returns {[number, number]} */
+export const extentOf = (grid) => [grid.first_step, grid.first_step + Math.max(1, numColumns(grid)) * grid.width];
 
 // The times between which the colours run: almost all of them, so that a few do not fade the others.
 /** @param {Grid} grid @returns {{low: number, high: number}} */

@@ -16,17 +16,12 @@ export function colour(token) {
 }
 
 /** @param {number} index */
-export function seriesToken(index) {
-  return `series-${(index % 10) + 1}`;
-}
+export const seriesToken = (index) => `series-${(index % 10) + 1}`;
 
 /** @param {number} index */
-export function seriesColour(index) {
-  return colour(seriesToken(index));
-}
+export const seriesColour = (index) => colour(seriesToken(index));
 
-// The colour with an opacity from 0 to 1.
-/** @param {string} text @param {number} opacity */
+/** The colour with an opacity from 0 to 1. @param {string} text @param {number} opacity */
 export function faded(text, opacity) {
   const [red, green, blue] = text.match(/[\d.]+/g) ?? [0, 0, 0];
   return `rgb(${red} ${green} ${blue} / ${opacity})`;

@@ -19,14 +19,10 @@ export function make(tag, properties = {}, ...children) {
 }
 
 /** The element, null where there is none. @param {ParentNode} root @param {string} selector */
-export function seek(root, selector) {
-  return /** @type {HTMLElement | null} */ (root.querySelector(selector));
-}
+export const seek = (root, selector) => /** @type {HTMLElement | null} */ (root.querySelector(selector));
 
 /** @param {ParentNode} root @param {string} selector */
-export function all(root, selector) {
-  return /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
-}
+export const all = (root, selector) => /** @type {HTMLElement[]} */ ([...root.querySelectorAll(selector)]);
 
 // The nearest element around the target of the event, null where there is none.
 /** @param {Event} event @param {string} selector */

@@ -33,8 +33,7 @@ export function number(value, unit = "") {
   return unit ? `${text} ${unit}` : text;
 }
 
-// 8.53e9 -> 8.53 GFLOP/s: for units that are said with their prefix.
-/** @param {Figure} value @param {string} unit */
+/** 8.53e9 -> 8.53 GFLOP/s: for units that are said with their prefix. @param {Figure} value @param {string} unit */
 export function scaled(value, unit) {
   if (isMissing(value)) return "–";
   const x = Number(value);
@@ -42,8 +41,7 @@ export function scaled(value, unit) {
   return found ? `${threeDigits(x / found[0])} ${found[1]}${unit}` : number(x, unit);
 }
 
-// A number on an axis: as short as it may be.
-/** @param {number} value */
+/** A number on an axis: as short as it may be. @param {number} value */
 export function tick(value) {
   return number(value)
     .replace(/(\.\d*?)0+(?=\D*$)/, "$1")
@@ -51,9 +49,8 @@ export function tick(value) {
 }
 
 /** @param {number | null | undefined} value */
-export function count(value) {
-  return value === null || value === undefined ? "–" : Math.trunc(value).toLocaleString("en-US");
-}
+export const count = (value) =>
+  value === null || value === undefined ? "–" : Math.trunc(value).toLocaleString("en-US");
 
 /** @param {Figure} value */
 export function size(value) {
@@ -73,14 +70,10 @@ export function speed(value) {
   return text === "–" ? text : `${text}/s`;
 }
 
-// Throughput in what a recipe counts, tokens or samples.
-/** @param {Figure} value @param {string} unit */
-export function rate(value, unit) {
-  return number(value, RATES[unit] ?? `${unit}/s`);
-}
+/** Throughput in what a recipe counts, tokens or samples. @param {Figure} value @param {string} unit */
+export const rate = (value, unit) => number(value, RATES[unit] ?? `${unit}/s`);
 
-// 0.384 -> 38 %: a share with two digits.
-/** @param {Figure} share */
+/** 0.384 -> 38 %: a share with two digits. @param {Figure} share */
 export function percent(share) {
   if (isMissing(share) || !Number.isFinite(Number(share))) return "–";
   const hundredths = 100 * Number(share);
@@ -89,8 +82,7 @@ export function percent(share) {
   return `${plain(hundredths.toFixed(Math.min(places, 20)))} %`.replace("-", "−");
 }
 
-// A measured time, which is compared digit by digit: 0.0123 -> 12.3 ms.
-/** @param {Figure} value */
+/** A measured time, which is compared digit by digit: 0.0123 -> 12.3 ms. @param {Figure} value */
 export function seconds(value) {
   if (isMissing(value) || !Number.isFinite(Number(value))) return number(value);
   const span = Number(value);
@@ -113,6 +105,9 @@ export function duration(value) {
   return rest ? `${text} ${rest} ${belowName}` : text;
 }
 
+/** Percent as they were measured: 61.2 -> 61 %. @param {Figure} value */
+export const points = (value) => percent(isMissing(value) ? null : Number(value) / 100);
+
 // What a series' name says about its values. The first that fits is taken.
 /** @type {[RegExp, (value: Figure) => string][]} */
 const BY_NAME = [
@@ -129,20 +124,10 @@ const BY_NAME = [
 ];
 
 /** @param {string} name */
-export function formatOf(name) {
-  return BY_NAME.find(([pattern]) => pattern.test(name))?.[1] ?? number;
-}
+export const formatOf = (name) => BY_NAME.find(([pattern]) => pattern.test(name))?.[1] ?? number;
 
 /** @param {Figure} value @param {string} name */
-export function metric(value, name) {
-  return formatOf(name)(value);
-}
-
-// Percent as they were measured: 61.2 -> 61 %.
-/** @param {Figure} value */
-export function points(value) {
-  return percent(isMissing(value) ? null : Number(value) / 100);
-}
+export const metric = (value, name) => formatOf(name)(value);
 
 /** @param {number} at @param {number} now */
 export function age(at, now) {
@@ -155,9 +140,7 @@ export function age(at, now) {
 }
 
 /** @param {Figure} value @returns {value is null | undefined | ""} */
-function isMissing(value) {
-  return value === null || value === undefined || value === "";
-}
+const isMissing = (value) => value === null || value === undefined || value === "";
 
 /** @param {number} x */
 function finite(x) {
@@ -179,8 +162,5 @@ function threeDigits(x) {
   return (Number.isInteger(x) ? String(x) : text).replace("-", "−"); // 4, not 4.00: whole numbers are shown whole
 }
 
-// Without zeros that say nothing: 0.40 is 0.4.
-/** @param {string} text */
-function plain(text) {
-  return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
-}
+/** Without zeros that say nothing: 0.40 is 0.4. @param {string} text */
+const plain = (text) => (text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text);

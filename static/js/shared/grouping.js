@@ -22,8 +22,7 @@ export function groupColours(runs, by) {
 /** @type {Map<string, string[]>} */
 const known = new Map(); // a legend of 1,000 lines is sorted again and again
 
-// The odd ones are the numbers.
-/** @param {string} text */
+/** The odd ones are the numbers. @param {string} text */
 function partsOf(text) {
   const parts = known.get(text) ?? text.split(NUMBERS);
   if (known.size > 20_000) known.clear();
@@ -31,8 +30,7 @@ function partsOf(text) {
   return parts;
 }
 
-// Numbers by their size, what stands between them by its letters.
-/** @param {string} one @param {string} other */
+/** Numbers by their size, what stands between them by its letters. @param {string} one @param {string} other */
 export function inOrder(one, other) {
   const [these, those] = [partsOf(one), partsOf(other)];
   for (let at = 0; at < Math.max(these.length, those.length); at += 1) {

@@ -26,9 +26,7 @@ export function mountAll(root) {
 }
 
 /** @param {Module} module @param {HTMLElement} element @returns {Unmount} */
-function begin(module, element) {
-  return /** @type {Unmount} */ (module.mount(element) ?? (() => {}));
-}
+const begin = (module, element) => /** @type {Unmount} */ (module.mount(element) ?? (() => {}));
 
 /** @param {Load} load @param {HTMLElement} element @returns {Unmount} */
 function beginLater(load, element) {

@@ -32,8 +32,7 @@ export class Board {
     addEventListener("themechange", this.onTheme);
   }
 
-  // Is called with the chart once there is one.
-  /** @param {(chart: any) => void} listener */
+  /** Is called with the chart once there is one. @param {(chart: any) => void} listener */
   whenMade(listener) {
     this.listeners.push(listener);
   }

@@ -30,6 +30,4 @@ export function withBrushes(before, brushes) {
 }
 
 /** @param {number} value */
-function plain(value) {
-  return String(Number(value.toPrecision(9)));
-}
+const plain = (value) => String(Number(value.toPrecision(9)));

@@ -63,14 +63,10 @@ export function fieldAxis(field, more = {}) {
 }
 
 /** @param {Sweeps.Columns} columns @param {number} number */
-export function nameOf({ names }, number) {
-  return names?.[number] ?? `Trial ${number}`;
-}
+export const nameOf = ({ names }, number) => names?.[number] ?? `Trial ${number}`;
 
 /** @param {string} state */
-export function stateColour(state) {
-  return colour(STATES[state] ?? "muted");
-}
+export const stateColour = (state) => colour(STATES[state] ?? "muted");
 
 // What the colours of a ramp mean, by the values at its ends.
 /** @param {string} metric @param {number} min @param {number} max @returns {Sweeps.Option} */
@@ -91,8 +87,7 @@ export function legend(metric, min, max) {
   };
 }
 
-// From what is worse to what is better.
-/** @param {string} direction */
+/** From what is worse to what is better. @param {string} direction */
 export function ramp(direction) {
   const colours = [colour("line-strong"), seriesColour(0), seriesColour(1)];
   return direction === "maximize" ? colours : colours.reverse();
@@ -108,6 +103,4 @@ export function usualRange(values) {
 }
 
 /** @param {number | string | null | undefined} value */
-export function shown(value) {
-  return typeof value === "string" ? value : number(value);
-}
+export const shown = (value) => (typeof value === "string" ? value : number(value));

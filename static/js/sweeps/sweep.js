@@ -130,8 +130,7 @@ class SweepPage {
     return this.chooseAxes(found);
   }
 
-  // Two fields to choose from, until a person chose: the two that matter most.
-  /** @param {Sweeps.Columns} columns */
+  /** Two fields to choose from, until a person chose: the two that matter most. @param {Sweeps.Columns} columns */
   offerAxes(columns) {
     const lists = this.axisLists();
     for (const [at, list] of lists.entries()) {
@@ -184,8 +183,7 @@ class SweepPage {
     });
   }
 
-  // A point leads to its trial's run.
-  /** @param {any} chart */
+  /** A point leads to its trial's run. @param {any} chart */
   listenToClicks(chart) {
     chart.on("click", (/** @type {{value: unknown}} */ { value }) => {
       const number = Array.isArray(value) ? value.at(-1) : undefined;
@@ -246,8 +244,7 @@ class SweepPage {
   }
 }
 
-// Of a long sweep some trials are drawn, and all are counted.
-/** @param {Sweeps.Columns} columns */
+/** Of a long sweep some trials are drawn, and all are counted. @param {Sweeps.Columns} columns */
 function thinnedWords({ number, total }) {
   if (number.length >= total) return "";
   const words = "the best ones, both ends of each field, and an even choice of the rest.";

@@ -77,8 +77,7 @@ export class Session {
     if (this.last === number - 1) this.take(number);
   }
 
-  // The frame, and all before it, has been shown; the node hears of it now and then.
-  /** @param {number} number */
+  /** The frame, and all before it, has been shown; the node hears of it now and then. @param {number} number */
   take(number) {
     this.last = Math.max(this.last, number);
     this.takenTimer ||= setTimeout(() => {

@@ -147,8 +147,7 @@ class View {
     this.terminal.focus();
   }
 
-  // A reload of the tab goes on with its session.
-  /** @param {number} rank @param {string} session */
+  /** A reload of the tab goes on with its session. @param {number} rank @param {string} session */
   keep(rank, session) {
     const write = () => sessionStorage.setItem(this.path, JSON.stringify({ rank, session, at: Date.now() }));
     write();

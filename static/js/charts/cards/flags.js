@@ -39,6 +39,4 @@ export class Flags {
   }
 }
 
-function keyOf({ run, attempt, sentence = "" }) {
-  return `${run} ${attempt} ${sentence}`;
-}
+const keyOf = ({ run, attempt, sentence = "" }) => `${run} ${attempt} ${sentence}`;

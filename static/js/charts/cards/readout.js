@@ -36,13 +36,9 @@ function reachWords({ runs, reach: { from, to, numAtEnd } }, axis) {
   return numAtEnd < runs.length ? `${whole}, ${count(numAtEnd)} of them to the end` : whole;
 }
 
-function withoutUnit(text, unit) {
-  return unit && UNIT.exec(text)?.[1] === unit ? text.slice(0, -unit.length - 1) : text;
-}
+const withoutUnit = (text, unit) => (unit && UNIT.exec(text)?.[1] === unit ? text.slice(0, -unit.length - 1) : text);
 
-export function ends({ min, max }) {
-  return `min ${min}, max ${max}`;
-}
+export const ends = ({ min, max }) => `min ${min}, max ${max}`;
 
 // At a place: {x, where, values: Map(key -> {x, value, low, high}), texts: Map(key -> text)}.
 export function readAt(built, place, axis, format) {

@@ -5,9 +5,7 @@ import { lineKey } from "./names.js";
 import { grown, partOf } from "./parts.js";
 
 /** @returns {Entry} */
-export function emptyEntry() {
-  return { cursors: new Map(), orders: new Map(), lines: new Map() };
-}
+export const emptyEntry = () => ({ cursors: new Map(), orders: new Map(), lines: new Map() });
 
 // Everything of the run anew. A line that stays keeps its place among the others. False where a later request was
 // answered before.

@@ -38,6 +38,4 @@ export class Late {
 }
 
 /** @param {string[]} runs @param {string[]} names */
-function placesOf(runs, names) {
-  return runs.flatMap((run) => names.map((name) => `${run} ${name}`));
-}
+const placesOf = (runs, names) => runs.flatMap((run) => names.map((name) => `${run} ${name}`));

@@ -17,8 +17,7 @@ export class Listing {
     this.ending = new AbortController();
   }
 
-  // Returns when they were asked for, whatever came of it.
-  /** @param {string[]} runs */
+  /** Returns when they were asked for, whatever came of it. @param {string[]} runs */
   async ask(runs) {
     for (let at = 0; at < runs.length; at += MAX_RUNS) await this.load(runs.slice(at, at + MAX_RUNS));
   }

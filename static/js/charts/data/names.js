@@ -4,8 +4,7 @@ import { getJson } from "./columns.js";
 const NOTIFY_MS = 16; // names of many runs come together
 
 export class Names {
-  // onChange(): there are other series than before
-  /** @param {() => void} onChange */
+  /** onChange(): there are other series than before @param {() => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
     /** @type {Map<string, Map<string, {run: string, labels: Labels}>>} */
@@ -23,16 +22,14 @@ export class Names {
     this.notify();
   }
 
-  // How many lines the run has of this name.
-  /** @param {string} run @param {string} name */
+  /** How many lines the run has of this name. @param {string} run @param {string} name */
   count(run, name) {
     let num = 0;
     for (const line of this.all.get(name)?.values() ?? []) num += Number(line.run === run);
     return num;
   }
 
-  // Forgets what only this run had.
-  /** @param {string} run */
+  /** Forgets what only this run had. @param {string} run */
   drop(run) {
     for (const [name, known] of this.all) {
       for (const [key, line] of known) if (line.run === run) known.delete(key);
@@ -67,12 +64,8 @@ export function keyOf(labels) {
 }
 
 /** @param {string} run @param {Labels | undefined} labels */
-export function lineKey(run, labels) {
-  return `${run} ${keyOf(labels)}`;
-}
+export const lineKey = (run, labels) => `${run} ${keyOf(labels)}`;
 
 // A machine's health has no steps: whatever the page says, it is drawn over time.
 /** @param {string} name @param {Axis} axis @returns {Axis} */
-export function axisOf(name, axis) {
-  return axis === "step" && name.startsWith("system/") ? "relative" : axis;
-}
+export const axisOf = (name, axis) => (axis === "step" && name.startsWith("system/") ? "relative" : axis);

@@ -107,16 +107,14 @@ function newerThan(part, along, fine, last) {
   return (at) => along[at] > last && part.step[at] > step;
 }
 
-// The points at the places that fit, in their order.
-/** @param {Part} part @param {(at: number) => boolean} isIt */
+/** The points at the places that fit, in their order. @param {Part} part @param {(at: number) => boolean} isIt */
 export function pick(part, isIt) {
   const places = [];
   for (let at = 0; at < part.step.length; at += 1) if (isIt(at)) places.push(at);
   return taken(part, places);
 }
 
-// The points at these places.
-/** @param {Part} part @param {number[]} places @returns {Part} */
+/** The points at these places. @param {Part} part @param {number[]} places @returns {Part} */
 export function taken(part, places) {
   /** @type {any} */
   const whole = { seams: [] };
@@ -140,9 +138,7 @@ export function concat(columns) {
 }
 
 /** @param {ArrayLike<number>} column */
-function floats(column) {
-  return column instanceof Float64Array ? column : Float64Array.from(column, Number);
-}
+const floats = (column) => (column instanceof Float64Array ? column : Float64Array.from(column, Number));
 
 /** @param {Column} column */
 export function isRising(column) {

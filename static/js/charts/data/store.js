@@ -94,8 +94,7 @@ export class Store {
     return this.known.count(run, name);
   }
 
-  // Other runs were chosen: loads what the wanted names lack, drops what is gone.
-  /** @param {StoreRun[]} runs */
+  /** Other runs were chosen: loads what the wanted names lack, drops what is gone. @param {StoreRun[]} runs */
   setRuns(runs) {
     const before = this.runs;
     this.runs = new Map(runs.map((run) => [run.id, { ...before.get(run.id), ...run }]));
@@ -113,8 +112,7 @@ export class Store {
     if (this.isListed && joined.length) this.list(joined);
   }
 
-  // The run was deleted: what was drawn of it stays, until other runs are chosen.
-  /** @param {string} id */
+  /** The run was deleted: what was drawn of it stays, until other runs are chosen. @param {string} id */
   markGone(id) {
     const run = this.runs.get(id);
     if (!run || run.isGone) return;
@@ -136,24 +134,21 @@ export class Store {
     await this.listing.ask(ids.filter((id) => !this.runs.get(id)?.isGone));
   }
 
-  // Ask for a name's points; the charts that come into view together share requests.
-  /** @param {string} name */
+  /** Ask for a name's points; the charts that come into view together share requests. @param {string} name */
   want(name) {
     if (this.wanted.has(name)) return;
     this.wanted.add(name);
     for (const id of this.runs.keys()) this.ask(id, name);
   }
 
-  // It is out of view.
-  /** @param {string} name */
+  /** It is out of view. @param {string} name */
   forget(name) {
     this.wanted.delete(name);
     this.loaded.delete(name);
     this.loader.dropName(name);
   }
 
-  // The server is there again: what did not come is asked for now.
-  /** @param {string} id */
+  /** The server is there again: what did not come is asked for now. @param {string} id */
   again(id) {
     this.list([id]);
     this.loader.retryNow();

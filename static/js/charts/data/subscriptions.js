@@ -32,8 +32,7 @@ export class Subscriptions {
     for (const run of [...this.all.keys()]) this.close(run);
   }
 
-  // Whether what a run's stream says goes on from the cursor.
-  /** @param {string} run @param {number} cursor */
+  /** Whether what a run's stream says goes on from the cursor. @param {string} run @param {number} cursor */
   continues(run, cursor) {
     return this.all.get(run)?.stream.continues(cursor) ?? true;
   }

@@ -137,9 +137,7 @@ export class Windows {
   }
 }
 
-function placeOf(key, attempt, isTail) {
-  return `${key} ${attempt} ${Boolean(isTail)}`;
-}
+const placeOf = (key, attempt, isTail) => `${key} ${attempt} ${Boolean(isTail)}`;
 
 // What is loaded: as much again on either side together, so that there is something to pan to.
 /** @param {Axis} axis @param {Span | null} range @returns {AxisWindow | null} */
@@ -166,6 +164,4 @@ function isSame(one, other) {
 }
 
 /** @param {{from: number, to: number}} window @param {Span} range */
-function covers({ from, to }, range) {
-  return from <= range[0] && to >= range[1];
-}
+const covers = ({ from, to }, range) => from <= range[0] && to >= range[1];

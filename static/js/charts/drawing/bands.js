@@ -64,8 +64,7 @@ function strokes(ctx, paint) {
   }
 }
 
-// Piece by piece where there are gaps.
-/** @param {CanvasRenderingContext2D} ctx @param {string} paint */
+/** Piece by piece where there are gaps. @param {CanvasRenderingContext2D} ctx @param {string} paint */
 function area(ctx, paint) {
   ctx.fillStyle = paint;
   ctx.beginPath();

@@ -26,24 +26,21 @@ export class Frame {
     host.append(this.element);
   }
 
-  // look: {axis, isLogX, isLogY, format}
-  /** @param {import("../scales/axes.js").AxesLook} look */
+  /** look: {axis, isLogX, isLogY, format} @param {import("../scales/axes.js").AxesLook} look */
   shape(look) {
     this.axes = axesOf(look);
     this.x = new Scale(look.isLogX);
     this.y = new Scale(look.isLogY);
   }
 
-  // In pixels of the page.
-  /** @param {number} width @param {number} height */
+  /** In pixels of the page. @param {number} width @param {number} height */
   resize(width, height) {
     [this.width, this.height, this.ratio] = [width, height, devicePixelRatio];
     this.canvas.width = Math.round(width * this.ratio);
     this.canvas.height = Math.round(height * this.ratio);
   }
 
-  // The canvas is emptied and both axes are drawn for these ranges.
-  /** @param {Span} rangeX @param {Span} rangeY */
+  /** The canvas is emptied and both axes are drawn for these ranges. @param {Span} rangeX @param {Span} rangeY */
   begin(rangeX, rangeY) {
     const { axes, ratio, ctx } = this;
     this.x.set(...rangeX);
@@ -84,8 +81,7 @@ export class Frame {
     ctx.restore();
   }
 
-  // In the middle of a pixel a stroke is sharp.
-  /** @param {string} paint @param {number[][]} lines */
+  /** In the middle of a pixel a stroke is sharp. @param {string} paint @param {number[][]} lines */
   #strokes(paint, lines) {
     const { ctx, ratio } = this;
     const width = Math.round(ratio);
@@ -100,8 +96,7 @@ export class Frame {
     ctx.stroke();
   }
 
-  // In pixels of the canvas.
-  /** @param {number} x */
+  /** In pixels of the canvas. @param {number} x */
   leftOf(x) {
     return this.bbox.left + this.x.shareOf(x) * this.bbox.width;
   }

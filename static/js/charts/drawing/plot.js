@@ -93,8 +93,7 @@ export class Plot {
     this.onPlace();
   }
 
-  // As it is, on another canvas of the same size.
-  /** @param {CanvasRenderingContext2D} ctx */
+  /** As it is, on another canvas of the same size. @param {CanvasRenderingContext2D} ctx */
   paintOn(ctx) {
     const { frame } = this.#drawn;
     const own = frame.ctx;
@@ -139,8 +138,7 @@ export class Plot {
     return this.#drawn.look.view ?? this.extent ?? [0, 1];
   }
 
-  // In pixels of the page, from the upper left end of what is between the axes.
-  /** @param {number} left */
+  /** In pixels of the page, from the upper left end of what is between the axes. @param {number} left */
   toValue(left) {
     return this.#drawn.frame.x.valueAt(left / this.width);
   }
@@ -163,14 +161,11 @@ export class Plot {
     this.frame = null;
   }
 
-  // The place in x that is nearest to a value of it.
-  /** @param {number} x */
+  /** The place in x that is nearest to a value of it. @param {number} x */
   placeOf(x) {
     return nearestPlace(this.#drawn.built.x, x);
   }
 }
 
 /** @param {PlotLook} look */
-function shapeOf({ axis, isLogX, isLogY }) {
-  return `${axis} ${isLogX} ${isLogY}`;
-}
+const shapeOf = ({ axis, isLogX, isLogY }) => `${axis} ${isLogX} ${isLogY}`;

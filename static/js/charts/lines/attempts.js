@@ -58,8 +58,7 @@ export function rising(part) {
   return taken(part, kept);
 }
 
-// A clock may go back.
-/** @param {Part} part */
+/** A clock may go back. @param {Part} part */
 function timely(part) {
   const { time } = part;
   if (time.every((one, at) => !at || one >= time[at - 1])) return part;
@@ -67,8 +66,7 @@ function timely(part) {
   return taken(part, order);
 }
 
-// Many points may be of one moment: each is drawn, a hair behind the one before.
-/** @param {Column} times */
+/** Many points may be of one moment: each is drawn, a hair behind the one before. @param {Column} times */
 function distinct(times) {
   if (isRising(times)) return times;
   const x = times.slice();

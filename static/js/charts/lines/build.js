@@ -75,8 +75,7 @@ function rawOf(value, min, max) {
   return num > 1 ? raw : null;
 }
 
-// How far x reaches over all lines, so that all are smoothed alike.
-/** @param {DrawnLine[]} lines */
+/** How far x reaches over all lines, so that all are smoothed alike. @param {DrawnLine[]} lines */
 function rangeOf(lines) {
   const all = lines.filter(({ x }) => x.length);
   return all.length ? Math.max(...all.map(({ x }) => x[x.length - 1])) - Math.min(...all.map(({ x }) => x[0])) : 0;
@@ -104,8 +103,7 @@ function described({ run, labels, group, runs, last, extremes, count, reach }) {
   };
 }
 
-// Where an attempt of a run began: where the first of its lines has a point of it.
-/** @param {DrawnLine[]} lines */
+/** Where an attempt of a run began: where the first of its lines has a point of it. @param {DrawnLine[]} lines */
 function marksOf(lines) {
   /** @type {Map<string, Mark>} */
   const found = new Map();

@@ -59,8 +59,7 @@ class ExpressionError extends Error {
   }
 }
 
-// Raises ExpressionError, which names the character.
-/** @param {string} text @returns {Term} */
+/** Raises ExpressionError, which names the character. @param {string} text @returns {Term} */
 export function parsed(text) {
   if (text.length > LONGEST) throw new ExpressionError(`at most ${LONGEST} characters`, LONGEST);
   const tokens = tokensOf(text);
@@ -162,8 +161,7 @@ function tokensOf(text) {
   return [...found, { position: text.length, isEnd: true }];
 }
 
-// The names of series in it, each once.
-/** @param {Term} term @returns {string[]} */
+/** The names of series in it, each once. @param {Term} term @returns {string[]} */
 export function namesIn(term) {
   if (term.kind === "call") return [...new Set(term.terms.flatMap(namesIn))];
   return term.kind === "series" ? [term.name] : [];

@@ -94,6 +94,4 @@ function shareOf(own, y, at, x) {
 }
 
 /** @param {Column} column @param {number} at @param {number} share */
-function between(column, at, share) {
-  return share ? column[at] + share * (column[at + 1] - column[at]) : column[at];
-}
+const between = (column, at, share) => (share ? column[at] + share * (column[at + 1] - column[at]) : column[at]);

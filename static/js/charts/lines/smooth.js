@@ -30,9 +30,7 @@ export function smooth(x, y, { kind, amount }, range = x[x.length - 1] - x[0]) {
 // How far back a mean remembers, in units of x. The weight is that of an exponential mean over a thousandth of the
 // range.
 /** @param {number} amount @param {number} range */
-export function memory(amount, range) {
-  return -range / (1000 * Math.log(Math.min(Math.sqrt(amount), LONGEST)));
-}
+export const memory = (amount, range) => -range / (1000 * Math.log(Math.min(Math.sqrt(amount), LONGEST)));
 
 // The stretch that each point stands for: half way to its neighbours, but never across a gap.
 /** @param {Column} x @param {number[]} places */

@@ -22,8 +22,7 @@ export function extent(lows, highs = lows) {
   return min <= max ? { min, max } : null;
 }
 
-// As a plot reads it: null is a gap.
-/** @param {Column} column @returns {Values} */
+/** As a plot reads it: null is a gap. @param {Column} column @returns {Values} */
 export function nulled(column) {
   for (let at = 0; at < column.length; at += 1)
     if (column[at] !== column[at]) return Array.from(column, (value) => (value === value ? value : null));

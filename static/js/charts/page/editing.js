@@ -220,13 +220,9 @@ function problemOf(lines) {
   return "";
 }
 
-function quoted(name) {
-  return /^[a-z_][\w.]*(\/[\w.]+)*$/i.test(name) ? name : `"${name}"`;
-}
+const quoted = (name) => (/^[a-z_][\w.]*(\/[\w.]+)*$/i.test(name) ? name : `"${name}"`);
 
-function newId() {
-  return Math.random().toString(36).slice(2, 10);
-}
+const newId = () => Math.random().toString(36).slice(2, 10);
 
 function placeAt({ target, clientX }) {
   const section = target.closest?.(".chart-section");

@@ -69,6 +69,4 @@ function having(words, names) {
   return names.filter((name) => name.toLowerCase().includes(wanted));
 }
 
-function later(wait) {
-  return new Promise((resolve) => setTimeout(() => resolve(null), wait));
-}
+const later = (wait) => new Promise((resolve) => setTimeout(() => resolve(null), wait));

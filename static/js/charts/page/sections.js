@@ -123,6 +123,4 @@ function headline(name) {
   return at < 0 ? LOOKED_AT.length : at;
 }
 
-function own(name) {
-  return FIRST.indexOf(name.split("/")[0]);
-}
+const own = (name) => FIRST.indexOf(name.split("/")[0]);

@@ -27,8 +27,7 @@ const VALUES = new Map([
 ]);
 const MOST = 11; // ticks, however much room there is
 
-// format: how the metric's values are written. ticks(min, max, pixels) -> [{at, label}].
-/** @param {AxesLook} look */
+/** format: how the metric's values are written. ticks(min, max, pixels) -> [{at, label}]. @param {AxesLook} look */
 export function axesOf({ axis, isLogX, isLogY, format }) {
   /** @type {[Find, Write]} */
   const x =
@@ -62,8 +61,5 @@ function ticksOf([find, write], room) {
   };
 }
 
-// What the labels of y need beside the plot.
-/** @param {Tick[]} ticks */
-function widthOf(ticks) {
-  return 16 + 6.4 * ticks.reduce((most, { label }) => Math.max(most, label.length), 0);
-}
+/** What the labels of y need beside the plot. @param {Tick[]} ticks */
+const widthOf = (ticks) => 16 + 6.4 * ticks.reduce((most, { label }) => Math.max(most, label.length), 0);

@@ -3,8 +3,7 @@ import { BYTES, count, duration, SCALES, tick as short, size } from "../../share
 
 const DAY = 86400;
 
-// With as many digits as neighbouring ticks need to differ.
-/** @param {number[]} ticks */
+/** With as many digits as neighbouring ticks need to differ. @param {number[]} ticks */
 export function numberLabels(ticks) {
   const most = Math.max(...ticks.map(Math.abs));
   const step = leastStep(ticks);
@@ -43,9 +42,7 @@ export function sizeLabels(ticks) {
 }
 
 /** @param {number[]} ticks */
-export function speedLabels(ticks) {
-  return sizeLabels(ticks).map((text) => `${text}/s`);
-}
+export const speedLabels = (ticks) => sizeLabels(ticks).map((text) => `${text}/s`);
 
 // factor: 100 where the values are parts of one, 1 where they are percent.
 /** @param {number[]} ticks @param {number} factor */
@@ -53,8 +50,7 @@ export function shareLabels(ticks, factor) {
   return numberLabels(ticks.map((tick) => tick * factor)).map((text) => `${text} %`);
 }
 
-// All in the unit of the largest.
-/** @param {number[]} ticks */
+/** All in the unit of the largest. @param {number[]} ticks */
 export function secondsLabels(ticks) {
   const most = Math.max(...ticks.map(Math.abs));
   /** @type {[number, string]} */
@@ -72,8 +68,7 @@ export function spanLabels(ticks) {
   return areApart(rough) ? rough : ticks.map((tick) => `${count(tick).replace("-", "−")} s`);
 }
 
-// The time of day; the day where it is another than at the tick before.
-/** @param {number[]} ticks */
+/** The time of day; the day where it is another than at the tick before. @param {number[]} ticks */
 export function clockLabels(ticks) {
   const step = leastStep(ticks);
   let before = "";
@@ -96,12 +91,9 @@ export function clock(seconds, step = 1) {
 }
 
 /** @param {string[]} labels */
-function areApart(labels) {
-  return new Set(labels).size === labels.length;
-}
+const areApart = (labels) => new Set(labels).size === labels.length;
 
-// How many decimals it takes to write a step: of 0.25 two.
-/** @param {number} step */
+/** How many decimals it takes to write a step: of 0.25 two. @param {number} step */
 function places(step) {
   for (let found = 0; found < 12; found += 1)
     if (Math.abs(step * 10 ** found - Math.round(step * 10 ** found)) < 1e-6 * step * 10 ** found) return found;

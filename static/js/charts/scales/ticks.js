@@ -37,14 +37,12 @@ function powers(min, max, between, stride) {
   return ticks;
 }
 
-// In powers of two, as memory is counted.
-/** @param {number} min @param {number} max @param {number} most */
+/** In powers of two, as memory is counted. @param {number} min @param {number} max @param {number} most */
 export function sizeTicks(min, max, most) {
   return multiples(min, max, 2 ** Math.ceil(Math.log2((max - min) / Math.max(1, most))));
 }
 
-// Of seconds since a start.
-/** @param {number} min @param {number} max @param {number} most */
+/** Of seconds since a start. @param {number} min @param {number} max @param {number} most */
 export function spanTicks(min, max, most) {
   const least = (max - min) / Math.max(1, most);
   const step = least < 1 ? nice(least) : (SPANS.find((span) => span >= least) ?? Math.ceil(least / DAY) * DAY);

@@ -15,14 +15,10 @@ export function panned([from, to], share, isLog = false) {
 }
 
 /** @param {number} from @param {number} to @returns {Span} */
-function logged(from, to) {
-  return [Math.log(from), Math.log(to)];
-}
+const logged = (from, to) => [Math.log(from), Math.log(to)];
 
 /** @param {Span} range @returns {Span} */
-function eased([from, to]) {
-  return [Math.exp(from), Math.exp(to)];
-}
+const eased = ([from, to]) => [Math.exp(from), Math.exp(to)];
 
 // What may be shown of [first, last]: pushed back in where it left, null where it is all of it; least: the narrowest.
 /** @param {Span} range @param {Span} whole @param {number} least @returns {Span | null} */
@@ -62,8 +58,7 @@ export function lowerBound(x, value) {
   return low;
 }
 
-// The place of the first that is above the value.
-/** @param {ArrayLike<number>} x @param {number} value */
+/** The place of the first that is above the value. @param {ArrayLike<number>} x @param {number} value */
 export function upperBound(x, value) {
   let [low, high] = [0, x.length];
   while (low < high) {

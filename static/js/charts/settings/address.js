@@ -90,6 +90,4 @@ function zooms(all) {
   return found;
 }
 
-function isYes(text) {
-  return text === "1" || text === "true";
-}
+const isYes = (text) => text === "1" || text === "true";

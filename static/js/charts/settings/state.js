@@ -61,9 +61,7 @@ const SHARED = ["collapsed", "pinned", "colours", "layout"];
 const OTHERS = ["compare", "beside"]; // a table
 
 // What was kept (`raw`) as the state of such a page, "run" or another.
-export function stateFor(page, raw) {
-  return tidy(page === "run" ? raw : { ...raw?.[page], ...shared(raw) });
-}
+export const stateFor = (page, raw) => tidy(page === "run" ? raw : { ...raw?.[page], ...shared(raw) });
 
 // What to keep when the page has this state, and `raw` is what was kept.
 export function toKeep(page, raw, state) {
@@ -87,17 +85,11 @@ export function withOverride(state, name, patch) {
   return { ...state, charts: Object.fromEntries(own.length ? [...others, [name, Object.fromEntries(own)]] : others) };
 }
 
-function shared(raw) {
-  return Object.fromEntries(SHARED.filter((name) => raw?.[name]).map((name) => [name, raw[name]]));
-}
+const shared = (raw) => Object.fromEntries(SHARED.filter((name) => raw?.[name]).map((name) => [name, raw[name]]));
 
-function without(names, raw) {
-  return Object.fromEntries(Object.entries(raw).filter(([name]) => !names.includes(name)));
-}
+const without = (names, raw) => Object.fromEntries(Object.entries(raw).filter(([name]) => !names.includes(name)));
 
-function one(value, known) {
-  return known.includes(value) ? value : known[0];
-}
+const one = (value, known) => (known.includes(value) ? value : known[0]);
 
 function smoothingOf(raw) {
   const amount = Math.min(0.999, Math.max(0, Number(raw?.amount) || 0));
@@ -125,9 +117,7 @@ function panelOf(raw) {
   return lines.length ? { title: textOf(raw.title), lines, x: textOf(raw.x) } : null;
 }
 
-function textOf(raw) {
-  return typeof raw === "string" ? raw.slice(0, LONGEST) : "";
-}
+const textOf = (raw) => (typeof raw === "string" ? raw.slice(0, LONGEST) : "");
 
 function overridesOf(raw) {
   if (!raw || typeof raw !== "object") return null;

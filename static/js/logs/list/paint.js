@@ -44,9 +44,7 @@ export function luminance(rgb) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-export function contrast(one, other) {
-  return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
-}
+export const contrast = (one, other) => (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
 
 export function rgbOf(colour) {
   if (typeof colour !== "number") return colour;
@@ -71,10 +69,6 @@ function mixed(rgb, ground) {
   return end;
 }
 
-function extreme(ground) {
-  return contrast(1, ground) > contrast(0, ground) ? [255, 255, 255] : [0, 0, 0];
-}
+const extreme = (ground) => (contrast(1, ground) > contrast(0, ground) ? [255, 255, 255] : [0, 0, 0]);
 
-function css(rgb) {
-  return `rgb(${rgb.join(" ")})`;
-}
+const css = (rgb) => `rgb(${rgb.join(" ")})`;

@@ -136,13 +136,9 @@ export class Heat {
 }
 
 // Colours of a heat map. The scale goes by the square root of the share, so that thin tails are seen.
-function shades() {
-  return Array.from({ length: LAST + 1 }, (_, at) => faded(seriesColour(0), 0.06 + (0.94 * at) / LAST));
-}
+const shades = () => Array.from({ length: LAST + 1 }, (_, at) => faded(seriesColour(0), 0.06 + (0.94 * at) / LAST));
 
-function shadeOf(share, most) {
-  return Math.round(Math.sqrt(share / most) * LAST);
-}
+const shadeOf = (share, most) => Math.round(Math.sqrt(share / most) * LAST);
 
 // What the colours mean, above the plot.
 function drawLegend(plot, all, most) {

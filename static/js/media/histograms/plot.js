@@ -42,8 +42,7 @@ export class Plot {
     return MARGIN.top + (1 - (value - this.y[0]) / (this.y[1] - this.y[0])) * this.height;
   }
 
-  // From the lowest to the highest value on each axis.
-  /** @param {Span} x @param {Span} y */
+  /** From the lowest to the highest value on each axis. @param {Span} x @param {Span} y */
   show(x, y) {
     this.x = x;
     this.y = y;

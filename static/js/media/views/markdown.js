@@ -35,9 +35,7 @@ purify.addHook("afterSanitizeAttributes", (element) => {
 });
 
 // The text as a DocumentFragment.
-export function render(text) {
-  return purify.sanitize(htmlOf(text), { ...RULES, RETURN_DOM_FRAGMENT: true });
-}
+export const render = (text) => purify.sanitize(htmlOf(text), { ...RULES, RETURN_DOM_FRAGMENT: true });
 
 // A text of ten thousand ">" would be deeper than the parser goes, and take a second to fail.
 function htmlOf(text) {

@@ -10,9 +10,7 @@ export function sorted(rows, column, isDescending) {
   return [...rows].sort((a, b) => kind(a[column]) - kind(b[column]) || way * order(a[column], b[column]));
 }
 
-export function csv(columns, rows) {
-  return [columns, ...rows].map((row) => `${row.map(field).join(",")}\n`).join("");
-}
+export const csv = (columns, rows) => [columns, ...rows].map((row) => `${row.map(field).join(",")}\n`).join("");
 
 function field(value) {
   if (value === null || value === undefined) return "";

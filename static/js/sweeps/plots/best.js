@@ -54,8 +54,7 @@ export function bestSoFar(columns, over) {
   };
 }
 
-// Far outliers lie outside of what is drawn.
-/** @param {(number | null)[]} values @returns {[number, number]} */
+/** Far outliers lie outside of what is drawn. @param {(number | null)[]} values @returns {[number, number]} */
 function spanOf(values) {
   const known = values.filter((one) => one !== null);
   if (!known.length) return [0, 1];

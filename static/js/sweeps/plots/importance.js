@@ -61,8 +61,7 @@ function words(one) {
   return `${one.path}\nfANOVA ${first}\npermutation ${second}`;
 }
 
-// A line from one standard deviation below to one above.
-/** @param {any} api @param {number} which */
+/** A line from one standard deviation below to one above. @param {any} api @param {number} which */
 function whisker(api, which) {
   const [share, at, error] = [api.value(0), api.value(1), api.value(2)];
   const height = api.size([0, 1])[1];

@@ -44,11 +44,8 @@ export function surface(columns, found, x, y) {
   };
 }
 
-// Of a range every eighth cell has its value beside it, and the last.
-/** @param {Sweeps.Field} field */
-function someOf(field) {
-  return field.choices.length ? 0 : (/** @type {number} */ at) => at % 8 === 0 || at === 31;
-}
+/** Of a range every eighth cell has its value beside it, and the last. @param {Sweeps.Field} field */
+const someOf = (field) => (field.choices.length ? 0 : (/** @type {number} */ at) => at % 8 === 0 || at === 31);
 
 // Where on an axis of cells a value lies, counted in cells; null outside.
 /** @param {number[] | string[]} cells @param {Sweeps.Field} field @param {number | string | null} value */
@@ -63,8 +60,7 @@ function placeOf(cells, field, value) {
   return high > low ? ((scaled(value) - low) / (high - low)) * (cells.length - 1) : 0;
 }
 
-// A category axis knows whole cells; a point lies anywhere in them.
-/** @param {any} api @param {Sweeps.Surface} found */
+/** A category axis knows whole cells; a point lies anywhere in them. @param {any} api @param {Sweeps.Surface} found */
 function dot(api, found) {
   const [left, top] = api.coord([0, 0]);
   const [width, height] = api.size([1, 1]);
