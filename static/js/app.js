@@ -19,21 +19,7 @@ import * as session from "./live/session.js";
 import * as copy from "./shared/copy.js";
 import { mountAll, register } from "./shared/modules.js";
 
-register({
-  copy,
-  dialog,
-  fragment,
-  live,
-  menu,
-  palette,
-  rail,
-  search,
-  server,
-  session,
-  swap,
-  title,
-  toasts,
-});
+register({ copy, dialog, fragment, live, menu, palette, rail, search, server, session, swap, title, toasts });
 register({
   beside: () => import("./grid/beside.js"),
   charts: () => import("./charts/charts.js"),

@@ -1,11 +1,10 @@
 // Plots over the runs that are compared, drawn by the scripts of sweeps: fetched once the fold is opened. What is
 // brushed, by hand or by the fields below the drawing, is shown in the charts and in the list alone.
 import { getJson } from "../charts/data/columns.js";
-import { all, make, need, say, seek } from "../shared/dom.js";
+import { all, make, need } from "../shared/dom.js";
 import { number } from "../shared/format.js";
-import { Board, load } from "../sweeps/board.js";
+import { Boards, load } from "../sweeps/board.js";
 import { shown } from "../sweeps/look.js";
-import { importance } from "../sweeps/plots/importance.js";
 import { axesOf, brushesOf, parallel } from "../sweeps/plots/parallel.js";
 import { slice } from "../sweeps/plots/scatter.js";
 import { withQuery } from "./query.js";
@@ -20,10 +19,10 @@ export function mount(root) {
   return () => plots.unmount();
 }
 
-class RunPlots {
+class RunPlots extends Boards {
   /** @param {HTMLDetailsElement} root */
   constructor(root) {
-    this.root = root;
+    super(root);
     /** @type {Sweeps.RunColumns | null} */
     this.columns = null;
     /** @type {Sweeps.Columns | null} */
@@ -31,9 +30,6 @@ class RunPlots {
     /** @type {Sweeps.Brush[]} */
     this.brushes = [];
     this.timer = 0;
-    /** @type {Record<string, Board>} */
-    this.boards = {};
-    for (const one of all(root, "[data-plot]")) this.boards[one.dataset.plot ?? ""] = new Board(one);
     this.boards.parallel.whenMade((chart) =>
       chart.on("axisareaselected", () => this.drawn && this.brush(brushesOf(chart, this.drawn))),
     );
@@ -74,7 +70,7 @@ class RunPlots {
     need(this.root, "[data-plots]").hidden = !hasLines;
     if (!hasLines) return;
     this.offer(found);
-    this.boards.parallel.element.style.minWidth = `${PIXELS_AN_AXIS * (fields.length + 1)}px`;
+    this.grow("parallel", 0, PIXELS_AN_AXIS * (fields.length + 1));
     if (!this.brushes.length || before !== axesOf(this.drawn).join()) {
       const { drawn } = this;
       this.boards.parallel.show(() => parallel(drawn));
@@ -92,12 +88,7 @@ class RunPlots {
     if (!found || !this.root.isConnected) return;
     if (!found.isCurrent) this.timer = setTimeout(() => this.fetchImportance(), AGAIN_MS);
     if (!found.fields) return;
-    this.write("importance", found.sentence);
-    const host = this.boards.importance.element;
-    host.hidden = !found.fields.length;
-    if (!found.fields.length) return;
-    host.style.height = `${60 + 40 * Math.max(3, Math.min(12, found.fields.length))}px`;
-    this.boards.importance.show(() => importance(found));
+    if (!this.drawImportance(found, found.sentence, 3)) return;
     const rows = found.fields.map((one) => [
       one.label,
       `${number(one.fanova)} ± ${number(one.fanova_error)}`,
@@ -204,11 +195,6 @@ class RunPlots {
       .map((at) => [names[at], ...[objectives[0], ...fields].map(({ values }) => shown(values[at]))]);
     table(need(this.root, "[data-table]"), heads, rows);
     this.write("rows", places.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${places.length} runs.` : "");
-  }
-
-  /** @param {string} name @param {string} words */
-  write(name, words) {
-    say(seek(this.root, `[data-words="${name}"]`), words);
   }
 }
 

@@ -3,7 +3,7 @@ import { getJson } from "../charts/data/columns.js";
 import { listen } from "../charts/interaction/gestures.js";
 import { within, zoomed } from "../charts/scales/views.js";
 import { on } from "../live/live.js";
-import { line, Plot } from "../media/histograms/plot.js";
+import { Plot } from "../media/histograms/plot.js";
 import { colour, faded, seriesColour } from "../shared/colours.js";
 import { count, seconds } from "../shared/format.js";
 import { keepZoom, keptZoom } from "../shared/zoom.js";
@@ -182,7 +182,8 @@ class RankHeat {
     const height = (bottom - top) / grid.ranks.length;
     for (const row of labelledRows(grid.ranks.length, bottom - top, LABEL_PX))
       pen.fillText(`rank ${grid.ranks[row].rank}`, plot.left(plot.x[0]) - 6, top + (row + 0.5) * height);
-    this.legend();
+    const shades = Array.from({ length: 64 }, (_, at) => faded(seriesColour(SERIES), (20 + (235 * at) / 64) / 255));
+    plot.legend(shades, seconds(this.scale.low / 1e6), seconds(this.scale.high / 1e6));
   }
 
   // A pixel for each cell.
@@ -204,44 +205,18 @@ class RankHeat {
     return canvas;
   }
 
-  legend() {
-    const { plot } = this;
-    const { pen } = plot;
-    const right = plot.left(plot.x[1]);
-    const words = seconds(this.scale.high / 1e6);
-    const room = Math.min(96, plot.width / 4);
-    const from = Math.round(right - room - pen.measureText(words).width - 6);
-    for (let at = 0; at < room; at += 1) {
-      pen.fillStyle = faded(seriesColour(SERIES), (20 + (235 * at) / room) / 255);
-      pen.fillRect(from + at, 6, 1, 8);
-    }
-    pen.fillStyle = colour("faint");
-    pen.textBaseline = "middle";
-    pen.textAlign = "right";
-    pen.fillText(words, right, 10.5);
-    pen.fillText(seconds(this.scale.low / 1e6), from - 6, 10.5);
-  }
-
   mark() {
     if (!this.grid) return;
     const { plot, grid } = this;
-    const { pen } = plot;
-    const [top, bottom] = [plot.top(0), plot.top(grid.ranks.length)];
     if (this.chosen) {
-      pen.fillStyle = faded(colour("accent"), 0.2);
-      pen.fillRect(Math.min(...this.chosen), top, Math.abs(this.chosen[1] - this.chosen[0]), bottom - top);
+      plot.pen.fillStyle = faded(colour("accent"), 0.2);
+      plot.pen.fillRect(Math.min(...this.chosen), plot.top(0), Math.abs(this.chosen[1] - this.chosen[0]), plot.height);
     }
     if (!this.cell) return;
     const { column, row } = this.cell;
     const step = grid.first_step + column * grid.width;
-    const [from, to] = [plot.left(step), plot.left(step + grid.width)];
-    const [high, low] = [plot.top(row), plot.top(row + 1)];
-    pen.setLineDash([3, 3]);
-    pen.strokeStyle = colour("muted");
-    line(pen, Math.round((from + to) / 2) + 0.5, top, Math.round((from + to) / 2) + 0.5, bottom);
-    pen.setLineDash([]);
-    pen.strokeStyle = colour("text");
-    pen.strokeRect(from - 0.5, high - 0.5, Math.max(3, to - from) + 1, Math.max(3, low - high) + 1);
+    plot.upright(step + grid.width / 2, colour("muted"), [3, 3]);
+    plot.box([plot.left(step), plot.left(step + grid.width)], [plot.top(row), plot.top(row + 1)]);
   }
 
   close() {

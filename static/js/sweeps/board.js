@@ -1,4 +1,7 @@
 // One drawing on the page: made when it first comes into view, drawn again with its card's width and with the theme.
+import { all, say, seek } from "../shared/dom.js";
+import { importance } from "./plots/importance.js";
+
 /** @type {Promise<any> | null} */
 let library = null;
 
@@ -78,5 +81,49 @@ export class Board {
     this.size.disconnect();
     removeEventListener("themechange", this.onTheme);
     this.chart?.dispose();
+  }
+}
+
+// The drawings of a part of the page, by their names, and the words beside them.
+export class Boards {
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    /** @type {Record<string, Board>} */
+    this.boards = {};
+    for (const one of all(root, "[data-plot]")) this.boards[one.dataset.plot ?? ""] = new Board(one);
+  }
+
+  /** @param {string} name @param {string} words */
+  write(name, words) {
+    say(seek(this.root, `[data-words="${name}"]`), words);
+  }
+
+  /** @param {string} selector @param {boolean} isShown */
+  show(selector, isShown) {
+    const element = seek(this.root, selector);
+    if (element) element.hidden = !isShown;
+  }
+
+  // Gives a drawing the room that what it shows needs.
+  /** @param {string} name @param {number} height @param {number} [width] */
+  grow(name, height, width = 0) {
+    const element = this.boards[name]?.element;
+    if (!element) return;
+    if (height) element.style.height = `${height}px`;
+    if (width) element.style.minWidth = `${width}px`;
+  }
+
+  // Returns whether there is a field to draw.
+  /** @param {Sweeps.Importance} found @param {string} words @param {number} least rows */
+  drawImportance(found, words, least) {
+    const num = found.fields?.length ?? 0;
+    this.write("importance", words);
+    this.show("[data-plot=importance]", num > 0);
+    this.show("[data-key-of=importance]", num > 0);
+    if (!num) return false;
+    this.grow("importance", 60 + 40 * Math.max(least, Math.min(12, num)));
+    this.boards.importance?.show(() => importance(found));
+    return true;
   }
 }

@@ -9,8 +9,9 @@ const FONT = "Inter Variable, system-ui, sans-serif";
 /** @type {Record<string, string>} */
 const STATES = { complete: "green", pruned: "grey", failed: "red", running: "blue", waiting: "faint" };
 
-/** @returns {Sweeps.Option} */
-export function base() {
+// words: what a tooltip says of what it is about; more: how it looks.
+/** @param {((about: any) => string) | undefined} [words] @param {Sweeps.Option} [more] @returns {Sweeps.Option} */
+export function base(words, more) {
   return {
     textStyle: { fontFamily: FONT, fontSize: 11, color: colour("muted") },
     tooltip: {
@@ -19,6 +20,8 @@ export function base() {
       backgroundColor: colour("raised"),
       borderColor: colour("line"),
       textStyle: { fontFamily: FONT, fontSize: 12, color: colour("text") },
+      formatter: words,
+      ...more,
     },
   };
 }

@@ -1,12 +1,11 @@
 // The page of a sweep: fetches the columns of its trials, draws them, and keeps them current at most once a second.
 import { toast } from "../frame/toasts.js";
 import { on } from "../live/live.js";
-import { all, around, make, need, say, seek } from "../shared/dom.js";
+import { all, around, make, need } from "../shared/dom.js";
 import { count, duration, percent } from "../shared/format.js";
-import { Board, load } from "./board.js";
+import { Board, Boards, load } from "./board.js";
 import { apply } from "./brushing.js";
 import { bestSoFar } from "./plots/best.js";
-import { importance } from "./plots/importance.js";
 import { brushesOf, parallel } from "./plots/parallel.js";
 import { pareto, slice } from "./plots/scatter.js";
 import { slots } from "./plots/slots.js";
@@ -24,14 +23,12 @@ export function mount(root) {
   return () => page.unmount();
 }
 
-class SweepPage {
+class SweepPage extends Boards {
   /** @param {HTMLElement} root */
   constructor(root) {
-    this.root = root;
+    super(root);
     /** @type {Sweeps.Columns | null} */
     this.columns = null;
-    /** @type {Record<string, Board>} */
-    this.boards = {};
     /** @type {Board[]} */
     this.slices = [];
     /** @type {"trials" | "compute"} */
@@ -41,7 +38,6 @@ class SweepPage {
     this.numComplete = -1;
     this.figuresTimer = 0;
     this.isBrushed = false;
-    for (const one of all(root, "[data-plot]")) this.boards[one.dataset.plot ?? ""] = new Board(one);
     this.boards.parallel?.whenMade((chart) => this.listenToBrushes(chart));
     for (const name of ["best", "pareto", "slots"]) this.boards[name]?.whenMade((chart) => this.listenToClicks(chart));
     root.addEventListener("click", (event) => this.onClick(event));
@@ -121,13 +117,8 @@ class SweepPage {
     if (!found) return false;
     if (!found.isCurrent) this.figuresTimer = setTimeout(() => this.fetchImportance(), AGAIN_MS);
     if (!found.fields) return false;
-    this.write("importance", [found.sentence, interactionWords(found)].filter(Boolean).join(" "));
-    this.show("[data-plot=importance]", found.fields.length > 0);
-    this.show("[data-key-of=importance]", found.fields.length > 0);
-    if (!found.fields.length) return false;
-    this.boards.importance?.show(() => importance(found));
-    this.grow("importance", 60 + 40 * Math.max(5, Math.min(12, found.fields.length)));
-    return this.chooseAxes(found);
+    const words = [found.sentence, interactionWords(found)].filter(Boolean).join(" ");
+    return this.drawImportance(found, words, 5) && this.chooseAxes(found);
   }
 
   /** Two fields to choose from, until a person chose: the two that matter most. @param {Sweeps.Columns} columns */
@@ -221,26 +212,6 @@ class SweepPage {
     if (target.dataset.axis === undefined) return;
     target.dataset.isChosen = "yes";
     this.fetchSurface();
-  }
-
-  /** @param {string} name @param {string} words */
-  write(name, words) {
-    say(seek(this.root, `[data-words="${name}"]`), words);
-  }
-
-  /** @param {string} selector @param {boolean} isShown */
-  show(selector, isShown) {
-    const element = seek(this.root, selector);
-    if (element) element.hidden = !isShown;
-  }
-
-  // Gives a drawing the room that what it shows needs.
-  /** @param {string} name @param {number} height @param {number} [width] */
-  grow(name, height, width = 0) {
-    const element = this.boards[name]?.element;
-    if (!element) return;
-    if (height) element.style.height = `${height}px`;
-    if (width) element.style.minWidth = `${width}px`;
   }
 }
 

@@ -78,12 +78,10 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
   const focused = host.contains(document.activeElement) ? document.activeElement : null;
   const isByKeys = focused?.matches(":focus-visible");
   const old = new Map([...host.children].map((section) => [section.dataset.prefix, section]));
-  let at = host.firstElementChild;
-  for (const { prefix, title, names, cards = names } of plan) {
-    const section = old.get(prefix) ?? made(template, prefix);
-    old.delete(prefix);
-    if (section === at) at = at.nextElementSibling;
-    else host.insertBefore(section, at);
+  const sections = plan.map(({ prefix }) => old.get(prefix) ?? made(template, prefix));
+  order(host, sections);
+  plan.forEach(({ prefix, title, names, cards = names }, at) => {
+    const section = sections[at];
     section.querySelector("h2").textContent = title;
     section.querySelector(".count").textContent = names.length;
     section.querySelector("[data-by-time]").hidden = prefix !== "system" || axis !== "step";
@@ -94,8 +92,8 @@ export function lay(host, template, plan, { collapsed, axis, elementOf }) {
     const more = section.querySelector('[data-section="more"]');
     more.hidden = cards.length === names.length;
     more.textContent = `Show ${Math.min(MORE, names.length - cards.length)} more of ${names.length}`;
-  }
-  for (const section of old.values()) section.remove();
+  });
+  for (const section of old.values()) if (!sections.includes(section)) section.remove();
   // A card that moved takes the focus along; the page follows only those who use keys.
   if (focused?.isConnected && document.activeElement !== focused)
     /** @type {HTMLElement} */ (focused).focus({ preventScroll: !isByKeys });

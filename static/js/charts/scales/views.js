@@ -46,28 +46,20 @@ export function padded(low, high, isLog = false) {
   return [low >= 0 && low - room < 0 ? 0 : low - room, high + room];
 }
 
-// The place in a rising x of the first that is not below the value.
-/** @param {ArrayLike<number>} x @param {number} value */
-export function lowerBound(x, value) {
+// The place in a rising x of the first that is not below the value; isAbove: of the first that is above it.
+/** @param {ArrayLike<number>} x @param {number} value @param {boolean} [isAbove] */
+export function lowerBound(x, value, isAbove = false) {
   let [low, high] = [0, x.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (x[middle] < value) low = middle + 1;
+    if (x[middle] < value || (isAbove && x[middle] === value)) low = middle + 1;
     else high = middle;
   }
   return low;
 }
 
 /** The place of the first that is above the value. @param {ArrayLike<number>} x @param {number} value */
-export function upperBound(x, value) {
-  let [low, high] = [0, x.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (x[middle] <= value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+export const upperBound = (x, value) => lowerBound(x, value, true);
 
 /** @param {ArrayLike<number>} x @param {number} value */
 export function nearestPlace(x, value) {

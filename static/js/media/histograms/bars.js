@@ -80,8 +80,4 @@ export class Bars {
   edgesOf(bin) {
     return [this.plot.left(this.data.edges[bin]), this.plot.left(this.data.edges[bin + 1])];
   }
-
-  close() {
-    this.plot.close();
-  }
 }

@@ -2,12 +2,11 @@
 import { nearestPlace, upperBound } from "../../charts/scales/views.js";
 import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { count, number, tick } from "../../shared/format.js";
-import { line, Plot } from "./plot.js";
+import { Plot } from "./plot.js";
 import { words } from "./reading.js";
 import { shares, stretches } from "./scale.js";
 
 const LAST = 64; // of the shades
-const WIDTH = 96; // of the legend
 const AMOUNTS = {
   ArrowLeft: [-1, 0],
   ArrowRight: [1, 0],
@@ -103,35 +102,18 @@ export class Heat {
         pen.fillRect(from, rows[bin + 1], Math.max(1, to - from), Math.max(1, rows[bin] - rows[bin + 1]));
       });
     });
-    drawLegend(plot, all, this.most);
+    plot.legend(all, "share of the values  0 %", number(this.most * 100, "%"));
   }
 
   mark() {
     if (!this.data?.steps.length) return;
     const { plot, data } = this;
-    const { pen } = plot;
-    const [top, bottom] = [plot.top(plot.y[1]), plot.top(plot.y[0])];
-    const chosen = data.steps.indexOf(this.chosen);
-    if (chosen >= 0) this.upright(data.steps[chosen], top, bottom, colour("accent"), []);
+    if (data.steps.includes(this.chosen)) plot.upright(this.chosen, colour("accent"), []);
     if (!this.at) return;
-    this.upright(data.steps[this.at[0]], top, bottom, colour("muted"), [3, 3]);
-    const [from, to] = this.stretches[this.at[0]].map((step) => plot.left(step));
-    const [low, high] = [plot.top(data.edges[this.at[1]]), plot.top(data.edges[this.at[1] + 1])];
-    pen.setLineDash([]);
-    pen.strokeStyle = colour("text");
-    pen.strokeRect(from - 0.5, high - 0.5, Math.max(3, to - from) + 1, Math.max(3, low - high) + 1);
-  }
-
-  upright(step, top, bottom, stroke, dash) {
-    const { plot } = this;
-    const x = Math.round(plot.left(step)) + 0.5;
-    plot.pen.setLineDash(dash);
-    plot.pen.strokeStyle = stroke;
-    line(plot.pen, x, top, x, bottom);
-  }
-
-  close() {
-    this.plot.close();
+    const [column, bin] = this.at;
+    plot.upright(data.steps[column], colour("muted"), [3, 3]);
+    const ends = this.stretches[column].map((step) => plot.left(step));
+    plot.box(ends, [plot.top(data.edges[bin + 1]), plot.top(data.edges[bin])]);
   }
 }
 
@@ -139,23 +121,3 @@ export class Heat {
 const shades = () => Array.from({ length: LAST + 1 }, (_, at) => faded(seriesColour(0), 0.06 + (0.94 * at) / LAST));
 
 const shadeOf = (share, most) => Math.round(Math.sqrt(share / most) * LAST);
-
-// What the colours mean, above the plot.
-function drawLegend(plot, all, most) {
-  const { pen } = plot;
-  const right = plot.left(plot.x[1]);
-  const words = number(most * 100, "%");
-  const room = Math.min(WIDTH, plot.width / 3);
-  const from = right - room - pen.measureText(words).width - 6;
-  all.forEach((shade, at) => {
-    // Whole pixels: where two overlapped, they would be darker.
-    const [left, end] = [at, at + 1].map((place) => Math.round(from + (place * room) / all.length));
-    pen.fillStyle = shade;
-    pen.fillRect(left, 6, end - left, 8);
-  });
-  pen.fillStyle = colour("faint");
-  pen.textBaseline = "middle";
-  pen.textAlign = "right";
-  pen.fillText(words, right, 10.5);
-  pen.fillText("share of the values  0 %", from - 6, 10.5);
-}

@@ -27,7 +27,7 @@ export class HistogramView {
     this.mode = mode;
     for (const button of this.context.switches.children)
       button.setAttribute("aria-pressed", String(button.dataset.view === mode));
-    this.drawing?.close();
+    this.drawing?.plot.close();
     this.drawing = mode === "steps" ? new Heat(this.host, this.context) : new Bars(this.host, this.context);
     if (mode === "steps") this.grow();
     if (this.whole) this.show(this.entry, this.whole);
@@ -61,6 +61,6 @@ export class HistogramView {
   close() {
     this.context.switches.removeEventListener("click", this.onSwitch);
     this.context.switches.hidden = true;
-    this.drawing.close();
+    this.drawing.plot.close();
   }
 }

@@ -104,6 +104,42 @@ export class Plot {
     }
   }
 
+  // An upright line through the whole height, at a value of x.
+  upright(value, stroke, dash) {
+    const { pen } = this;
+    const x = Math.round(this.left(value)) + 0.5;
+    pen.setLineDash(dash);
+    pen.strokeStyle = stroke;
+    line(pen, x, MARGIN.top, x, MARGIN.top + this.height);
+  }
+
+  // A box around a cell of a heat map, be it narrower than a box.
+  box([from, to], [high, low]) {
+    const { pen } = this;
+    pen.setLineDash([]);
+    pen.strokeStyle = colour("text");
+    pen.strokeRect(from - 0.5, high - 0.5, Math.max(3, to - from) + 1, Math.max(3, low - high) + 1);
+  }
+
+  // What the shades of a heat map mean, above it: they run from what `low` says to what `high` says.
+  legend(shades, low, high) {
+    const { pen } = this;
+    const right = this.left(this.x[1]);
+    const room = Math.min(96, this.width / 3);
+    const from = right - room - pen.measureText(high).width - 6;
+    shades.forEach((shade, at) => {
+      // Whole pixels: where two overlapped, they would be darker.
+      const [left, end] = [at, at + 1].map((place) => Math.round(from + (place * room) / shades.length));
+      pen.fillStyle = shade;
+      pen.fillRect(left, 6, end - left, 8);
+    });
+    pen.fillStyle = colour("faint");
+    pen.textBaseline = "middle";
+    pen.textAlign = "right";
+    pen.fillText(high, right, 10.5);
+    pen.fillText(low, from - 6, 10.5);
+  }
+
   onPointer({ offsetX, offsetY }) {
     if (!this.pen) return;
     const x = this.x[0] + ((offsetX - MARGIN.left) / this.width) * (this.x[1] - this.x[0]);
@@ -118,7 +154,7 @@ export class Plot {
   }
 }
 
-export function line(pen, x0, y0, x1, y1) {
+function line(pen, x0, y0, x1, y1) {
   pen.beginPath();
   pen.moveTo(x0, y0);
   pen.lineTo(x1, y1);

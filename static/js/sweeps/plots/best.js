@@ -15,7 +15,7 @@ export function bestSoFar(columns, over) {
   const [low, high] = spanOf(values.filter((_, at) => isComplete(at)));
   const words = over === "compute" ? "slot time" : "trial";
   return {
-    ...base(),
+    ...base(({ value }) => `Trial ${value[2]}: ${shown(value[1])}`, { trigger: "item" }),
     grid: { left: 56, right: 20, top: 24, bottom: 36 },
     xAxis: axis({
       type: "value",
@@ -28,11 +28,6 @@ export function bestSoFar(columns, over) {
       axisLabel: { formatter: over === "compute" ? (/** @type {number} */ at) => duration(at) : tick },
     }),
     yAxis: axis({ type: "value", name: metric, ...evenly(low, high) }),
-    tooltip: {
-      ...base().tooltip,
-      trigger: "item",
-      formatter: (/** @type {any} */ { value }) => `Trial ${value[2]}: ${shown(value[1])}`,
-    },
     series: [
       {
         type: "scatter",

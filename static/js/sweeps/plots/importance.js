@@ -14,7 +14,7 @@ export function importance(found) {
   ];
   const most = Math.max(0.1, ...rows.flat().map(([share, error]) => share + error)); // the longest bar with its error
   return {
-    ...base(),
+    ...base((items) => words(fields[items[0].dataIndex]), { trigger: "axis", axisPointer: { type: "shadow" } }),
     grid: { left: 8, right: 24, top: 12, bottom: 24, containLabel: true },
     xAxis: axis({
       type: "value",
@@ -27,12 +27,6 @@ export function importance(found) {
       data: fields.map((one) => one.label),
       axisLabel: { width: 130, overflow: "truncate", color: colour("text"), fontSize: 12 },
     }),
-    tooltip: {
-      ...base().tooltip,
-      trigger: "axis",
-      axisPointer: { type: "shadow" },
-      formatter: (/** @type {any[]} */ items) => words(fields[items[0].dataIndex]),
-    },
     series: rows.flatMap((row, which) => [
       {
         type: "bar",

@@ -16,7 +16,9 @@ export function slice(columns, field) {
   const [low, high] = usualRange(complete.map((one) => Number(one[1])));
   const room = (high - low) * 0.7;
   return {
-    ...base(),
+    ...base(
+      ({ value }) => `${nameOf(columns, value[2])}\n${field.label} ${shown(value[0])}\n${metric} ${shown(value[1])}`,
+    ),
     grid: { left: 8, right: 14, top: 28, bottom: 8, containLabel: true },
     title: {
       text: field.label,
@@ -26,11 +28,6 @@ export function slice(columns, field) {
     },
     xAxis: fieldAxis(field, { splitLine: { show: false } }),
     yAxis: axis({ type: "value", ...evenly(low - room * 0.15, high + room, 3) }),
-    tooltip: {
-      ...base().tooltip,
-      formatter: (/** @type {any} */ { value }) =>
-        `${nameOf(columns, value[2])}\n${field.label} ${shown(value[0])}\n${metric} ${shown(value[1])}`,
-    },
     series: [
       points(pruned, faded(colour("muted"), 0.35), 4),
       points(complete, faded(seriesColour(0), 0.7), complete.length > 500 ? 3 : 6),
@@ -49,7 +46,7 @@ export function pareto(columns) {
   const others = rows.filter(([, , number]) => !onFront.has(number));
   const front = rows.filter(([, , number]) => onFront.has(number)).sort(([a], [b]) => a - b);
   return {
-    ...base(),
+    ...base(({ value }) => `Trial ${value[2]}\n${shown(value[0])}, ${shown(value[1])}`),
     grid: { left: 8, right: 24, top: 28, bottom: 30, containLabel: true },
     xAxis: axis({
       type: "value",
@@ -66,10 +63,6 @@ export function pareto(columns) {
       nameTextStyle: { align: "left", color: colour("muted") },
       axisLabel: { formatter: tick },
     }),
-    tooltip: {
-      ...base().tooltip,
-      formatter: (/** @type {any} */ { value }) => `Trial ${value[2]}\n${shown(value[0])}, ${shown(value[1])}`,
-    },
     series: [
       points(others, faded(colour("muted"), 0.5), 5),
       {

@@ -9,7 +9,10 @@ export function slots(columns) {
   const zero = bars.reduce((least, [, start]) => Math.min(least, start), Number.POSITIVE_INFINITY);
   const rows = bars.map(([lane, start, end, state, number]) => [lane, start - zero, end - zero, state, number]);
   return {
-    ...base(),
+    ...base(
+      ({ value }) =>
+        `Trial ${value[4]}: ${states[value[3]] ?? ""}\n${lanes[value[0]]}, ${duration(value[2] - value[1])}`,
+    ),
     grid: { left: 8, right: 20, top: 12, bottom: 24, containLabel: true },
     xAxis: axis({
       type: "value",
@@ -20,11 +23,6 @@ export function slots(columns) {
     }),
     yAxis: axis({ type: "category", data: lanes, inverse: true, axisLabel: { width: 110, overflow: "truncate" } }),
     dataZoom: [{ type: "inside", filterMode: "weakFilter" }],
-    tooltip: {
-      ...base().tooltip,
-      formatter: (/** @type {any} */ { value }) =>
-        `Trial ${value[4]}: ${states[value[3]] ?? ""}\n${lanes[value[0]]}, ${duration(value[2] - value[1])}`,
-    },
     series: [
       {
         type: "custom",

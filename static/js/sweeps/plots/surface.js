@@ -15,7 +15,9 @@ export function surface(columns, found, x, y) {
   const labels = (/** @type {number[] | string[]} */ all) =>
     all.map((one) => (typeof one === "string" ? one : tick(one)));
   return {
-    ...base(),
+    ...base(({ value, seriesType }) =>
+      seriesType === "heatmap" ? `${metric} about ${shown(value[2])}` : `Trial ${value[3]}: ${shown(value[2])}`,
+    ),
     grid: { left: 8, right: 16, top: 28, bottom: 56, containLabel: true },
     xAxis: axis({
       type: "category",
@@ -26,11 +28,6 @@ export function surface(columns, found, x, y) {
       axisLabel: { interval: someOf(x) },
     }),
     yAxis: axis({ type: "category", data: labels(found.y), name: y.label, axisLabel: { interval: someOf(y) } }),
-    tooltip: {
-      ...base().tooltip,
-      formatter: (/** @type {any} */ { value, seriesType }) =>
-        seriesType === "heatmap" ? `${metric} about ${shown(value[2])}` : `Trial ${value[3]}: ${shown(value[2])}`,
-    },
     visualMap: { ...legend(metric, min, max), dimension: 2, inRange: { color: ramp(direction) } },
     series: [
       { type: "heatmap", data: cells.filter(([, , value]) => value !== null), progressive: 0 },
