@@ -1,10 +1,7 @@
 // What to do with a message, given the last cursor: "deliver", "drop" (seen) or "hole" (something is missing before
 // it).
-/**
- * @param {import("./stream.js").Message} message
- * @param {number | null} cursor
- * @returns {"deliver" | "drop" | "hole"}
- */
+/** @param {import("./stream.js").Message} message @param {number | null} cursor
+ * @returns {"deliver" | "drop" | "hole"} */
 export function judge(message, cursor) {
   if (message.cursor === undefined || cursor === null) return "deliver";
   if (message.type === "ping") return message.cursor > cursor ? "hole" : "deliver";

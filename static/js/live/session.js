@@ -1,5 +1,7 @@
 // A session that ends while a page is open. What the page asks for waits, nothing that was typed is lost, and a dialog
 // offers to sign in; then everything goes on where it was.
+import { say, seek } from "../shared/dom.js";
+
 const PATH = "/sign-in/";
 const real = window.fetch.bind(window);
 /** @typedef {{onEnd: () => void, onBack: () => void}} Follower */
@@ -104,10 +106,7 @@ async function onSignIn(event) {
   }
   event.submitter?.removeAttribute("aria-busy");
   if (answer?.status === 200) return goOn(answer);
-  const line = /** @type {HTMLElement | null} */ (dialog?.querySelector(".problem"));
-  if (!line) return;
-  line.textContent = answer?.sentence ?? "The server did not answer. Try again.";
-  line.hidden = false;
+  say(seek(form, ".problem"), answer?.sentence ?? "The server did not answer. Try again.");
   const password = /** @type {HTMLInputElement} */ (form.elements.namedItem("password"));
   password.value = "";
   password.focus();

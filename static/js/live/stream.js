@@ -27,10 +27,8 @@ export class Stream {
     this.socket = null;
     this.tries = 0;
     this.hasLived = false;
-    /** @type {(() => void) | null} */
-    this.stopWatching = null;
-    /** @type {(() => void) | null} */
-    this.stopFollowing = null;
+    /** @type {(() => void)[]} */
+    this.stops = []; // of what is listened to while it is open
     this.timer = 0;
     this.silence = 0;
   }
@@ -55,22 +53,20 @@ export class Stream {
   }
 
   open() {
-    if (this.stopWatching) return;
+    if (this.stops.length) return;
     this.setState("connecting");
     this.reconnect();
-    this.stopWatching = watchPresence({
+    const stopWatching = watchPresence({
       onAway: () => this.leave("paused"),
       onBack: () => this.return(),
       onLeave: () => this.leave("closed"),
       onReturn: () => this.reconnect(),
     });
-    this.stopFollowing = follow({ onEnd: () => this.leave("signed-out"), onBack: () => this.return() });
+    this.stops = [stopWatching, follow({ onEnd: () => this.leave("signed-out"), onBack: () => this.return() })];
   }
 
   close() {
-    this.stopWatching?.();
-    this.stopWatching = null;
-    this.stopFollowing?.();
+    for (const stop of this.stops.splice(0)) stop();
     this.leave("closed");
   }
 

@@ -118,11 +118,11 @@ export class View {
   mark() {
     if (!this.scroller) return;
     const { active } = this.selection;
-    for (const [index, { row }] of this.scroller.drawn) {
+    for (const [index, { row }] of this.scroller.rows.drawn) {
       row.classList.toggle("is-active", index === active?.index);
       row.setAttribute("aria-selected", this.selection.has(index));
     }
-    const row = active && this.scroller.drawn.get(active.index)?.row;
+    const row = active && this.scroller.rows.drawn.get(active.index)?.row;
     if (row) this.lines.setAttribute("aria-activedescendant", row.id);
     else this.lines.removeAttribute("aria-activedescendant");
   }

@@ -107,10 +107,12 @@ export function mount(element) {
     if (target.name !== "step") remember();
   }
 
-  const address = readAddress();
-  form.elements.filter.value = address.filter;
-  form.elements.older.checked = address.isOlder;
-  if (address.isLinked) linked.turn(true, address.step);
+  // What is looked at, in the page's address: `?filter=words&step=120&older=1`; a step means that all cards are at it.
+  const query = new URLSearchParams(location.search);
+  form.elements.filter.value = query.get("filter") ?? "";
+  form.elements.older.checked = query.get("older") === "1";
+  const step = Number(query.get("step"));
+  if (query.has("step")) linked.turn(true, query.get("step") && Number.isSafeInteger(step) ? step : null);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", onInput);
   const stops = ["run", "refetch", "again"].map((type) => on(type, () => want()));
@@ -120,18 +122,6 @@ export function mount(element) {
     watcher.disconnect();
     stops.forEach((stop) => stop());
     for (const card of cards.values()) card.hide();
-  };
-}
-
-// What is looked at, in the page's address: `?filter=words&step=120&older=1`; a step means that all cards are at it.
-function readAddress() {
-  const query = new URLSearchParams(location.search);
-  const step = Number(query.get("step"));
-  return {
-    filter: query.get("filter") ?? "",
-    isLinked: query.has("step"),
-    step: query.get("step") && Number.isSafeInteger(step) ? step : null,
-    isOlder: query.get("older") === "1",
   };
 }
 

@@ -1,15 +1,7 @@
 // Figures and times as people read them, one function for each kind; trainyard/formats/figures.py gives the same
 // answers.
 /** @typedef {string | number | null | undefined} Figure */
-/** @type {[number, string][]} */
-const PREFIXES = [
-  [1e18, "E"],
-  [1e15, "P"],
-  [1e12, "T"],
-  [1e9, "G"],
-  [1e6, "M"],
-  [1e3, "k"],
-];
+const PREFIXES = Object.entries({ E: 1e18, P: 1e15, T: 1e12, G: 1e9, M: 1e6, k: 1e3 });
 export const SCALES = PREFIXES.slice(2); // without a unit: 2 PFLOP is a word, 2P is none
 export const BYTES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 /** @type {[number, string, number, string][]} */
@@ -37,8 +29,8 @@ export function number(value, unit = "") {
 export function scaled(value, unit) {
   if (isMissing(value)) return "–";
   const x = Number(value);
-  const found = PREFIXES.find(([scale]) => Math.abs(x) >= scale * 0.9995 && Math.abs(x) < 1e21);
-  return found ? `${threeDigits(x / found[0])} ${found[1]}${unit}` : number(x, unit);
+  const found = PREFIXES.find(([, scale]) => Math.abs(x) >= scale * 0.9995 && Math.abs(x) < 1e21);
+  return found ? `${threeDigits(x / found[1])} ${found[0]}${unit}` : number(x, unit);
 }
 
 /** A number on an axis: as short as it may be. @param {number} value */
@@ -150,8 +142,8 @@ function finite(x) {
     const [digits, power] = x.toExponential(2).split("e");
     return `${Number(digits)}e${Number(power)}`.replaceAll("-", "−");
   }
-  const found = SCALES.find(([scale]) => magnitude >= scale * 0.9995);
-  return found ? threeDigits(x / found[0]) + found[1] : threeDigits(x);
+  const found = SCALES.find(([, scale]) => magnitude >= scale * 0.9995);
+  return found ? threeDigits(x / found[1]) + found[0] : threeDigits(x);
 }
 
 /** @param {number} x */

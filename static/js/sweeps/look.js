@@ -29,6 +29,7 @@ export function base(words, more) {
 /** @param {Sweeps.Option} more @returns {Sweeps.Option} */
 export function axis(more) {
   return {
+    type: "value",
     axisLine: { lineStyle: { color: colour("line-strong") } },
     axisTick: { show: false },
     splitLine: { lineStyle: { color: colour("line") } },
@@ -57,7 +58,7 @@ export function evenly(low, high, most = 5) {
 export function fieldAxis(field, more = {}) {
   if (field.choices.length) return axis({ type: "category", data: field.choices, ...more });
   return axis({
-    type: field.isLog ? "log" : "value",
+    ...(field.isLog && { type: "log" }),
     min: field.low,
     max: field.high,
     ...more,
@@ -103,6 +104,17 @@ export function usualRange(values) {
   if (!known.length) return [0, 1];
   const [low, high] = [0.02, 0.9].map((share) => known[Math.min(known.length - 1, Math.floor(share * known.length))]);
   return low < high ? [low, high] : [low - 0.5, low + 0.5];
+}
+
+/** The usual range with a share of it as room, as far as values reach. @param {(number | null)[]} values
+ * @param {number} share @returns {[number, number]} */
+export function roomyRange(values, share) {
+  const known = values.filter((one) => one !== null);
+  if (!known.length) return [0, 1];
+  const [low, high] = usualRange(known);
+  const room = (high - low) * share;
+  const [least, most] = [known.reduce((a, b) => Math.min(a, b), high), known.reduce((a, b) => Math.max(a, b), low)];
+  return [Math.max(least, low - room), Math.min(most, high + room)];
 }
 
 /** @param {number | string | null | undefined} value */

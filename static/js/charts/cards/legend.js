@@ -5,12 +5,7 @@ import { seriesToken } from "../../shared/colours.js";
 import { make, order, put } from "../../shared/dom.js";
 import { inOrder } from "../../shared/grouping.js";
 
-const COLUMNS = [
-  ["name", "Line"],
-  ["value", "Value"],
-  ["min", "Min"],
-  ["max", "Max"],
-];
+const COLUMNS = { name: "Line", value: "Value", min: "Min", max: "Max" };
 const MOST = 200; // rows; how many more there are is said below them
 
 export class Legend {
@@ -20,7 +15,7 @@ export class Legend {
     this.rows = new Map(); // key -> {element, cells, line}
     const table = make("table");
     const head = table.createTHead().insertRow();
-    this.heads = COLUMNS.map(([by, words]) => {
+    this.heads = Object.entries(COLUMNS).map(([by, words]) => {
       const button = make("button", { type: "button", textContent: words });
       const cell = make("th", { scope: "col" }, button);
       button.addEventListener("click", () => on.sort(by));

@@ -51,19 +51,13 @@ export function readAt(built, place, axis, format) {
 }
 
 // What the points of a bucket reach beside their mean: with that a spike in a million points is read at every zoom.
-export function spread({ value, low, high }, format) {
-  return low === null || low === undefined || (low === value && high === value)
-    ? ""
-    : `${format(low)} … ${format(high)}`;
-}
+export const spread = ({ value, low, high }, format) =>
+  low === null || low === undefined || (low === value && high === value) ? "" : `${format(low)} … ${format(high)}`;
 
 // Of a chart as a whole, for keyboard users.
 export function summary(rows) {
-  return rows.length === 1
-    ? `last ${rows[0].value}, ${ends(rows[0])}`
-    : rows.length
-      ? `${rows.length} lines`
-      : "no points yet";
+  if (rows.length === 1) return `last ${rows[0].value}, ${ends(rows[0])}`;
+  return rows.length ? `${rows.length} lines` : "no points yet";
 }
 
 // How the lines went, in words, of the first few: "fell from 3.7 to 1.5, least 1.4, greatest 3.9".

@@ -1,9 +1,7 @@
 // Asks the server which series the runs have; what does not come now is asked for again.
 import { MAX_RUNS } from "./batches.js";
+import { pauseMs } from "./loader.js";
 import { seriesOf } from "./names.js";
-
-const PAUSE_MS = 3000; // before the first repetition; each is twice as long, up to a minute
-const MAX_PAUSE_MS = 60_000;
 
 export class Listing {
   /** @param {{onItems: (items: any[]) => void, onGone: (run: string) => void}} on */
@@ -63,7 +61,7 @@ export class Listing {
       for (const run of runs) {
         const tries = this.tries.get(run) ?? 0;
         this.tries.set(run, tries + 1);
-        this.soon(run, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries));
+        this.soon(run, pauseMs(tries));
       }
     }
   }

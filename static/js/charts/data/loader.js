@@ -3,9 +3,10 @@
 import { addressOf, batches, halves } from "./batches.js";
 import { fetchColumns, getJson } from "./columns.js";
 
-const PAUSE_MS = 3000; // before the first repetition; each is twice as long, up to a minute
-const MAX_PAUSE_MS = 60_000;
 const MAX_TRIES = 20;
+
+/** Before a repetition: 3 s, then each time twice as long, up to a minute. @param {number} tries */
+export const pauseMs = (tries) => Math.min(60_000, 3000 * 2 ** tries);
 
 /**
  * @typedef {object} LoaderOptions
@@ -95,7 +96,7 @@ export class Loader {
       const names = batch.names.filter((name) => runs.some((run) => this.options.isWanted(run, name)));
       if (names.length) this.load({ ...batch, runs, names, tries: tries + 1 });
     };
-    const timer = setTimeout(again, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries));
+    const timer = setTimeout(again, pauseMs(tries));
     this.retrying.add(again);
     this.timers.add(timer);
   }

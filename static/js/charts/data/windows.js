@@ -157,11 +157,8 @@ function stretchOf({ axis, from, to, origins }, run) {
   return { axis: "time", from: from + shift, to: to + shift };
 }
 
-/** @param {AxisWindow | null | undefined} one @param {AxisWindow | null | undefined} other */
-function isSame(one, other) {
-  if (!one || !other) return false;
-  return one.axis === other.axis && one.from === other.from && one.to === other.to;
-}
+/** @param {AxisWindow | undefined} one @param {AxisWindow} other */
+const isSame = (one, other) => one?.axis === other.axis && one.from === other.from && one.to === other.to;
 
 /** @param {{from: number, to: number}} window @param {Span} range */
 const covers = ({ from, to }, range) => from <= range[0] && to >= range[1];

@@ -28,9 +28,11 @@ export function put(line, { axis, start = 0, isLogX = false }) {
     const shown = along(isStep ? part : joined(part, tail), axis, start, isLogX);
     const rest = isStep ? along(tail, axis, start, isLogX) : null;
     const cut = shown ? lowerBound(shown.x, limit) : 0;
-    const hidden = joinedAlong(shown && cut < shown.x.length ? shown : null, rest, shown, cut);
+    const isCut = shown && cut < shown.x.length;
+    const hidden = joinedAlong(isCut ? shown : null, rest, shown, cut);
     if (hidden) ghosts.unshift(hidden);
-    if (shown && cut > 0) pieces.unshift({ attempt, ...shown, ...cutTo(shown, cut) });
+    const piece = isCut ? { ...slice(shown, 0, cut), x: shown.x.subarray(0, cut) } : shown;
+    if (piece && cut > 0) pieces.unshift({ attempt, ...piece });
     limit = Math.min(limit, shown?.x[0] ?? Infinity, rest?.x[0] ?? Infinity);
   }
   return { ...whole(pieces, isStep), ghosts };
@@ -72,20 +74,6 @@ function distinct(times) {
   const x = times.slice();
   for (let at = 1; at < x.length; at += 1) if (!(x[at] > x[at - 1])) x[at] = x[at - 1] + TICK_S;
   return x;
-}
-
-/** @param {AlongAxis} shown @param {number} end */
-function cutTo({ seams, ...columns }, end) {
-  const cut = (/** @type {Column} */ column) => (end < column.length ? column.subarray(0, end) : column);
-  return {
-    x: cut(columns.x),
-    value: cut(columns.value),
-    min: columns.min && cut(columns.min),
-    max: columns.max && cut(columns.max),
-    last: columns.last && cut(columns.last),
-    num_nan: columns.num_nan && cut(columns.num_nan),
-    seams: seams.filter((seam) => seam < end),
-  };
 }
 
 // What is hidden, from the last point that is shown on.

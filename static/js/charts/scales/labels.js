@@ -9,7 +9,7 @@ export function numberLabels(ticks) {
   const step = leastStep(ticks);
   if (most > 0 && (most < 1e-3 || most >= 1e15)) return ticks.map((tick) => scientific(tick, step));
   return ticks.map((tick) => {
-    const [scale, letter] = SCALES.find(([one]) => Math.abs(tick) >= one) ?? [1, ""];
+    const [letter, scale] = SCALES.find(([, one]) => Math.abs(tick) >= one) ?? ["", 1];
     const digits = (tick / scale).toFixed(places(step / scale));
     return tick === 0
       ? "0"

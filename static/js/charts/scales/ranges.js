@@ -41,8 +41,7 @@ export function yRangeOf(built, [min, max], isLog) {
 }
 
 // From the first x to the last; while only a part is in view, what was known of the whole stays.
-/**
- * @param {BuiltChart} built @param {Span | null} view @param {Span | null | undefined} known @param {boolean} [isLog]
+/** @param {BuiltChart} built @param {Span | null} view @param {Span | null | undefined} known @param {boolean} [isLog]
  * @returns {Span} */
 export function reachOf({ x, bad }, view, known, isLog = false) {
   /** @param {Span} range @param {BadPoint} one @returns {Span} */

@@ -9,14 +9,7 @@ const TOKEN = new RegExp(SEQUENCES.map(({ source }) => source).join("|"), "g");
 const MOVES = /[\r\b]|\u001b\[[012]?K/;
 const NONE = { fg: null, bg: null };
 const FLAGS = { 1: "isBold", 2: "isDim", 3: "isItalic", 4: "isUnderlined", 7: "isInverse", 9: "isStruck" };
-const ENDS = {
-  21: ["isBold"],
-  22: ["isBold", "isDim"],
-  23: ["isItalic"],
-  24: ["isUnderlined"],
-  27: ["isInverse"],
-  29: ["isStruck"],
-};
+const ENDS = { 21: "isBold", 22: "isBold isDim", 23: "isItalic", 24: "isUnderlined", 27: "isInverse", 29: "isStruck" };
 
 // Returns [{text, style, from}]; `from` is the piece's place in the text as it came.
 export function pieces(text) {
@@ -78,7 +71,7 @@ function restyled(style, codes) {
     else if (code === 38 || code === 48)
       next = { ...next, [code === 38 ? "fg" : "bg"]: extended(more.length ? more : list) };
     else if (FLAGS[code]) next = { ...next, [FLAGS[code]]: more[0] !== 0 };
-    else if (ENDS[code]) next = { ...next, ...Object.fromEntries(ENDS[code].map((flag) => [flag, false])) };
+    else if (ENDS[code]) next = { ...next, ...Object.fromEntries(ENDS[code].split(" ").map((flag) => [flag, false])) };
     else if (code === 39) next = { ...next, fg: null };
     else if (code === 49) next = { ...next, bg: null };
     else next = { ...next, ...basic(code) };

@@ -8,17 +8,18 @@ const BASIC = [
   0x000000, 0xcd3131, 0x0dbc79, 0xe5e510, 0x2472c8, 0xbc3fbc, 0x11a8cd, 0xe5e5e5, 0x666666, 0xf14c4c, 0x23d18b,
   0xf5f543, 0x3b8eea, 0xd670d6, 0x29b8db, 0xffffff,
 ];
+const CLASSES = {
+  isBold: "is-bold",
+  isDim: "is-dim",
+  isItalic: "is-italic",
+  isUnderlined: "is-underlined",
+  isStruck: "is-struck",
+};
 const known = new Map();
 
 // The look of a style: {classes, color, background}; the first sixteen colours are the page's own (classes).
 export function look(style) {
-  const classes = [
-    style.isBold && "is-bold",
-    style.isDim && "is-dim",
-    style.isItalic && "is-italic",
-    style.isUnderlined && "is-underlined",
-    style.isStruck && "is-struck",
-  ].filter(Boolean);
+  const classes = Object.keys(CLASSES).flatMap((flag) => (style[flag] ? CLASSES[flag] : []));
   const [fg, bg] = style.isInverse ? [style.bg, style.fg] : [style.fg, style.bg];
   if (style.isInverse && bg === null) return { classes: [...classes, "is-inverse"] };
   if (bg !== null) return { classes, ...onGround(fg, rgbOf(bg)) };

@@ -26,17 +26,11 @@ export class Scroller {
     this.sizes = new ResizeObserver(() => (this.isLast ? this.toEnd() : this.draw()));
     this.sizes.observe(view);
   }
-  get drawn() {
-    return this.rows.drawn;
-  }
-  get isWrapped() {
-    return this.rows.isWrapped;
-  }
   get scale() {
-    return scaleOf(this.source.total, this.view.clientHeight, this.isWrapped ? this.rows.average : ROW);
+    return scaleOf(this.source.total, this.view.clientHeight, this.rows.isWrapped ? this.rows.average : ROW);
   }
   get isAtEnd() {
-    return this.isWrapped ? this.isEnd : this.top >= this.scale.last - 1;
+    return this.rows.isWrapped ? this.isEnd : this.top >= this.scale.last - 1;
   }
   get inView() {
     return Math.max(1, Math.floor(this.view.clientHeight / ROW));
@@ -67,8 +61,8 @@ export class Scroller {
   }
   reveal(index, where = "near") {
     this.moveTo(aimed(index, this.top, this.scale, where));
-    const box = this.drawn.get(index)?.row.getBoundingClientRect();
-    if (!this.isWrapped || !box) return;
+    const box = this.rows.drawn.get(index)?.row.getBoundingClientRect();
+    if (!this.rows.isWrapped || !box) return;
     const room = this.view.getBoundingClientRect();
     if (box.bottom > room.bottom) this.moveBy(Math.min(box.bottom - room.bottom, box.top - room.top));
   }
@@ -99,15 +93,15 @@ export class Scroller {
     this.frame = 0;
     const { scale } = this;
     if (!scale.view) return;
-    this.top = Math.max(0, Math.min(this.isWrapped ? scale.total - 1 : scale.last, this.top));
+    this.top = Math.max(0, Math.min(this.rows.isWrapped ? scale.total - 1 : scale.last, this.top));
     const first = Math.floor(this.top);
-    const margin = this.isWrapped ? this.inView + 2 : 0; // rows above the box are measured, so that one can move up
+    const margin = this.rows.isWrapped ? this.inView + 2 : 0; // rows above are measured, so that one can move up
     const [from, to] = [Math.max(0, first - margin), Math.min(scale.total, first + this.inView + 2)];
     this.source.want(from, to);
     if (!this.isWaiting(first, to)) this.top = this.paint(from, to, this.top);
     // Whether the last line is the last in view. It stays so when the box changes, as by a bar for moving sideways,
     // which comes with a long line and takes of the box's height.
-    this.isLast = this.isWrapped ? this.isEnd : scale.total > 0 && this.top >= scale.last;
+    this.isLast = this.rows.isWrapped ? this.isEnd : scale.total > 0 && this.top >= scale.last;
     this.settle();
   }
   // Many changes, one drawing.
@@ -118,7 +112,7 @@ export class Scroller {
     let isWhole = true;
     for (let index = from; index < to && isWhole; index += 1) isWhole = this.source.get(index) !== undefined;
     clearTimeout(this.patience);
-    if (isWhole || !this.drawn.size) {
+    if (isWhole || !this.rows.drawn.size) {
       this.missing = 0;
       return false;
     }
@@ -146,7 +140,7 @@ export class Scroller {
     const { scale } = this;
     this.filler.style.height = `${scale.height}px`;
     if (this.isHeld) return;
-    const wanted = this.isWrapped && this.isEnd ? scale.most : barOf(this.top, scale);
+    const wanted = this.rows.isWrapped && this.isEnd ? scale.most : barOf(this.top, scale);
     if (Math.abs(this.view.scrollTop - wanted) >= 1) this.view.scrollTop = wanted;
     this.bar = this.view.scrollTop;
   }

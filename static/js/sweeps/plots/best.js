@@ -1,7 +1,7 @@
 // The best value so far: every complete trial as a point, and the best of them as a stair.
 import { colour, faded, seriesColour } from "../../shared/colours.js";
 import { duration, tick } from "../../shared/format.js";
-import { axis, base, evenly, shown, usualRange } from "../look.js";
+import { axis, base, evenly, roomyRange, shown } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @param {"trials" | "compute"} over @returns {Sweeps.Option} */
 export function bestSoFar(columns, over) {
@@ -12,13 +12,14 @@ export function bestSoFar(columns, over) {
   if (last && found && found.end > last[0]) stair.push([found.end, last[1], last[2]]);
   const points = over === "trials" ? columns.number.map((number, at) => [number, values[at], number]) : [];
   const isComplete = (/** @type {number} */ at) => columns.state[at] === "complete" && values[at] !== null;
-  const [low, high] = spanOf(values.filter((_, at) => isComplete(at)));
+  // Far outliers lie outside of what is drawn.
+  const complete = values.filter((_, at) => isComplete(at));
+  const [low, high] = roomyRange(complete, 0.6);
   const words = over === "compute" ? "slot time" : "trial";
   return {
     ...base(({ value }) => `Trial ${value[2]}: ${shown(value[1])}`, { trigger: "item" }),
     grid: { left: 56, right: 20, top: 24, bottom: 36 },
     xAxis: axis({
-      type: "value",
       name: words,
       nameLocation: "middle",
       nameGap: 22,
@@ -27,7 +28,7 @@ export function bestSoFar(columns, over) {
       splitLine: { show: false },
       axisLabel: { formatter: over === "compute" ? (/** @type {number} */ at) => duration(at) : tick },
     }),
-    yAxis: axis({ type: "value", name: metric, ...evenly(low, high) }),
+    yAxis: axis({ name: metric, ...evenly(low, high) }),
     series: [
       {
         type: "scatter",
@@ -47,14 +48,4 @@ export function bestSoFar(columns, over) {
       },
     ],
   };
-}
-
-/** Far outliers lie outside of what is drawn. @param {(number | null)[]} values @returns {[number, number]} */
-function spanOf(values) {
-  const known = values.filter((one) => one !== null);
-  if (!known.length) return [0, 1];
-  const [low, high] = usualRange(known);
-  const room = (high - low) * 0.5;
-  const [least, most] = [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))];
-  return [Math.max(least, low - room) - room * 0.1, Math.min(most, high + room) + room * 0.1];
 }

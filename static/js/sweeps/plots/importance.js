@@ -17,7 +17,6 @@ export function importance(found) {
     ...base((items) => words(fields[items[0].dataIndex]), { trigger: "axis", axisPointer: { type: "shadow" } }),
     grid: { left: 8, right: 24, top: 12, bottom: 24, containLabel: true },
     xAxis: axis({
-      type: "value",
       min: 0,
       max: Math.ceil(most * 10) / 10,
       axisLabel: { formatter: (/** @type {number} */ share) => percent(share) },
@@ -48,11 +47,8 @@ export function importance(found) {
 
 /** @param {Sweeps.FieldImportance} one */
 function words(one) {
-  const [first, second] = [
-    [one.fanova, one.fanova_error],
-    [one.permutation, one.permutation_error],
-  ].map(([share, error]) => `${percent(share)} ± ${percent(error)}`);
-  return `${one.path}\nfANOVA ${first}\npermutation ${second}`;
+  const first = `fANOVA ${percent(one.fanova)} ± ${percent(one.fanova_error)}`;
+  return `${one.path}\n${first}\npermutation ${percent(one.permutation)} ± ${percent(one.permutation_error)}`;
 }
 
 /** A line from one standard deviation below to one above. @param {any} api @param {number} which */

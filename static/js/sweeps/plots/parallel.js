@@ -1,7 +1,7 @@
 // Parallel coordinates: an axis for each field and one for each objective, a line for each trial in the colour of its
 // value. An axis is brushed by dragging along it.
 import { colour, faded } from "../../shared/colours.js";
-import { axis, base, evenly, fieldAxis, legend, ramp, usualRange } from "../look.js";
+import { axis, base, evenly, fieldAxis, legend, ramp, roomyRange, usualRange } from "../look.js";
 
 /** @param {Sweeps.Columns} columns @returns {string[]} */
 export function axesOf(columns) {
@@ -36,8 +36,8 @@ export function parallel(columns) {
     parallelAxis: [
       ...fields.map((one, at) => fieldAxis(one, named(at, one.label))),
       ...objectives.map((one, at) => {
-        const [look, scale] = [named(last + at, one.metric), rangeOf(one.values)];
-        return axis({ ...look, type: "value", ...scale, axisLabel: { ...look.axisLabel, ...scale.axisLabel } });
+        const [look, scale] = [named(last + at, one.metric), evenly(...roomyRange(one.values, 0.6))];
+        return axis({ ...look, ...scale, axisLabel: { ...look.axisLabel, ...scale.axisLabel } });
       }),
     ],
     visualMap: {
@@ -74,13 +74,4 @@ export function brushesOf(chart, columns) {
     );
     return [{ axis: name, ranges: [], texts }];
   });
-}
-
-/** @param {(number | null)[]} values */
-function rangeOf(values) {
-  const known = values.filter((one) => one !== null);
-  const [low, high] = usualRange(known);
-  const room = (high - low) * 0.6;
-  const [least, most] = [known.reduce((a, b) => Math.min(a, b), high), known.reduce((a, b) => Math.max(a, b), low)];
-  return evenly(Math.max(least, low - room), Math.min(most, high + room));
 }

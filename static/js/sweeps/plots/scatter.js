@@ -27,7 +27,7 @@ export function slice(columns, field) {
       textStyle: { fontSize: 12, fontWeight: 500, color: colour("text") },
     },
     xAxis: fieldAxis(field, { splitLine: { show: false } }),
-    yAxis: axis({ type: "value", ...evenly(low - room * 0.15, high + room, 3) }),
+    yAxis: axis({ ...evenly(low - room * 0.15, high + room, 3) }),
     series: [
       points(pruned, faded(colour("muted"), 0.35), 4),
       points(complete, faded(seriesColour(0), 0.7), complete.length > 500 ? 3 : 6),
@@ -49,7 +49,6 @@ export function pareto(columns) {
     ...base(({ value }) => `Trial ${value[2]}\n${shown(value[0])}, ${shown(value[1])}`),
     grid: { left: 8, right: 24, top: 28, bottom: 30, containLabel: true },
     xAxis: axis({
-      type: "value",
       scale: true,
       name: `${first.metric} (${first.direction})`,
       nameLocation: "middle",
@@ -57,7 +56,6 @@ export function pareto(columns) {
       axisLabel: { formatter: tick },
     }),
     yAxis: axis({
-      type: "value",
       scale: true,
       name: `${second.metric} (${second.direction})`,
       nameTextStyle: { align: "left", color: colour("muted") },

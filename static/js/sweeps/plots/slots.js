@@ -15,7 +15,6 @@ export function slots(columns) {
     ),
     grid: { left: 8, right: 20, top: 12, bottom: 24, containLabel: true },
     xAxis: axis({
-      type: "value",
       min: 0,
       max: "dataMax",
       splitLine: { show: false },
