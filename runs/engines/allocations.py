@@ -5,7 +5,6 @@ two controls from submitting the same job.
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -32,6 +31,7 @@ from runs.values.status import OVER, Phase
 from trainyard.contract.base import to_builtins
 from trainyard.contract.keys import PREFIX
 from trainyard.contract.reports import Reason
+from trainyard.grouping import grouped
 
 # One round over a cluster whose engine brings nodes: what is wanted, compared with what the system has.
 #
@@ -145,9 +145,7 @@ class Comparison:
         self, cluster: Cluster, engine: AllocatingEngine, system: FencedSystem, jobs: Sequence[SystemJob]
     ) -> None:
         self._cluster, self._engine, self._system = cluster, engine, system
-        self._by_attempt: dict[str, list[SystemJob]] = defaultdict(list)
-        for job in jobs:
-            self._by_attempt[job.attempt].append(job)
+        self._by_attempt = grouped((job.attempt, job) for job in jobs)
 
     def follow(self, allocations: Sequence[Allocation]) -> None:
         """Do what is missing for each. A system that goes away in the middle is a problem of the one at hand."""
@@ -179,7 +177,7 @@ class Comparison:
 
     def _job_of(self, allocation: Allocation) -> SystemJob | None:
         """Return the allocation's job, or one that a control which was killed has submitted for it."""
-        jobs = self._by_attempt[allocation.attempt_id]
+        jobs = self._by_attempt.get(allocation.attempt_id, [])
         named = [job for job in jobs if job.id == allocation.job]
         if named or allocation.job:
             return named[0] if named else None

@@ -19,6 +19,7 @@ from runs.records.files.paths import output_folder
 from runs.records.media.kinds import ALL_OF
 from runs.records.metrics.bulk import in_parts
 from runs.records.metrics.models import Axis, Block, Checkpoint, Level, LogChunk, Media, Segment
+from trainyard.grouping import grouped
 
 SERVER = "this server"
 
@@ -117,11 +118,9 @@ def _sum(rows: models.QuerySet[Any], size: Any) -> Amount:
 
 def _checkpoints(project: Project, runs: Sequence[str]) -> Iterator[tuple[Where, Amount]]:
     """Yield checkpoints by cluster: they lie on the disks of the nodes that trained, or on one that these share."""
-    by_cluster: dict[tuple[str, str], list[str]] = defaultdict(list)
-    columns = ("pk", "cluster__name", "cluster__region")
-    for run_id, name, region in Run.objects.filter(project=project, cluster__isnull=False).values_list(*columns):
-        by_cluster[name, region].append(run_id)
-    for (name, region), of_cluster in by_cluster.items():
+    placed = Run.objects.filter(project=project, cluster__isnull=False)
+    rows = placed.values_list("pk", "cluster__name", "cluster__region")
+    for (name, region), of_cluster in grouped(((name, region), run_id) for run_id, name, region in rows).items():
         yield Where(DataKind.CHECKPOINTS, _of_cluster(name), region), of_runs(DataKind.CHECKPOINTS, of_cluster)
 
 

@@ -19,6 +19,7 @@ from runs.models import Node
 from runs.serving import node_troubles
 from runs.serving.transport import redis
 from trainyard.contract import keys
+from trainyard.grouping import grouped
 
 log = structlog.get_logger(__name__)
 
@@ -114,9 +115,7 @@ def keep_up(nodes: Iterable[Node]) -> None:
 def _end_surplus(nodes: Iterable[Node]) -> None:
     """End the newest connections of a node that has more than it can need: all users share Valkey's limit, and nobody
     else could connect any more."""
-    connections: dict[str, list[int]] = {}
-    for client in _client().client_list():
-        connections.setdefault(client.get("user", ""), []).append(int(client["id"]))
+    connections = grouped((client.get("user", ""), int(client["id"])) for client in _client().client_list())
     for node in nodes:
         limit = min(MIN_CONNECTIONS + 8 * node.slots, MAX_CONNECTIONS)
         if not (surplus := sorted(connections.get(user_of(node.pk), ()))[limit:]):

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +12,7 @@ from runs.models import Sweep, Trial, TrialReport, User
 from runs.sweeps.actions import start_sweep
 from trainyard.contract.base import BadDocument, JsonObject, convert, to_builtins
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
+from trainyard.grouping import grouped
 from trainyard.interchange.study import (
     Distribution,
     Number,
@@ -120,16 +120,15 @@ def study_of(sweep: Sweep) -> Study:
     """Return the trials that have ended, by number. One that came from a study is as it was there."""
     space = {path: distribution_of(entry) for path, entry in sweep.parsed.as_document()["space"].items()}
     rows = list(sweep.trials.filter(state__in=list(TRIAL_FINAL)).select_related("parent").order_by("number"))
-    reports: dict[int, list[tuple[int, Number]]] = defaultdict(list)
     found = TrialReport.objects.filter(trial__sweep=sweep).order_by("trial", "step")
-    for trial_id, step, value in found.values_list("trial_id", "step", "value").iterator(chunk_size=10_000):
-        reports[trial_id].append((step, number_of(value)))
+    stored = found.values_list("trial_id", "step", "value").iterator(chunk_size=10_000)
+    reports = grouped((trial_id, (step, number_of(value))) for trial_id, step, value in stored)
     objectives = sweep.parsed.objectives
     return Study(
         name=sweep.name,
         directions=[one.direction for one in objectives],
         metrics=[one.metric for one in objectives],
-        trials=[_trial(place, row, space, reports[row.pk]) for place, row in enumerate(rows)],
+        trials=[_trial(place, row, space, reports.get(row.pk, [])) for place, row in enumerate(rows)],
     )
 
 

@@ -2,13 +2,13 @@
 runs: the one without labels counts, else the mean over them."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from runs.records.points.pace import SYSTEM
 from runs.records.points.read import curves, summaries
 from runs.sweeps.pruning import Report
+from trainyard.grouping import grouped
 from trainyard.spec.sweeps import Objective
 
 MOST_POINTS = 400  # of what is read at a time: of more points, the last of each of so many stretches
@@ -25,11 +25,8 @@ def reports_of(run_id: str, metric: str, after: int | None) -> list[Report]:
     once, as its newest attempt reported it."""
     _, found = curves({run_id: (None if after is None else after + 1, None)}, [metric], points=MOST_POINTS)
     plain = [one for one in found if not one.labels]
-    values: dict[int, list[float]] = defaultdict(list)
-    for curve in plain or found:
-        column = curve.columns["value" if curve.kind == "raw" else "last"]
-        for step, value in zip(curve.columns["step"].tolist(), column.tolist(), strict=True):
-            values[int(step)].append(float(value))
+    columns = [(one.columns["step"], one.columns["value" if one.kind == "raw" else "last"]) for one in plain or found]
+    values = grouped((int(step), float(value)) for both in columns for step, value in zip(*both, strict=True))
     return [Report(step, sum(ones) / len(ones)) for step, ones in sorted(values.items())]
 
 

@@ -5,7 +5,6 @@ has changed nothing, and one killed after it has nothing left to do.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -24,6 +23,7 @@ from runs.sweeps.populations.members import Member, MemberVerdict, boundary_scor
 from runs.sweeps.search.trials import Suggestion
 from runs.values.refused import Refused
 from trainyard.contract.statuses import TrialState
+from trainyard.grouping import grouped
 from trainyard.spec.sections.train import Train
 
 JUDGED = "judged"  # in system_attributes: the last boundary at which the trial was judged
@@ -46,16 +46,13 @@ def step_population(sweep: Sweep, now: datetime) -> int:
 
 def members_of(sweep: Sweep, rows: Sequence[Trial]) -> list[Member]:
     """Return the trials as members, in three queries for all."""
-    reports: dict[int, list[tuple[int, float]]] = defaultdict(list)
     stored = TrialReport.objects.filter(trial__in=[row.pk for row in rows]).order_by("step")
-    for trial_id, step, value in stored.values_list("trial_id", "step", "value"):
-        reports[trial_id].append((step, value))
-    checkpoints: dict[str, set[int]] = defaultdict(set)
+    reported = stored.values_list("trial_id", "step", "value")
+    reports = grouped((trial_id, (step, value)) for trial_id, step, value in reported)
     runs = [row.run_id for row in rows if row.run_id is not None]
-    for run_id, step in Checkpoint.objects.sound().filter(run_id__in=runs).values_list("run_id", "step"):
-        checkpoints[run_id].add(step)
+    saved = grouped(Checkpoint.objects.sound().filter(run_id__in=runs).values_list("run_id", "step"))
     begun = [row for row in rows if row.state != "WAITING"]
-    return [_member(sweep, row, reports[row.pk], checkpoints[row.run_id or ""]) for row in begun]
+    return [_member(sweep, row, reports.get(row.pk, []), set(saved.get(row.run_id or "", []))) for row in begun]
 
 
 def _member(sweep: Sweep, row: Trial, reports: Sequence[tuple[int, float]], checkpoints: set[int]) -> Member:

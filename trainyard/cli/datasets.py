@@ -34,9 +34,7 @@ def add(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:
         }
     )
     print(made["id"], flush=True)
-    if not arguments.wait:
-        return 0
-    return _waited(client, made, screen)
+    return 0 if not arguments.wait else _waited(client, made, screen)
 
 
 def show(client: Client, arguments: argparse.Namespace, screen: Screen) -> int:

@@ -8,6 +8,7 @@ from trainyard.cli.launching import read_spec
 from trainyard.cli.screen import Screen, size
 from trainyard.contract import facts
 from trainyard.formats.figures import between, percent, rate, scaled, seconds
+from trainyard.grouping import grouped
 from trainyard.rest.client import Client
 
 MEMORY_PARTS: tuple[facts.MemoryPart, ...] = get_args(facts.MemoryPart)
@@ -50,13 +51,14 @@ def _facts(estimate: facts.EstimateDocument) -> Iterator[tuple[str, str]]:
 
 def _memory(estimate: facts.EstimateDocument) -> Iterator[tuple[str, ...]]:
     """A row for each kind of rank."""
-    kinds: dict[tuple[str, ...], list[int]] = {}
-    for rank, (one, limit) in enumerate(zip(estimate["memory"], estimate["memory_limits"], strict=True)):
-        parts = [size(int(one.get(part, 0))) for part in MEMORY_PARTS]
-        cells = (*parts, size(int(one["total"])), _range(one, _size), size(int(limit)))
-        kinds.setdefault(cells, []).append(rank)
-    for cells, ranks in kinds.items():
+    numbered = enumerate(zip(estimate["memory"], estimate["memory_limits"], strict=True))
+    for cells, ranks in grouped((_cells(one, limit), rank) for rank, (one, limit) in numbered).items():
         yield f"{ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} from {ranks[0]}", *cells
+
+
+def _cells(one: facts.MemoryDocument, limit: float) -> tuple[str, ...]:
+    parts = [size(int(one.get(part, 0))) for part in MEMORY_PARTS]
+    return *parts, size(int(one["total"])), _range(one, _size), size(int(limit))
 
 
 def _proposal(one: facts.ProposalDocument) -> tuple[str, ...]:

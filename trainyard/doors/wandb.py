@@ -20,6 +20,7 @@ from trainyard.doors.gathering import Gathering
 from trainyard.doors.importing import ForeignRun, SourceFile
 from trainyard.doors.protobuf import WRONG, fields, signed
 from trainyard.formats.media import Audio, Histogram, Image, Media, Table, Text
+from trainyard.grouping import grouped
 from trainyard.sdk.description import metric_rule
 
 HEAD, VERSION = b":W&B\xe1\xbe", 0
@@ -38,13 +39,10 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def foreign_runs(root: Path) -> list[ForeignRun]:
     """Return a run for each id of W&B's with files at or below ``root``, such as ``./wandb``. Links are not followed.
     Raises OSError."""
-    by_id: dict[str, list[WandbFile]] = {}
     next(root.iterdir(), None)
-    for path in sorted(root.rglob("run-*.wandb")):
-        if path.is_file() and not path.is_symlink():
-            by_id.setdefault(path.stem.removeprefix("run-"), []).append(WandbFile(path))
+    paths = [path for path in sorted(root.rglob("run-*.wandb")) if path.is_file() and not path.is_symlink()]
     found = []
-    for own, wandb_files in by_id.items():
+    for own, wandb_files in grouped((path.stem.removeprefix("run-"), WandbFile(path)) for path in paths).items():
         head = wandb_files[0].head()
         files: list[SourceFile] = [*wandb_files]
         name = head.get(8, b"").decode("utf-8", "replace") or own

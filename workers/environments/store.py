@@ -20,6 +20,7 @@ from typing import NamedTuple
 import structlog
 
 from trainyard.contract.base import WireStruct
+from trainyard.grouping import grouped
 from trainyard.spooling.held_folder import HeldFolder, remove_tree
 from workers.attempt.documents import read_document, write_document
 from workers.containers.removal import remove_image
@@ -172,10 +173,9 @@ class EnvironmentStore:
         as if it shared no file with another. Those in use stay. Returns the digests of what went."""
         records = {place: record for place in self.places() if (record := place.record) is not None}
         sizes = {place: 0 if record.image else record.bytes for place, record in records.items()}
-        images: dict[str, list[EnvironmentPlace]] = {}  # an image counts once, for the project that used it last
-        for place in sorted(records, key=lambda one: one.last_used_at):
-            if image := records[place].image:
-                images.setdefault(image, []).append(place)
+        by_use = sorted(records, key=lambda one: one.last_used_at)
+        # An image counts once, for the project that used it last.
+        images = grouped((records[place].image, place) for place in by_use if records[place].image)
         for places in images.values():
             sizes[places[-1]] = records[places[-1]].bytes
         total, removed = sum(sizes.values()), []

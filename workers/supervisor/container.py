@@ -129,9 +129,7 @@ class ContainerBuild(EnvironmentBuild):
         """The image's name as Podman is asked for it."""
         image = self._section.container.image
         found = read_image(image)
-        if found is None or found.digest or not self._resolved:
-            return image
-        return found.pinned(self._resolved)
+        return image if found is None or found.digest or not self._resolved else found.pinned(self._resolved)
 
     def _read(self) -> Content:
         if not self._tools.podman:

@@ -153,22 +153,7 @@ def apply_all(place: Place, assembly: Assembly) -> None:
 
 def make_passes(assembly: Assembly) -> Passes:
     """Return the passes of stages, or of a model that one rank, or one group of ranks, holds."""
-    if assembly.plan is not None:
-        return pipeline.make_passes(assembly)
-    (model,) = assembly.parts
-    return PlainPasses(
-        assembly.task,
-        model if assembly.replica is None else assembly.replica,
-        assembly.feed,
-        assembly.share,
-        assembly.precision,
-        phases=assembly.measures.phases,
-        start_sum=assembly.start_sum,
-        num_alike=assembly.mesh.num_alike,
-        num_throwaways=assembly.num_throwaways,
-        without_reduction=assembly.without_reduction,
-        reduce=assembly.reduce,
-    )
+    return pipeline.make_passes(assembly) if assembly.plan is not None else PlainPasses(assembly)
 
 
 def finish(assembly: Assembly, passes: Passes, early_stopping: EarlyStopping) -> Training:

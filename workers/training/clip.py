@@ -8,6 +8,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement
 
+from trainyard.grouping import grouped
+
 EPSILON = 1e-6  # as in torch: a norm of zero divides nothing
 
 
@@ -36,11 +38,9 @@ def clip(parameters: Iterable[torch.nn.Parameter], limit: float, device_mesh: De
 def _norm_over_ranks(
     gradients: list[torch.Tensor], pieces: list[torch.Tensor], device_mesh: DeviceMesh
 ) -> torch.Tensor:
-    by_copies: dict[int, list[torch.Tensor]] = {}
-    for gradient, piece in zip(gradients, pieces, strict=True):
-        by_copies.setdefault(_num_copies(gradient, device_mesh), []).append(piece)
+    copies = [_num_copies(gradient, device_mesh) for gradient in gradients]
     total = torch.zeros((), device=device_mesh.device_type)
-    for num_copies, alike in by_copies.items():
+    for num_copies, alike in grouped(zip(copies, pieces, strict=True)).items():
         total += torch.nn.utils.get_total_norm(alike, foreach=True).square() / num_copies
     dist.all_reduce(total)
     return total.sqrt()

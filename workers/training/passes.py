@@ -2,19 +2,19 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
-from workers.training.data.batches.feed import Feed
-from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD, Phases
+from workers.training.measuring.phases import BACKWARD, COMMUNICATION, DATA, FORWARD
 from workers.training.mesh import BatchShare
-from workers.training.optimizing.numerics import Precision
 from workers.training.recipes import Task
+
+if TYPE_CHECKING:  # it imports this module
+    from workers.training.assembly import Assembly
 
 StartSum = Callable[[torch.Tensor], "dist.Work | None"]  # sums in place over all ranks; the caller waits
 
@@ -61,38 +61,14 @@ def nothing() -> None:
 
 
 class PlainPasses:
-    """Every rank holds the whole model, or its shards: ``accumulate`` passes, of which the last reduces.
+    """Every rank holds the whole model, or its shards: ``accumulate`` passes, of which the last reduces."""
 
-    ``without_reduction`` is the strategy's context for a backward pass that only accumulates; ``reduce`` runs after the
-    last one.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        replica: nn.Module,
-        feed: Feed,
-        share: BatchShare,
-        precision: Precision,
-        *,
-        phases: Phases,
-        start_sum: StartSum,
-        num_alike: int = 1,
-        num_throwaways: int = 0,
-        without_reduction: Callable[[], AbstractContextManager[None]] = nullcontext,
-        reduce: Callable[[], None] = nothing,
-    ) -> None:
-        self._task = task
-        self._replica = replica
-        self._feed = feed
-        self._share = share
-        self._precision = precision
-        self._phases = phases
-        self._start_sum = start_sum
-        self._num_alike = num_alike  # tensor-parallel ranks, which compute the same loss
-        self._num_throwaways = num_throwaways
-        self._without_reduction = without_reduction
-        self._reduce = reduce
+    def __init__(self, assembly: "Assembly") -> None:
+        (model,) = assembly.parts
+        self._assembly, self._task, self._precision = assembly, assembly.task, assembly.precision
+        self._replica = model if assembly.replica is None else assembly.replica
+        self._feed, self._share, self._phases = assembly.feed, assembly.share, assembly.measures.phases
+        self._num_alike = assembly.mesh.num_alike  # tensor-parallel ranks, which compute the same loss
 
     def train(self, step: int) -> Passed:
         share = self._share
@@ -107,7 +83,7 @@ class PlainPasses:
             data_time_s += time.perf_counter() - started
             self._phases.switch(FORWARD)
             # Gradients are summed over ranks once a step, in the last backward.
-            with nullcontext() if is_last else self._without_reduction():
+            with nullcontext() if is_last else self._assembly.without_reduction():
                 with self._precision.autocast():
                     loss = self._task.loss(self._replica, batch)
                 if share.accumulate > 1:
@@ -118,11 +94,11 @@ class PlainPasses:
                 total = part if total is None else total + part
                 if is_last:
                     # Started before backward, so that it is sent while backward computes.
-                    summing = self._start_sum(total)
+                    summing = self._assembly.start_sum(total)
                 self._phases.switch(BACKWARD)
                 self._backward(loss)
         self._phases.switch(COMMUNICATION)
-        self._reduce()
+        self._assembly.reduce()
         assert total is not None
         return Passed(total, summing, data_time_s)
 
@@ -146,7 +122,7 @@ class PlainPasses:
             return summed(self._task, self._replica(inputs), targets) / self._num_alike
 
     def settle(self) -> None:
-        for _ in range(self._num_throwaways):
+        for _ in range(self._assembly.num_throwaways):
             with self._precision.autocast():
                 loss = self._task.loss(self._replica, self._task.train_batch(slice(0, 1)))
             loss.backward()  # type: ignore[no-untyped-call]
@@ -159,7 +135,7 @@ class PlainPasses:
     def rehearse(self) -> None:
         """Run one micro-batch forward and backward without communication; leaves gradients."""
         batch = self._feed.batch(1, 0)
-        with self._without_reduction():
+        with self._assembly.without_reduction():
             with self._precision.autocast():
                 loss = self._task.loss(self._replica, batch)
             self._precision.scale(loss).backward()  # type: ignore[no-untyped-call]

@@ -63,9 +63,7 @@ def people(request: HttpRequest) -> HttpResponse:
     if project is None:
         return show(request, "people/none.html", {"may_create": can_create_projects(request.user)})
     part = MemberTable(request, project).part()
-    if part is not None:
-        return part
-    return project_page(request, project, projects=projects)
+    return part if part is not None else project_page(request, project, projects=projects)
 
 
 @page(post=thing(Permission.MEMBERS_MANAGE))

@@ -1,6 +1,5 @@
 """Jobs and pods of the API server as jobs of an engine. Everything here is pure."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +10,7 @@ from runs.engines.kubernetes.manifests import ATTEMPT, ENDING, RELEASED, name_of
 from runs.engines.kubernetes.reasons import PodEnd, end_of, end_of_pods
 from runs.engines.machine_system import JobState, SystemJob
 from trainyard.contract.base import JsonObject
+from trainyard.grouping import grouped
 
 # A pod on a machine that is out of contact is listed for ever. So long after its grace its ranks have ended by
 # themselves: their lease is over.
@@ -18,10 +18,7 @@ GONE_AFTER_S = 600.0
 
 
 def pods_by_attempt(pods: Sequence[Pod]) -> dict[str, list[Pod]]:
-    found: dict[str, list[Pod]] = defaultdict(list)
-    for pod in sorted(pods, key=lambda one: one.metadata.name):
-        found[pod.metadata.label(ATTEMPT)].append(pod)
-    return found
+    return grouped((pod.metadata.label(ATTEMPT), pod) for pod in sorted(pods, key=lambda one: one.metadata.name))
 
 
 def is_released(job: Job) -> bool:

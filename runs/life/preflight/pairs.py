@@ -8,6 +8,7 @@ from runs.life.preflight.needs import CheckedNode
 from runs.values.columns import Check, CheckState
 from trainyard.formats.figures import speed
 from trainyard.formats.words import listed
+from trainyard.grouping import grouped
 
 STALE_S = 300.0  # an older result says nothing
 SLOW_S = 0.1
@@ -143,12 +144,7 @@ def unfit_in(nodes: Sequence[CheckedNode]) -> dict[str, list[str]]:
 
 def _reasons_between(nodes: Sequence[CheckedNode]) -> dict[str, list[str]]:
     """Return by id the reasons, as sentences, why a node cannot train with the others."""
-    reasons: dict[str, list[str]] = {}
-    for one in broken_connections(nodes):
-        for node in (one.first, one.second):
-            reasons.setdefault(node, []).append(one.sentence)
     ids = {node.name: node.id for node in nodes}
-    for check in version_checks(nodes):
-        if check.state == FAIL:
-            reasons.setdefault(ids[check.node], []).append(check.sentence)
-    return reasons
+    apart = ((node, one.sentence) for one in broken_connections(nodes) for node in (one.first, one.second))
+    others = ((ids[check.node], check.sentence) for check in version_checks(nodes) if check.state == FAIL)
+    return grouped([*apart, *others])

@@ -2,7 +2,6 @@
 preflights that somebody waits for."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from trainyard.contract.base import to_builtins
 from trainyard.contract.desired import CollectivePlan, Peer, ProbeRequest
 from trainyard.contract.machines import MAX_PEERS, SelfCheck
 from trainyard.contract.node_status import NodeStatus
+from trainyard.grouping import grouped
 
 # Lead of the server's clock over Valkey's, which may run on another machine.
 
@@ -84,12 +84,9 @@ def probes_for(nodes: Sequence[Node], statuses: Statuses, now: datetime) -> dict
     """Return, by node id, the lists of peers that are due. Cheap for most nodes in most ticks."""
     asked = {node: one for one in _open_ones(nodes) for node in one.nodes}
     present = {node.pk: node for node in nodes}
-    by_cluster: dict[str, list[Node]] = defaultdict(list)
-    for node in sorted(nodes, key=lambda one: one.name):
-        if node.pk in statuses and node.is_in_contact(now):
-            by_cluster[node.cluster_id].append(node)
+    here = [node for node in nodes if node.pk in statuses and node.is_in_contact(now)]
     found: dict[str, ProbeRequest] = {}
-    for members in by_cluster.values():
+    for members in grouped((node.cluster_id, node) for node in sorted(here, key=lambda one: one.name)).values():
         for place, node in enumerate(members):
             if node.pk in asked or (int(now.timestamp()) + place) % PEERS_EVERY == 0:
                 around = (members[place + 1 :] + members[:place])[:MAX_PEERS]
@@ -151,9 +148,7 @@ def _late(node: CheckedNode, limit_s: float) -> Check:
 
 def record_placed(placements: Iterable[Placement], now: datetime) -> None:
     """Keep with each attempt what was known of its nodes when it was placed on them."""
-    by_attempt: dict[str, list[Placement]] = defaultdict(list)
-    for placement in placements:
-        by_attempt[placement.attempt_id].append(placement)
+    by_attempt = grouped((placement.attempt_id, placement) for placement in placements)
     made = [_of_attempt(parts[0].attempt, parts, now) for parts in by_attempt.values()]
     Preflight.objects.bulk_create([one for one in made if one is not None])
 

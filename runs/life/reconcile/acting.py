@@ -29,6 +29,7 @@ from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import CauseClass
 from trainyard.contract.orders import CheckpointReference, Go
 from trainyard.formats.words import listed
+from trainyard.grouping import grouped
 from trainyard.spec.survival import outlives_workers
 from trainyard.spec.values.durations import time_limit_s, words_of
 
@@ -116,10 +117,8 @@ def _describe_what_keeps_it(attempt: Attempt, placements: Sequence[Placement], l
 
 def preparations(placements: Sequence[Placement]) -> list[str]:
     """Return what the nodes prepare, each sentence once, with those nodes where it is not all of them."""
-    nodes: dict[str, list[str]] = {}
-    for one in placements:
-        if one.phase == Phase.PREPARING and (words := one.reported.preparation):
-            nodes.setdefault(words, []).append(one.node.name)
+    preparing = [one for one in placements if one.phase == Phase.PREPARING and one.reported.preparation]
+    nodes = grouped((one.reported.preparation, one.node.name) for one in preparing)
     return [words if len(at) == len(placements) else f"{words} on {listed(at)}" for words, at in nodes.items()]
 
 

@@ -25,6 +25,7 @@ from trainyard.contract.node_status import ListedAttempt, NodeStatus
 from trainyard.contract.orders import CodeReference, Order
 from trainyard.contract.seals import order_scope, seal
 from trainyard.contract.statuses import WantedPhase
+from trainyard.grouping import grouped
 from trainyard.spec.sections.environment import has_container
 from trainyard.spec.sections.restarts import RestartRules
 
@@ -161,10 +162,7 @@ def _entry(run: str, fence: int, wanted: WantedPhase, watermarks: Watermarks) ->
 
 
 def _watermarks(runs: set[str]) -> Watermarks:
-    found: dict[tuple[str, int], list[Producer]] = defaultdict(list)
-    for producer in Producer.objects.filter(run_id__in=runs):
-        found[producer.run_id, producer.attempt].append(producer)
-    return found
+    return grouped(((one.run_id, one.attempt), one) for one in Producer.objects.filter(run_id__in=runs))
 
 
 def _free_memory(statuses: Mapping[str, NodeStatus]) -> dict[str, list[str]]:

@@ -1,6 +1,5 @@
 """Placing the queue of a cluster, under a lock on the cluster's row."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -27,6 +26,7 @@ from runs.recovery.failing import Elsewhere
 from runs.serving import broadcast
 from runs.values.status import Status
 from trainyard.formats.words import listed
+from trainyard.grouping import grouped
 from trainyard.spec.sections.restarts import RestartRules
 
 log = structlog.get_logger(__name__)
@@ -169,10 +169,8 @@ def _write_reasons(cluster: Cluster, answers: Sequence[Waiting]) -> None:
     if answers:
         known = dict(waiting_runs(cluster).values_list("pk", "reason_sentence"))
         known |= dict(recovering_runs(cluster).values_list("pk", "reason_sentence"))
-    changed: dict[str, list[str]] = defaultdict(list)
-    for answer in filter(lambda one: one.sentence, answers):
-        if known.get(answer.run, answer.sentence) != answer.sentence:
-            changed[answer.sentence].append(answer.run)
+    others = [one for one in answers if one.sentence and known.get(one.run, one.sentence) != one.sentence]
+    changed = grouped((one.sentence, one.run) for one in others)
     for sentence, run_ids in changed.items():
         for start in range(0, len(run_ids), RUNS_AT_ONCE):
             rows = Run.objects.filter(pk__in=run_ids[start : start + RUNS_AT_ONCE])

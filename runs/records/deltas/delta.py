@@ -8,6 +8,7 @@ from typing import TypedDict
 from runs.records.metrics.codec import Columns, joined
 from runs.records.metrics.json_numbers import numbers
 from runs.records.points.store import SeriesPiece, StreamLines
+from trainyard.grouping import grouped
 
 MAX_POINTS = 20_000
 MAX_LINES = 2_000
@@ -76,9 +77,7 @@ def delta(start: int, cursor: int, pieces: Iterable[tuple[int, SeriesPiece]], li
     pieces, lines = list(pieces), list(lines)
     if sum(piece.columns.size for _, piece in pieces) > MAX_POINTS or sum(len(p.lines) for p in lines) > MAX_LINES:
         return Delta(start, cursor, refetch=True, steps=_range([piece.columns for _, piece in pieces]))
-    groups: dict[tuple[int, str, str], list[SeriesPiece]] = {}
-    for attempt, piece in pieces:
-        groups.setdefault((attempt, *piece.key), []).append(piece)
+    groups = grouped(((attempt, *piece.key), piece) for attempt, piece in pieces)
     series = [
         series_document(name, group[0].labels, attempt, joined([piece.columns for piece in group]))
         for (attempt, name, _), group in groups.items()

@@ -97,9 +97,7 @@ class Index:
         return self.table.last_time[order], np.cumsum(self.counts[order])
 
     def fits(self, columns: Columns) -> Flags:
-        if not self.levels:
-            return np.ones(columns.size, bool)
-        return np.isin(columns.levels, sorted(self.levels))
+        return np.ones(columns.size, bool) if not self.levels else np.isin(columns.levels, sorted(self.levels))
 
     def columns(self, rows: Places) -> Iterator[tuple[int, Columns]]:
         """Yield (row, columns) of these rows."""

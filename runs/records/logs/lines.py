@@ -75,9 +75,7 @@ def line_behind(stream: LogStream, first_line: int, order: Floats, after: Key) -
     if own < after[1:4]:
         return int(np.searchsorted(order, after.time, "right"))
     start = int(np.searchsorted(order, after.time, "left"))
-    if own > after[1:4]:
-        return start
-    return max(start, after.line + 1 - first_line)
+    return start if own > after[1:4] else max(start, after.line + 1 - first_line)
 
 
 class LineDocument(TypedDict):

@@ -48,9 +48,7 @@ def regex(source: str, *, is_case: bool) -> Pattern:
 def literal(text: str, *, is_case: bool) -> Pattern:
     """Return the pattern of a text, whose line feeds are what stands for them within a line."""
     text = encoded(text).decode()
-    if is_case:
-        return _Expression(compiled(text, literal=True))
-    return _Folded(text.casefold())
+    return _Expression(compiled(text, literal=True)) if is_case else _Folded(text.casefold())
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
@@ -19,6 +19,7 @@ from runs.records.metrics.codec import Floats
 from runs.records.metrics.json_numbers import numbers
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
+from trainyard.grouping import grouped
 
 MAX_COMMON_BINS = 128
 MAX_STEPS = 2_000  # of one name and labels, in an answer
@@ -91,9 +92,7 @@ def media_list(run_id: str) -> list[MediaName]:
     for some in in_parts([row["some"] for row in ordered]):
         labels.update(Media.objects.filter(pk__in=some).values_list("pk", "labels"))
     found: dict[tuple[str, ...], MediaName] = {}
-    firsts: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for row in ordered:
-        firsts[row["name"], row["labels_key"]].append((row["attempt"], row["first_step"]))
+    firsts = grouped(((row["name"], row["labels_key"]), (row["attempt"], row["first_step"])) for row in ordered)
     for row in ordered:
         newer = [first for attempt, first in firsts[row["name"], row["labels_key"]] if attempt > row["attempt"]]
         place = {name: row[name] for name in (*names, "attempt")}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runs.records.metrics.codec import Columns, Floats, Steps
+from trainyard.grouping import grouped
 
 Key = tuple[str, str]  # name, labels as canonical JSON
 
@@ -99,13 +100,8 @@ def _matrices(producer: str, by_head: dict[SeriesGroup, list[Part]]) -> list[Poi
         return [_matrix(producer, head, parts)]
     # A series may be logged in several ways, with others and without. The series that occur in the same heads go
     # together, so that each has one order.
-    occurs: dict[Key, list[SeriesGroup]] = {}
-    for head in by_head:
-        for key in head.keys:
-            occurs.setdefault(key, []).append(head)
-    together: dict[tuple[SeriesGroup, ...], list[Key]] = {}
-    for key, heads in occurs.items():
-        together.setdefault(tuple(heads), []).append(key)
+    occurs = grouped((key, head) for head in by_head for key in head.keys)
+    together = grouped((tuple(heads), key) for key, heads in occurs.items())
     return [
         _matrix(producer, where[0], by_head[where[0]])
         if len(where) == 1 and len(keys) == len(where[0].keys)

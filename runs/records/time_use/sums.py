@@ -1,7 +1,6 @@
 """Time of the runs of a project or a cluster by use: ended runs have a row each, live ones are read."""
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -17,6 +16,7 @@ from runs.records.metrics.models import Checkpoint, Series, Telemetry
 from runs.records.points import read
 from runs.records.time_use.split import NAMES, AttemptOutcome, AttemptSpan, StatusSpan, TimeUse, time_use
 from runs.values.status import LIVE, Phase, Status
+from trainyard.grouping import grouped
 
 LOSS, STEP_TIME = "train/loss", "train/step_time_s"
 SETTLED_S = 60.0  # behind its end nothing of an attempt is on its way any more
@@ -89,15 +89,15 @@ def times_of(runs: Sequence[Run], now: datetime) -> dict[str, TimeUse]:
     runs = [run for run in runs if not run.is_local]
     ids = [run.pk for run in runs]
     prefetch_related_objects(runs, "attempts__placements__node")
-    events: dict[str, list[Event]] = defaultdict(list)
-    for event in Event.objects.filter(run__in=ids, data__has_key="to").order_by("at", "id"):
-        events[event.run_id].append(event)
+    moves = Event.objects.filter(run__in=ids, data__has_key="to").order_by("at", "id")
+    events = grouped((event.run_id, event) for event in moves)
     steps, stalls = _step_series(ids), _stalls(ids)
     telemetry = Telemetry.objects.in_bulk(ids)
     found = {}
     for run in runs:
-        spans = _spans(run, events[run.pk], now)
-        reader = _Attempts(run, events[run.pk], steps.get(run.pk), stalls, telemetry.get(run.pk), now)
+        own = events.get(run.pk, [])
+        spans = _spans(run, own, now)
+        reader = _Attempts(run, own, steps.get(run.pk), stalls, telemetry.get(run.pk), now)
         found[run.pk] = time_use(spans, reader.spans())
     return found
 

@@ -7,6 +7,7 @@ from typing import Any
 from runs.sweeps.populations.members import CHANGEABLE_PATHS
 from trainyard.contract.base import JsonObject
 from trainyard.formats.words import listed
+from trainyard.grouping import grouped
 from trainyard.spec.document import merge
 from trainyard.spec.sections.changes import changes_of_line
 from trainyard.spec.sweeps.overlay import overlay
@@ -43,10 +44,7 @@ class Segment:
 def tree(branches: Iterable[Branch], best: int | None = None) -> list[Branch]:
     """Return the trials by number, each with its children and what changed, those of the line of ``best`` marked."""
     by_number = {one.number: one for one in branches}
-    children: dict[int, list[int]] = {}
-    for one in by_number.values():
-        if one.parent is not None:
-            children.setdefault(one.parent, []).append(one.number)
+    children = grouped((one.parent, one.number) for one in by_number.values() if one.parent is not None)
     line = {one.trial for one in line_of(by_number.values(), best)} if best in by_number else set()
     return [
         Branch(

@@ -22,6 +22,7 @@ from runs.sweeps.search.plain import quasi_random, random
 from runs.sweeps.search.trials import PastTrial, SamplerQuestion, Suggestion
 from trainyard.contract.base import BadDocument, WireStruct, convert, to_builtins
 from trainyard.contract.statuses import TRIAL_FINAL, TrialState
+from trainyard.grouping import grouped
 from trainyard.spec.sweeps import ordered
 from trainyard.spec.sweeps.units import is_within, unit_of, value_at
 
@@ -208,11 +209,8 @@ def _advanced(question: SamplerQuestion, paths: Sequence[str]) -> tuple[CMA, int
     if kept is not None:
         _restore(optimizer, kept)
     generation = first = kept.generation if kept is not None else 0
-    by_generation: dict[int, list[PastTrial]] = {}
-    for trial in question.trials:
-        number = trial.attributes.get(GENERATION)
-        if number is not None and number >= first:
-            by_generation.setdefault(int(number), []).append(trial)
+    numbered = ((trial.attributes.get(GENERATION), trial) for trial in question.trials)
+    by_generation = grouped((int(at), trial) for at, trial in numbered if at is not None and at >= first)
     while len(told := _solutions(question, paths, by_generation.get(generation, []))) >= size:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of generations in which all values are alike

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from google_crc32c import value as crc32c
 
+from trainyard.grouping import grouped
+
 FILE = re.compile(r".*tfevents.*")  # as TensorBoard finds them
 HEADER = struct.Struct("<QI")
 CHECK = struct.Struct("<I")
@@ -112,11 +114,7 @@ def written_at(name: str) -> int:
 def event_folders(root: Path) -> dict[Path, list[Path]]:
     """Return the folders at and below ``root`` that have event files, each with these, the oldest first. Links are not
     followed. Raises OSError for a root that cannot be read."""
-    found: dict[Path, list[Path]] = {}
     next(root.iterdir(), None)
-    for path in sorted(root.rglob("*tfevents*")):
-        if FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink():
-            found.setdefault(path.parent, []).append(path)
-    return {
-        folder: sorted(paths, key=lambda path: (written_at(path.name), path.name)) for folder, paths in found.items()
-    }
+    named = [path for path in sorted(root.rglob("*tfevents*")) if FILE.fullmatch(path.name)]
+    found = grouped((path.parent, path) for path in named if path.is_file() and not path.is_symlink())
+    return {at: sorted(paths, key=lambda path: (written_at(path.name), path.name)) for at, paths in found.items()}

@@ -146,9 +146,7 @@ class RestartRules:
         )
 
     def action_on(self, cause: CauseClass) -> Action:
-        if cause in NEVER_RESTARTED:
-            return "stop"
-        return self.on.get(cause) or DEFAULT_ACTIONS[cause]
+        return "stop" if cause in NEVER_RESTARTED else self.on.get(cause) or DEFAULT_ACTIONS[cause]
 
     @property
     def replaces_lost_nodes(self) -> bool:

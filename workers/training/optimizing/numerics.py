@@ -29,9 +29,7 @@ class Precision:
 
     def autocast(self) -> AbstractContextManager[None]:
         """Return the context of a forward pass."""
-        if self.dtype is None:
-            return nullcontext()
-        return torch.autocast(self.device.type, self.dtype)
+        return nullcontext() if self.dtype is None else torch.autocast(self.device.type, self.dtype)
 
     def scale(self, loss: torch.Tensor) -> torch.Tensor:
         """Return what backward starts from."""

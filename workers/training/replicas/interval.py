@@ -55,9 +55,7 @@ def least_interval(cost_s: float | None, step_s: float) -> int:
 
     ``cost_s`` is None where no state could be taken.
     """
-    if cost_s is None:
-        return UNKNOWN
-    return min(LARGEST, max(1, math.ceil(cost_s / (SHARE * max(step_s, 1e-6)))))
+    return UNKNOWN if cost_s is None else min(LARGEST, max(1, math.ceil(cost_s / (SHARE * max(step_s, 1e-6)))))
 
 
 def aligned(least: int, between_checkpoints: int) -> int:

@@ -16,6 +16,7 @@ Schedules by ``torch.distributed.pipelining``, over what flows between parts: th
 import copy
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -105,6 +106,7 @@ def make_schedule(plan: Plan, stages: list[Stage], loss: Callable[[torch.Tensor,
     return multi(list(stages), plan.num_microbatches, loss, scale_grads=False)
 
 
+@dataclass(eq=False)
 class PipelinePasses:
     """This rank's parts of the model as stages of a pipeline: ``accumulate`` rounds of the schedule make a step.
 
@@ -113,37 +115,25 @@ class PipelinePasses:
     loss.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        parts: Sequence[nn.Module],
-        plan: Plan,
-        feed: Feed,
-        share: BatchShare,
-        precision: Precision,
-        group: dist.ProcessGroup,
-        *,
-        phases: Phases,
-        flow_shape: FlowShape,
-        start_sum: StartSum,
-        num_alike: int = 1,
-        reduce: Callable[[], None] = nothing,
-    ) -> None:
-        self._task = task
-        self._plan = plan
-        self._feed = feed
-        self._share = share
-        self._precision = precision
-        self._group = group
-        self._phases = phases
-        self._flow_shape = flow_shape
-        self._start_sum = start_sum
-        self._num_alike = num_alike
-        self._reduce = reduce
-        indices = plan.parts_of(dist.get_rank(group))
-        self._parts = dict(zip(indices, parts, strict=True))
+    task: Task
+    parts: Sequence[nn.Module]
+    plan: Plan
+    feed: Feed
+    share: BatchShare
+    precision: Precision
+    group: dist.ProcessGroup
+    phases: Phases
+    flow_shape: FlowShape
+    start_sum: StartSum
+    num_alike: int = 1
+    reduce: Callable[[], None] = nothing
+
+    def __post_init__(self) -> None:
+        plan, precision = self.plan, self.precision
+        self._parts = dict(zip(plan.parts_of(dist.get_rank(self.group)), self.parts, strict=True))
         self._stages = [
-            Stage(part, index, plan, flow_shape, precision, group, phases) for index, part in self._parts.items()
+            Stage(part, index, plan, self.flow_shape, precision, self.group, self.phases)
+            for index, part in self._parts.items()
         ]
         self._is_first = 0 in self._parts
         self._is_last = plan.num_parts - 1 in self._parts
@@ -151,53 +141,53 @@ class PipelinePasses:
         self._total = torch.zeros((), device=precision.device)
 
     def train(self, step: int) -> Passed:
-        self._total = torch.zeros((), device=self._precision.device)
+        self._total = torch.zeros((), device=self.precision.device)
         data_time_s = 0.0
-        for index in range(self._share.accumulate):
-            self._phases.switch(DATA)
+        for index in range(self.share.accumulate):
+            self.phases.switch(DATA)
             started = time.perf_counter()
             inputs, targets = self._read(step, index)
             data_time_s += time.perf_counter() - started
             for stage in self._stages:
-                stage.is_last_pass = index == self._share.accumulate - 1
+                stage.is_last_pass = index == self.share.accumulate - 1
             # But for its forward passes and its waiting, what the schedule does is backward.
-            self._phases.switch(BACKWARD)
+            self.phases.switch(BACKWARD)
             self._schedule.step(*inputs, target=targets, return_outputs=False)
-        self._phases.switch(COMMUNICATION)
+        self.phases.switch(COMMUNICATION)
         # Only the ranks of the last part know a loss; the others add nothing and learn it from the sum.
-        total = self._total / (self._share.num_parts * self._num_alike)
-        summing = self._start_sum(total)
-        self._reduce()
+        total = self._total / (self.share.num_parts * self.num_alike)
+        summing = self.start_sum(total)
+        self.reduce()
         return Passed(total, summing, data_time_s)
 
     def _read(self, step: int, index: int) -> tuple[tuple[torch.Tensor, ...], torch.Tensor | None]:
         """Return what this rank's parts need of the batch: the ranks in the middle need nothing."""
         if not self._is_first and not self._is_last:
             return (), None
-        inputs, targets = self._feed.batch(step, index)
+        inputs, targets = self.feed.batch(step, index)
         return (inputs,) if self._is_first else (), targets if self._is_last else None
 
     def _scaled_loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return what backward of one microbatch starts from, and count it."""
-        with self._phases.within(FORWARD), self._precision.autocast():
-            loss = self._task.criterion(outputs, targets) / (self._plan.num_microbatches * self._share.accumulate)
+        with self.phases.within(FORWARD), self.precision.autocast():
+            loss = self.task.criterion(outputs, targets) / (self.plan.num_microbatches * self.share.accumulate)
         self._total += loss.detach()
-        return self._precision.scale(loss)
+        return self.precision.scale(loss)
 
     @torch.no_grad()
     def evaluate(self, rows: slice) -> torch.Tensor:
         """Send all ``rows`` at once through the parts, one after the other: batches come in any size, and while one
         is in a later stage this one goes on with the next."""
         num_rows = rows.stop - rows.start
-        total = torch.zeros(1 + len(self._task.measures), dtype=torch.float64, device=self._precision.device)
+        total = torch.zeros(1 + len(self.task.measures), dtype=torch.float64, device=self.precision.device)
         hidden: torch.Tensor | None = None
         for index, part in self._parts.items():
-            hidden = self._task.validation_batch(rows)[0] if index == 0 else self._receive(index, hidden, num_rows)
-            with self._precision.autocast():
+            hidden = self.task.validation_batch(rows)[0] if index == 0 else self._receive(index, hidden, num_rows)
+            with self.precision.autocast():
                 hidden = part(hidden)
-                if index == self._plan.num_parts - 1:
-                    targets = self._task.validation_batch(rows)[1]
-                    total += summed(self._task, hidden, targets) / self._num_alike
+                if index == self.plan.num_parts - 1:
+                    targets = self.task.validation_batch(rows)[1]
+                    total += summed(self.task, hidden, targets) / self.num_alike
             self._send(index, hidden)
         return total
 
@@ -206,15 +196,15 @@ class PipelinePasses:
         if index - 1 in self._parts:
             assert hidden is not None
             return hidden
-        shape = self._flow_shape(num_rows, index - 1)
-        arriving = torch.empty(shape, dtype=Stage.FLOWING, device=self._precision.device)
-        dist.recv(arriving, group=self._group, group_src=self._plan.stage_of(index - 1))
+        shape = self.flow_shape(num_rows, index - 1)
+        arriving = torch.empty(shape, dtype=Stage.FLOWING, device=self.precision.device)
+        dist.recv(arriving, group=self.group, group_src=self.plan.stage_of(index - 1))
         return arriving
 
     def _send(self, index: int, hidden: torch.Tensor) -> None:
-        if index + 1 < self._plan.num_parts and index + 1 not in self._parts:
+        if index + 1 < self.plan.num_parts and index + 1 not in self._parts:
             flowing = hidden.to(Stage.FLOWING).contiguous()
-            dist.send(flowing, group=self._group, group_dst=self._plan.stage_of(index + 1))
+            dist.send(flowing, group=self.group, group_dst=self.plan.stage_of(index + 1))
 
     def settle(self) -> None:
         """Do nothing: no sum depends on the order in which gradients became ready."""

@@ -13,6 +13,7 @@ from runs.records.points.blocks import decode_block
 from runs.records.points.compaction.levels import Place
 from runs.records.points.compaction.pyramid import Buckets, decode
 from runs.records.points.segments import axes_of, order_of
+from trainyard.grouping import grouped
 
 MIN_STEP, MAX_STEP = -(2**63), 2**63 - 1
 MAX_TIME = 1.7e308
@@ -57,15 +58,13 @@ def extents(wants: Sequence[Want]) -> dict[int, Extent]:
 
 def available_levels(series: Iterable[int]) -> dict[Place, list[int]]:
     """Return the levels that each place has, ascending."""
-    found: dict[Place, list[int]] = {}
-    for some in in_parts(sorted(set(series))):
-        sql = f"""
-            SELECT DISTINCT series_id, attempt, level FROM metrics_level
-            WHERE series_id IN ({marks(len(some))}) ORDER BY level
-        """
-        for series_id, attempt, level in query(sql, some):
-            found.setdefault((series_id, attempt), []).append(level)
-    return found
+    columns = "SELECT DISTINCT series_id, attempt, level FROM metrics_level"
+    rows = (
+        row
+        for some in in_parts(sorted(set(series)))
+        for row in query(f"{columns} WHERE series_id IN ({marks(len(some))}) ORDER BY level", some)
+    )
+    return grouped(((series_id, attempt), level) for series_id, attempt, level in rows)
 
 
 def level_buckets(wants: Sequence[Want]) -> dict[int, list[Buckets]]:

@@ -24,6 +24,7 @@ from runs.records.points.blocks import decode_blocks
 from runs.records.points.compaction.levels import Place, grown
 from runs.records.points.compaction.pyramid import Buckets, base_of, bucketed
 from runs.records.points.segments import POINTS_PER_SEGMENT, Stretch, decoded, encode_segments, order_of, slices
+from trainyard.grouping import grouped
 
 SEAL_AS_IT_LIES = 8192  # points: a segment this long gains little from being put together with others
 POINTS_PER_STEP = 524_288
@@ -236,11 +237,9 @@ COLUMNS = ("pk", "axis_id", "series_id", "attempt", "cursor", "count", "first_st
 
 def _units(bound: int, **which: Any) -> dict[Place, list[Unit]]:
     rows = Segment.objects.filter(is_sealed=False, cursor__lte=bound, **which).order_by("cursor", "pk")
-    found: dict[Place, list[Unit]] = {}
-    for pk, axis_id, series_id, attempt, *rest in rows.values_list(*COLUMNS):
-        place = series_id, attempt
-        found.setdefault(place, []).append(Unit(pk, axis_id, place, *rest))
-    return found
+    listed = rows.values_list(*COLUMNS)
+    units = (Unit(pk, axis_id, (series_id, attempt), *rest) for pk, axis_id, series_id, attempt, *rest in listed)
+    return grouped((unit.place, unit) for unit in units)
 
 
 def _points_of(units: Sequence[Unit]) -> dict[int, Columns]:

@@ -6,7 +6,7 @@ import { Zooming } from "../interaction/zooming.js";
 import { build } from "../lines/build.js";
 import { lowerBound } from "../scales/views.js";
 import { Reader } from "./reader.js";
-import { listenTools, showTools } from "./tools.js";
+import { listenTools, showTools, TOOLS } from "./tools.js";
 
 const STILL_PX = 0.5;
 
@@ -137,6 +137,10 @@ export class Card {
   // Where the crosshair is, else the last one; 0 where the axis has no steps.
   get step() {
     return this.axis === "step" ? Math.round(this.pointing.x ?? this.built?.x.at(-1) ?? 0) : 0;
+  }
+
+  press(tool) {
+    TOOLS[tool](this);
   }
 
   resize(size, isDone) {

@@ -1,6 +1,5 @@
 // The keys of a plot that has the focus.
 import { nextPlace } from "../cards/reading.js";
-import { TOOLS } from "../cards/tools.js";
 
 const PAGE = 10; // points, with Shift
 const NEAR = 0.9; // of the view: beyond it a step of the crosshair moves the view along
@@ -25,8 +24,8 @@ export function listenKeys(pointing) {
     Home: () => (pointing.isHome() ? card.zooming.set(null) : goFrom(-1, 1)),
     End: () => goFrom(card.built.x.length, -1),
     Enter: () => card.context.onOpen(card.isLarge ? null : card.name),
-    l: () => TOOLS.log(card),
-    n: () => TOOLS.note(card),
+    l: () => card.press("log"),
+    n: () => card.press("note"),
     Escape: () => (pointing.place === null ? false : pointing.leave()),
   };
   card.host.addEventListener("keydown", (event) => {

@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image
 
 from trainyard.contract.inspections import Cell, ClassFacts, ColumnFacts, DatasetFacts
+from trainyard.grouping import grouped
 from trainyard.spec.sections.data import ImageData, TextData
 from workers.training.data.problems import DataProblem
 from workers.training.data.sources import images
@@ -277,9 +278,7 @@ def _counts(classes: Sequence[str]) -> DatasetFacts:
 
 def _some_of_each(classes: Sequence[str]) -> list[int]:
     """Return the places of up to NUM_SHOWN rows, in turn of each class."""
-    by_class: dict[str, list[int]] = {}
-    for index, name in enumerate(classes):
-        by_class.setdefault(name, []).append(index)
+    by_class = grouped((name, index) for index, name in enumerate(classes))
     names, found = sorted(by_class), list[int]()
     for turn in range(NUM_SHOWN):
         found += [by_class[name][turn] for name in names if turn < len(by_class[name])]

@@ -12,46 +12,35 @@ Each rank holds outer weights and velocity and computes this alike, so that only
 with a learning rate of 1 is local SGD.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from workers.training.assembly import Assembly
-from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.local_sgd import LocalSGD
-from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, parameters_of
+from workers.training.strategies.synchronization.protocol import Flat, parameters_of
 
 VELOCITY = "velocity"
 
 
+@dataclass(eq=False)
 class DiLoCo(LocalSGD):
     """Twice the weights more than local SGD in memory, and nothing more to send.
 
     At an agreement the outer weights are the model's own, so that a checkpoint taken there needs the velocity alone.
     """
 
-    def __init__(
-        self,
-        parameters: Sequence[nn.Parameter],
-        optimizer: torch.optim.Optimizer,
-        precision: Precision,
-        own_loss: OwnLoss,
-        *,
-        every_steps: int,
-        world_size: int,
-        learning_rate: float,
-        momentum: float,
-    ) -> None:
-        super().__init__(parameters, optimizer, precision, own_loss, every_steps=every_steps, world_size=world_size)
-        self._learning_rate = learning_rate
-        self._momentum = momentum
-        self._outer = Flat(self._parameters)
+    learning_rate: float
+    momentum: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._outer = Flat(self.parameters)
         self._velocity = torch.zeros_like(self._outer.buffer)
 
     def begin(self, step: int) -> None:
         if self.is_agreed:  # the first step of a round: the weights are the first ones, restored ones, or ours
-            self._outer.take(self._parameters)
+            self._outer.take(self.parameters)
 
     def state(self) -> dict[str, torch.Tensor]:
         return {VELOCITY: self._velocity}
@@ -74,8 +63,8 @@ class DiLoCo(LocalSGD):
     def _outer_step(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return what the outer weights and the velocity become; ``_mean`` holds the inner weights' mean."""
         change = self._outer.buffer - self._mean.buffer[: self._outer.buffer.numel()]
-        velocity = self._momentum * self._velocity + change
-        return self._outer.buffer - self._learning_rate * (change + self._momentum * velocity), velocity
+        velocity = self.momentum * self._velocity + change
+        return self._outer.buffer - self.learning_rate * (change + self.momentum * velocity), velocity
 
 
 def apply(assembly: Assembly) -> None:

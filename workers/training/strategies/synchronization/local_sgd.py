@@ -14,6 +14,7 @@ follow:
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -25,27 +26,20 @@ from workers.training.optimizing.numerics import Precision
 from workers.training.strategies.synchronization.protocol import Flat, OwnLoss, Synchronization, parameters_of
 
 
+@dataclass(eq=False)
 class LocalSGD(Synchronization):
     """A ``Synchronization`` over all ranks of the default group. ``own_loss`` takes the loss from the passes."""
 
-    def __init__(
-        self,
-        parameters: Sequence[nn.Parameter],
-        optimizer: torch.optim.Optimizer,
-        precision: Precision,
-        own_loss: OwnLoss,
-        *,
-        every_steps: int,
-        world_size: int,
-    ) -> None:
-        self.every_steps = every_steps
+    parameters: Sequence[nn.Parameter]
+    optimizer: torch.optim.Optimizer
+    precision: Precision
+    own_loss: OwnLoss
+    every_steps: int
+    world_size: int
+
+    def __post_init__(self) -> None:
         self.bytes_sent = 0  # by this rank, since it started
-        self._parameters = list(parameters)
-        self._optimizer = optimizer
-        self._precision = precision
-        self._own_loss = own_loss
-        self._world_size = world_size
-        self._mean = Flat(self._parameters, num_extra=every_steps)
+        self._mean = Flat(self.parameters, num_extra=self.every_steps)
         self._losses: list[tuple[int, torch.Tensor]] = []  # of this rank's rows, since the last average
         self._late: dict[int, float] = {}
         self._bytes_reported = 0
@@ -55,8 +49,8 @@ class LocalSGD(Synchronization):
         return not self._losses
 
     def step(self, step: int) -> None:
-        self._precision.step(self._optimizer)
-        self._losses.append((step, self._own_loss.value))
+        self.precision.step(self.optimizer)
+        self._losses.append((step, self.own_loss.value))
         if step % self.every_steps == 0:
             self._agree()
 
@@ -70,14 +64,14 @@ class LocalSGD(Synchronization):
         if self.is_agreed:
             yield
             return
-        own = [parameter.detach().clone() for parameter in self._parameters]
+        own = [parameter.detach().clone() for parameter in self.parameters]
         self._average()
-        self._mean_as_kept().give(self._parameters)
+        self._mean_as_kept().give(self.parameters)
         try:
             yield
         finally:
             with torch.no_grad():
-                torch._foreach_copy_(list[torch.Tensor](self._parameters), own)
+                torch._foreach_copy_(list[torch.Tensor](self.parameters), own)
 
     def late_losses(self) -> Mapping[int, float]:
         late, self._late = self._late, {}
@@ -92,20 +86,20 @@ class LocalSGD(Synchronization):
         means = self._mean.extra[: len(self._losses)].tolist()
         self._late = {step: loss for (step, _), loss in zip(self._losses, means, strict=True)}
         self._losses.clear()
-        self._keep().give(self._parameters)
+        self._keep().give(self.parameters)
 
     def _average(self) -> None:
         """Fill ``_mean`` with the mean of all ranks' weights, followed by the mean losses of this round's steps."""
-        self._mean.take(self._parameters)
+        self._mean.take(self.parameters)
         self._mean.extra.zero_()
         if self._losses:
             self._mean.extra[: len(self._losses)] = torch.stack([loss for _, loss in self._losses]).float()
         self._sum_over_ranks(self._mean.buffer)
-        self._mean.buffer.div_(self._world_size)
+        self._mean.buffer.div_(self.world_size)
 
     def _sum_over_ranks(self, buffer: torch.Tensor) -> None:
         dist.all_reduce(buffer)
-        self.bytes_sent += ring_bytes(buffer.numel() * buffer.element_size(), self._world_size)
+        self.bytes_sent += ring_bytes(buffer.numel() * buffer.element_size(), self.world_size)
 
     # A subclass that uses the average differently overrides these.
 
