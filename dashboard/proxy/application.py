@@ -66,9 +66,7 @@ class NotPassedOn(Exception):
 
     def __init__(self, status: int, sentence: str, again_s: int = 0) -> None:
         super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-        self.again_s = again_s
+        self.status, self.sentence, self.again_s = status, sentence, again_s
 
 
 class Visit(NamedTuple):
@@ -182,9 +180,7 @@ class _Connection:
     """A connection of the visit's tunnel, closed at the end. Raises Refusal where there is none, or not any more."""
 
     def __init__(self, visit: Visit, secret: str, granted: AppPass) -> None:
-        self._visit = visit
-        self._secret = secret
-        self._granted = granted
+        self._visit, self._secret, self._granted = visit, secret, granted
         self._channel: Channel | None = None
 
     async def __aenter__(self) -> Channel:

@@ -39,10 +39,7 @@ class Outgoing(NamedTuple):
 
 class Exchange:
     def __init__(self, channel: Channel, send: Send, *, own_origin: str, port: int) -> None:
-        self._channel = channel
-        self._send = send
-        self._own_origin = own_origin
-        self._port = port
+        self._channel, self._send, self._own_origin, self._port = channel, send, own_origin, port
         self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES)
         self.has_begun = False  # to answer the browser
 

@@ -49,16 +49,14 @@ class TunnelClosed(Exception):
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
+        self.status, self.sentence = status, sentence
 
 
 class Channel:
     """One connection to the port. It is read and written by one task each."""
 
     def __init__(self, tunnel: "Tunnel", number: int) -> None:
-        self._tunnel = tunnel
-        self._number = number
+        self._tunnel, self._number = tunnel, number
         self._parts: deque[bytes] = deque()
         self._is_over = False
         self._has_news = asyncio.Event()

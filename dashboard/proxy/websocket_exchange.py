@@ -26,9 +26,7 @@ class SocketExchange:
     """``receive`` and ``send`` are those of the browser's socket, whose handshake is not answered yet."""
 
     def __init__(self, channel: Channel, receive: Any, send: Any) -> None:
-        self._channel = channel
-        self._receive = receive
-        self._send = send
+        self._channel, self._receive, self._send = channel, receive, send
         self._parts: list[bytes] = []
         self._is_text = False
 

@@ -45,9 +45,7 @@ class Child:
     """Keeps one program running, under one lifeline for all its lives: what it started may outlive each of them."""
 
     def __init__(self, program: Program, folder: Path, console: Console, changed: Callable[[], None]) -> None:
-        self.program = program
-        self.console = console
-        self.changed = changed
+        self.program, self.console, self.changed = program, console, changed
         self.num_starts = 0
         self.num_early_ends = 0  # in a row, each before STEADY_S
         self.last_line = ""

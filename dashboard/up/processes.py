@@ -54,9 +54,7 @@ class Processes:
     """The processes of one home."""
 
     def __init__(self, home: Path, listeners: Listeners, url: str, num_nodes: int, console: Console) -> None:
-        self.home = home
-        self.listeners = listeners
-        self.url = url
+        self.home, self.listeners, self.url = home, listeners, url
         self.names = [f"local-{number}" for number in range(1, num_nodes + 1)]
         self.console = console
         self.children: dict[str, Child] = {}

@@ -109,8 +109,7 @@ class FencedSystem:
     """A system of which each call first makes sure that we are still the ones who may ask."""
 
     def __init__(self, system: MachineSystem, keep: Callable[[], object]) -> None:
-        self._system = system
-        self._keep = keep
+        self._system, self._keep = system, keep
 
     def jobs(self) -> list[SystemJob]:
         self._keep()

@@ -26,9 +26,7 @@ class LogReader:
     """Reads a run's log forward and remembers how far it came."""
 
     def __init__(self, client: Client, run_id: str, rank: int | None = None) -> None:
-        self._client = client
-        self._run_id = run_id
-        self._rank = rank
+        self._client, self._run_id, self._rank = client, run_id, rank
         self._after: str | None = None
 
     def new_lines(self) -> Iterator[PrintedLine]:

@@ -49,9 +49,7 @@ class SyncSender:
 
     def __init__(self, client: Client, screen: Screen, arguments: argparse.Namespace) -> None:
         self.has_refused = False
-        self._client = client
-        self._screen = screen
-        self._arguments = arguments
+        self._client, self._screen, self._arguments = client, screen, arguments
         self._sent: dict[str, sync.Sent] = {}
         self._refused: set[str] = set()
 

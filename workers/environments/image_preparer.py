@@ -53,8 +53,7 @@ def main() -> int:
 
 class Preparer:
     def __init__(self, plan: ImagePlan, *, progress: int) -> None:
-        self._plan = plan
-        self._progress = progress
+        self._plan, self._progress = plan, progress
         self._blobs: set[str] = set()
 
     def prepare(self) -> ContainerImage:

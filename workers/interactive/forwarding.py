@@ -37,10 +37,7 @@ class Forwarding:
     def __init__(
         self, link: SessionLink, port: int, count_in: Callable[[int], Awaitable[None]], count_out: Callable[[int], None]
     ) -> None:
-        self._link = link
-        self._port = port
-        self._count_in = count_in
-        self._count_out = count_out
+        self._link, self._port, self._count_in, self._count_out = link, port, count_in, count_out
         self._incoming: dict[int, Incoming] = {}  # by the number that the person's side has given the connection
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -72,9 +72,7 @@ def kill_all(session: str) -> None:
 
 class Relay:
     def __init__(self, order: SessionOrder, link: SessionLink, child: Child | None) -> None:
-        self._order = order
-        self._link = link
-        self._child = child
+        self._order, self._link, self._child = order, link, child
         self._forwarding = None if order.port is None else Forwarding(link, order.port, self._count_in, self._count_out)
         self._input: asyncio.Queue[bytes | None] = asyncio.Queue()  # bounded by the session's window
         self._end: SessionEnd | None = None

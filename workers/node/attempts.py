@@ -61,13 +61,8 @@ class Attempts:
         isolation: Isolation = NO_ISOLATION,
         memory: NodeMemory | None = None,
     ) -> None:
-        self._config = config
-        self._home = home
-        self._address = address
-        self._zygote = zygote
-        self._source = source
-        self._finished = finished
-        self._isolation = isolation
+        self._config, self._home, self._address, self._zygote = config, home, address, zygote
+        self._source, self._finished, self._isolation = source, finished, isolation
         self._memory = memory or NodeMemory(None, "this node keeps no states in memory")
         self._folders: dict[str, AttemptFolder] = {}
         self._busy: set[str] = set()

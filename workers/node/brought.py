@@ -41,10 +41,7 @@ class Departure(threading.Thread):
     def __init__(self, node: NodeWorker, attempt: str, home: Path, grace_s: float = GRACE_S) -> None:
         """``grace_s``: from SIGTERM until the machine is taken."""
         super().__init__(name="departure", daemon=True)
-        self._node = node
-        self._attempt = attempt
-        self._home = home
-        self._grace_s = grace_s
+        self._node, self._attempt, self._home, self._grace_s = node, attempt, home, grace_s
         self._alive = KeepAlive(home)
         self._noticed = threading.Event()
         self._is_told = False

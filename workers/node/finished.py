@@ -42,10 +42,7 @@ class FinishedAttempts:
     def __init__(
         self, config: NodeConfig, client: redis.Redis, server: ServerClient, *, sends_all: bool = False
     ) -> None:
-        self._sends_all = sends_all
-        self._config = config
-        self._client = client
-        self._server = server
+        self._sends_all, self._config, self._client, self._server = sends_all, config, client, server
         self._due: dict[str, tuple[float, float]] = {}  # when the next look is due, if listed and if not
         self._upload_due: dict[str, tuple[float, float]] = {}
         self._live_due: dict[str, float] = {}

@@ -110,8 +110,7 @@ class ServerClient:
         trust: Trust | None = None,
     ) -> None:
         """``store`` keeps the server's address of now."""
-        self._trust = trust
-        self._config = config
+        self._trust, self._config = trust, config
         self._clock = clock or ServerClock()
         self._server = config.server
         self._offered = ""

@@ -101,8 +101,7 @@ class NodeWorker:
         sends_all: bool = False,
     ) -> None:
         """``sends_all``: what an attempt leaves in its working folder is sent, too, since the node does not stay."""
-        self._config = config
-        self._address = address
+        self._config, self._address = config, address
         self._client = connect(config.redis_url)
         self._inventory = take_inventory(home, slots)
         self._inventory.isolation, self._inventory.sandbox = isolation.mechanism.value, isolation.described()

@@ -82,8 +82,7 @@ def _sample_for_ever(mark: Marker, folder: Path, after: Callable[[], object] | N
 
 class Sampler:
     def __init__(self, mark: Marker, folder: Path) -> None:
-        self._mark = mark
-        self._folder = folder
+        self._mark, self._folder = mark, folder
         self._num_still = 0
         self.problem = ""
 

@@ -42,8 +42,7 @@ class Receiver:
     """Listens at ``address``; ``find`` returns the attempt with an id, None where none lives here."""
 
     def __init__(self, folder: MemoryFolder, address: str, find: Callable[[str], KnownAttempt | None], port: int = 0):
-        self._folder = folder
-        self._find = find
+        self._folder, self._find = folder, find
         self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._promised = 0  # bytes of parts that are on their way
         self._lock = threading.Lock()

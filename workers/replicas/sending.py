@@ -35,8 +35,7 @@ class PeerConnection:
     def __init__(self, node: str, address: str, port: int, *, attempt: str, key: str) -> None:
         self.node = node
         self._target = (address, port)
-        self._attempt = attempt
-        self._key = key
+        self._attempt, self._key = attempt, key
         self._connection: socket.socket | None = None
         self._nonce = ""
         self._number = 0

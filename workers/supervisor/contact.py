@@ -29,9 +29,7 @@ class Contact:
     """Everything that this attempt has received from the server. Used by one thread at a time; read by others."""
 
     def __init__(self, client: redis.Redis, key: str, order: Order) -> None:
-        self._client = client
-        self._key = key
-        self._order = order
+        self._client, self._key, self._order = client, key, order
         self._reader = DesiredReader(key, order.node)
         self._sent: AttemptReport | None = None  # the last report that went out, without its time
         self.contact_at = _now()

@@ -54,10 +54,7 @@ class EnvironmentBuild:
     def __init__(
         self, section: EnvironmentSection, order: Order, folder: AttemptFolder, home: Path, isolation: Isolation
     ) -> None:
-        self._section = section
-        self._order = order
-        self._folder = folder
-        self._isolation = isolation
+        self._section, self._order, self._folder, self._isolation = section, order, folder, isolation
         self._log_path = folder.stream_path(order.first_rank, "build")
         self._deadline = time.monotonic() + seconds_of(section.limit)
         self._builder: subprocess.Popen[bytes] | None = None

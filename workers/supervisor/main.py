@@ -79,8 +79,7 @@ class Events:
     """Events for a supervisor: ends of children, signals, requests at its socket, the end of the node worker."""
 
     def __init__(self, folder: AttemptFolder, lifeline: int) -> None:
-        self._folder = folder
-        self._lifeline = lifeline
+        self._folder, self._lifeline = folder, lifeline
         self.control = listen(socket_path(folder.path))
         self._wakeup, self._wake = socket.socketpair()
         for end in (self._wakeup, self._wake):

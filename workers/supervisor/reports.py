@@ -53,10 +53,7 @@ class Reporting:
     """Publishes what is so: to the node worker in the folder of the attempt, and to the server by a thread."""
 
     def __init__(self, starting: Starting, address: str, rules: RuleWatch, contact: Contact, shipper: Shipper) -> None:
-        self._starting = starting
-        self._address = address
-        self._rules = rules
-        self._contact = contact
+        self._starting, self._address, self._rules, self._contact = starting, address, rules, contact
         self._reason: Reason | None = None
         self.phase = Phase.READY if starting.environment is None else Phase.PREPARING
         with contextlib.suppress(OSError):

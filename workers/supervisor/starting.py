@@ -30,8 +30,7 @@ class Starting:
         self.go: Go | None = None
         self.launch = RankStart()
         self.ranks: list[RankState] = []  # of this node
-        self._request = request
-        self._secrets = secrets
+        self._request, self._secrets = request, secrets
         self.environment = build_for(order, folder, request)
         if self.environment is not None:
             self.environment.secrets = secrets

@@ -28,9 +28,7 @@ class ValkeyThread(threading.Thread):
 
     def __init__(self, contact: Contact, shipper: Shipper, report: Callable[[], AttemptReport]) -> None:
         super().__init__(name="valkey", daemon=True)
-        self._contact = contact
-        self._shipper = shipper
-        self._report = report
+        self._contact, self._shipper, self._report = contact, shipper, report
         self._watch = FolderWatch(shipper.folder)
         self._is_report_due = threading.Event()
         self._over = threading.Event()

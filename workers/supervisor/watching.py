@@ -120,8 +120,7 @@ class ExitWatch:
     their exit functions (atexit) and children do is the script's work still, however long it takes."""
 
     def __init__(self, folder: AttemptFolder, activity: Activity) -> None:
-        self._folder = folder
-        self._activity = activity
+        self._folder, self._activity = folder, activity
         self._busy_at: dict[int, float] = {}  # when the script was over, or a child lived last; monotonic
         self._looked_at = 0.0
 

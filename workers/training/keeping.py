@@ -41,8 +41,7 @@ class DiskCheckpoints:
         self._keep = spec.checkpoint.keep
         self._restore_point = spec.checkpoint.restore
         self._kind = spec.parallel.synchronization.kind
-        self._store = store
-        self._metrics = metrics
+        self._store, self._metrics = store, metrics
         self._parameters: Parameters = {}
         self._written: set[str] = set()
         self._saver: Saver | None = None

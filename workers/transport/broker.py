@@ -43,9 +43,7 @@ class MessageGate:
     def __init__(
         self, tasks: frozenset[str], opens: Callable[[str, str], bool], on_drop: Callable[[], object] = lambda: None
     ) -> None:
-        self._tasks = tasks
-        self._opens = opens
-        self._on_drop = on_drop
+        self._tasks, self._opens, self._on_drop = tasks, opens, on_drop
         self.num_dropped = 0
 
     def filtered(self, queue: str, raw: bytes) -> bytes | None:

@@ -38,9 +38,7 @@ class CommandReader:
     """Opens commands to this node. ``now`` is the server's time, by which a command is too old."""
 
     def __init__(self, node_id: str, key: str, now: Callable[[], float] = time.time) -> None:
-        self._node_id = node_id
-        self._key = key
-        self._now = now
+        self._node_id, self._key, self._now = node_id, key, now
 
     def read(self, task: str, sealed: str, kind: type[T]) -> T | None:
         """Return the command, None where it is none to this node: the log says why, and names a field of another

@@ -17,8 +17,7 @@ class DesiredReader:
     """Returns each document once. What is refused is logged once, with the field."""
 
     def __init__(self, key: str, node_id: str) -> None:
-        self._key = key
-        self._node_id = node_id
+        self._key, self._node_id = key, node_id
         self._at: float | None = None  # of the last one
         self._problems: list[str] = []
 

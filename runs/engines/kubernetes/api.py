@@ -25,8 +25,7 @@ class KubernetesRefusal(Exception):
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message[:MAX_QUOTED] or reason or f"HTTP {status}")
-        self.status = status
-        self.reason = reason
+        self.status, self.reason = status, reason
 
     @property
     def is_passing(self) -> bool:

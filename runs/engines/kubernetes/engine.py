@@ -47,9 +47,7 @@ class KubernetesEngine(AllocatingEngine):
 
 class KubernetesSystem:
     def __init__(self, settings: KubernetesSettings, origin: Origin, api: Api) -> None:
-        self._settings = settings
-        self._origin = origin
-        self._api = api
+        self._settings, self._origin, self._api = settings, origin, api
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
         return examine(self._settings, self._origin, self._api, probe)

@@ -47,8 +47,7 @@ class OpenSsh:
     """``identity``: the file with the private key."""
 
     def __init__(self, target: Target, identity: Path) -> None:
-        self.target = target
-        self._identity = identity
+        self.target, self._identity = target, identity
         about = "\n".join((target.label, target.host_key, str(identity)))
         self._digest = hashlib.sha256(about.encode()).hexdigest()[:16]
 

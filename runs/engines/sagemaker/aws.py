@@ -34,8 +34,7 @@ class AWSRefusal(Exception):
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(" ".join(message.split())[:MAX_QUOTED].rstrip(".") or code)
-        self.code = code
-        self.status = status
+        self.code, self.status = code, status
 
     @property
     def is_passing(self) -> bool:
@@ -58,8 +57,7 @@ class Aws:
     answers, or who asks is not known."""
 
     def __init__(self, settings: SageMakerSettings, secret_key: str) -> None:
-        self._settings = settings
-        self._secret_key = secret_key
+        self._settings, self._secret_key = settings, secret_key
         self._left_s = ROUND_S
 
     def begin(self) -> None:

@@ -49,9 +49,7 @@ class SageMakerEngine(AllocatingEngine):
 
 class SageMakerSystem:
     def __init__(self, settings: SageMakerSettings, origin: Origin, aws: Aws) -> None:
-        self._settings = settings
-        self._origin = origin
-        self._aws = aws
+        self._settings, self._origin, self._aws = settings, origin, aws
 
     def steps(self, probe: Probe) -> Iterator[Finding]:
         return examine(self._settings, self._origin, self._aws)

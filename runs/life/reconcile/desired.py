@@ -76,8 +76,7 @@ class EndedAttempts:
     def __init__(
         self, attempts: Mapping[str, ListedAttempt], gone_runs: set[str], decisions: Mapping[str, str]
     ) -> None:
-        self._attempts = attempts
-        self._gone_runs = gone_runs
+        self._attempts, self._gone_runs = attempts, gone_runs
         self._decisions = decisions  # by attempt: upload or discard unsent output
 
     @property

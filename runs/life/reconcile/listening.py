@@ -39,8 +39,7 @@ class Listener:
     """One round of reading. ``since`` is when control began to listen: silence before it proves nothing."""
 
     def __init__(self, now: datetime, since: float) -> None:
-        self.now = now
-        self.since = since
+        self.now, self.since = now, since
         self.statuses: dict[str, NodeStatus] = {}  # by node id
         self._silent_s: dict[str, float] = {}
         self._unheard_s: dict[str, float] = {}

@@ -40,8 +40,7 @@ class _Batch:
     """One attempt's reports of a batch, applied to the rows that they are about."""
 
     def __init__(self, run_id: str, attempt: int, steps: set[int]) -> None:
-        self._run_id = run_id
-        self._attempt = attempt
+        self._run_id, self._attempt = run_id, attempt
         self._rows: dict[tuple[int, int], Checkpoint] = {}
         self._changed: dict[tuple[int, int], Checkpoint] = {}
         self._uses: list[CheckpointUse] = []

@@ -74,10 +74,7 @@ def search(
 
 class _Search:
     def __init__(self, index: Index, pattern: Pattern, behind: Key | None, limit: int) -> None:
-        self.index = index
-        self.pattern = pattern
-        self.behind = behind
-        self.limit = limit
+        self.index, self.pattern, self.behind, self.limit = index, pattern, behind, limit
         self.hits: list[_Hit] = []  # in their order
 
     def go(self, deadline: float) -> float:

@@ -26,8 +26,7 @@ class SeriesGroup:
     __slots__ = ("keys", "labels", "labels_key", "names")
 
     def __init__(self, names: tuple[str, ...], labels: dict[str, str]) -> None:
-        self.names = names
-        self.labels = labels
+        self.names, self.labels = names, labels
         self.labels_key = labels_key(labels)
         self.keys: tuple[Key, ...] = tuple((name, self.labels_key) for name in names)
 

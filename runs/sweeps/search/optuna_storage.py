@@ -29,8 +29,7 @@ class HistoryStorage(BaseStorage):
         self._directions = [StudyDirection[one.upper()] for one in directions]
         self._trials = list(trials)
         self._by_id = {one.number: one for one in trials}
-        self._older = older
-        self._number = number
+        self._older, self._number = older, number
         self._state = copy.deepcopy(study_state)
         self._has_changed = False
         self._draft: FrozenTrial | None = None

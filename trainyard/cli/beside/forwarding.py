@@ -35,8 +35,7 @@ class Forwarding:
     """Connections that are made here, each under a number of its own on the session."""
 
     def __init__(self, session: Session, server: socket.socket) -> None:
-        self.session = session
-        self._server = server
+        self.session, self._server = session, server
         self._connections: dict[int, socket.socket] = {}
         self._last = 0
 

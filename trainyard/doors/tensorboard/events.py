@@ -20,8 +20,7 @@ class Translator:
     """Takes the bodies of one file's records in order, since what a tag means is said at its first record alone."""
 
     def __init__(self, gathering: Gathering, labels: Labels = ()) -> None:
-        self.gathering = gathering
-        self._labels = labels
+        self.gathering, self._labels = gathering, labels
         self._plugins: dict[str, str] = {}  # by tag
         self._packed = PackedReader()
         self.first_at, self.last_at = math.inf, -math.inf  # Unix seconds
@@ -156,9 +155,7 @@ class Tensor:
         """Return the numbers in their order, whatever their shape. Raises BadMessage for types that are none."""
         if not self._content:
             return self._numbers
-        code = {1: "f", 2: "d"}.get(self._dtype) or WHOLE_TYPES.get(self._dtype)
-        if self._dtype == 10:
-            code = "B"
+        code = "B" if self._dtype == 10 else {1: "f", 2: "d"}.get(self._dtype) or WHOLE_TYPES.get(self._dtype)
         if code is None:
             raise BadMessage(f"a tensor of the type {self._dtype}")
         size = struct.calcsize(f"<{code}")

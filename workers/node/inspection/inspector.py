@@ -59,10 +59,7 @@ class Inspector:
         limit_s: float = LIMIT_S,
         module: str = MODULE,
     ) -> None:
-        self._home = home
-        self._server = server
-        self._isolation = isolation
-        self._limit_s = limit_s
+        self._home, self._server, self._isolation, self._limit_s = home, server, isolation, limit_s
         self._module = module
         self._open: dict[str, Question] = {}
         self._answered: list[str] = []

@@ -38,10 +38,7 @@ class SelfChecker:
     def __init__(
         self, client: redis.Redis, *, node: str, address: str, home: Path, checkpoints: Path, gpus: GpuFaultReader
     ) -> None:
-        self._client = client
-        self._home = home
-        self._checkpoints = checkpoints
-        self._gpus = gpus
+        self._client, self._home, self._checkpoints, self._gpus = client, home, checkpoints, gpus
         self._listener = ProbeListener(node, address)
         self._peers = Peers()
         self._collective = Collective(address)
@@ -128,9 +125,7 @@ class Collective:
     """One at a time. ``port`` is kept free for the nodes to meet at, as a supervisor keeps its master port."""
 
     def __init__(self, address: str, *, module: str = MODULE, limit_s: float = LIMIT_S) -> None:
-        self._address = address
-        self._module = module
-        self._limit_s = limit_s
+        self._address, self._module, self._limit_s = address, module, limit_s
         self._reserved = reserve_port(address)
         self.port: int = self._reserved.getsockname()[1]
         self._child: subprocess.Popen[bytes] | None = None

@@ -173,10 +173,7 @@ class Standby:
     def __init__(
         self, cache: Path, source: ServerClient, is_warm: Callable[[], bool], isolation: Isolation = NO_ISOLATION
     ) -> None:
-        self._cache = cache
-        self._source = source
-        self._is_warm = is_warm
-        self._isolation = isolation
+        self._cache, self._source, self._is_warm, self._isolation = cache, source, is_warm, isolation
         self._wanted: dict[str, StandbyRun] = {}
         self._found: dict[str, str] = {}  # by run: why it is not prepared, or ""
 

@@ -50,8 +50,7 @@ class AfterImport:
     """A finder that calls ``act`` with the module once it is imported, and is gone as soon as that begins."""
 
     def __init__(self, name: str, act: Callable[[Any], None]) -> None:
-        self._name = name
-        self._act = act
+        self._name, self._act = name, act
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != self._name:

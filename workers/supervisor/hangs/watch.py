@@ -48,8 +48,7 @@ class HangWatch:
     def __init__(
         self, order: Order, folder: AttemptFolder, markers: Sequence[Marker | MarksFile], activity: Activity
     ) -> None:
-        self._folder = folder
-        self._markers = markers
+        self._folder, self._markers = folder, markers
         self._rules = HangRules.of(order.spec)
         task = order.spec["task"]
         trains = "recipe" in task and task["recipe"] != "communication-benchmark"
@@ -224,8 +223,7 @@ class Tracker:
     """The history of one rank. ``update`` returns its stall, None while it makes progress."""
 
     def __init__(self, rules: HangRules, kind: RankTraits, *, now: float) -> None:
-        self._rules = rules
-        self._kind = kind
+        self._rules, self._kind = rules, kind
         self._looked_at = now
         self._progressed_at = now
         self._first_step: int | None = None

@@ -43,10 +43,7 @@ class Confinement:
     """``address``: the node's, which the ranks find in a network of their own, too. Raises OSError."""
 
     def __init__(self, isolation: Isolation, order: Order, folder: AttemptFolder, address: str) -> None:
-        self.isolation = isolation
-        self._order = order
-        self._folder = folder
-        self._address = address
+        self.isolation, self._order, self._folder, self._address = isolation, order, folder, address
         self._has_own_network = isolation.has_own_network and order.num_nodes == 1
         self._holder = NamespaceHolder()
         self._guard: Guard | None = None

@@ -214,8 +214,7 @@ class Collector(threading.Thread):
     ) -> None:
         super().__init__(name="collector", daemon=True)
         self._node = order.node_name
-        self._folder = folder
-        self._ranks = ranks
+        self._folder, self._ranks = folder, ranks
         self._ancestors = ancestors  # pids of reaper and supervisor, recorded with the ranks' descendants
         self._gpus = gpus_of(order.slots) if order.accelerator == "gpu" else []
         self._writer: SpoolWriter | None = None

@@ -36,10 +36,7 @@ class LogTail:
     """A stream of one rank and how far it was read."""
 
     def __init__(self, path: Path, rank: int, stream: Stream, offset: int = 0, rules: RuleWatch | None = None) -> None:
-        self.rank = rank
-        self.stream = stream
-        self._path = path
-        self._rules = rules
+        self.rank, self.stream, self._path, self._rules = rank, stream, path, rules
         self._offset = offset
         self._bar_since: float | None = None  # a line is not ended and has a carriage return: the state of then is old
         self._was_bar = False  # the last line was such a state

@@ -87,9 +87,7 @@ class Shipper:
     """Sends the spool of one attempt. One thread drives it by calling ``step`` and, every second, ``look_back``."""
 
     def __init__(self, client: redis.Redis, key: str, order: Order, spool: Path, contact: Contact) -> None:
-        self._client = client
-        self._key = key
-        self._order = order
+        self._client, self._key, self._order = client, key, order
         self.folder = spool
         self._contact = contact
         self._tails: dict[str, ProducerTail] = {}

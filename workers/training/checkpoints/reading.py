@@ -54,8 +54,7 @@ class CheckpointReader:
         self, folder: Path, manifest: Manifest, places: Mapping[str, Path] | None = None, *, keyring: Keyring = NO_KEYS
     ) -> None:
         """``places`` are the files that do not lie in ``folder``, by name."""
-        self._keyring = keyring
-        self._folder = folder
+        self._keyring, self._folder = keyring, folder
         self._places = places or {}
         self._manifest = manifest
         self._files: dict[str, Any] = {}

@@ -44,11 +44,8 @@ class Measures:
     ) -> None:
         self.phases = Phases(device)
         self._counter = watch(self.phases)
-        self._device = device
-        self._mesh = mesh
-        self._precision = precision
-        self._flops_per_row = flops_per_row
-        self._sent_by_backward = sent_by_backward
+        self._device, self._mesh, self._precision = device, mesh, precision
+        self._flops_per_row, self._sent_by_backward = flops_per_row, sent_by_backward
         self._sent_before = 0
         self._peak_flops: float | None = None
         self._num_probes = 0

@@ -42,9 +42,7 @@ class Tracing:
         """Read requests from ``request_path`` and write traces under ``output``; without either nothing is traced."""
         self._request_path = request_path if output else None
         self._folder = Path(output or ".") / "traces"
-        self._rank = rank
-        self._device = device
-        self._reports = reports
+        self._rank, self._device, self._reports = rank, device, reports
         self._seen = 0  # the time of the request that was read last
         self._request: TraceRequest | None = None
         self._profile: profile | None = None

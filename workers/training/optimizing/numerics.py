@@ -20,8 +20,7 @@ class Precision:
     def __init__(self, name: str, device: torch.device) -> None:
         if name not in DTYPES:
             raise ValueError(f"train.precision is {name!r}; accepted are {', '.join(DTYPES)}")
-        self.name = name
-        self.device = device
+        self.name, self.device = name, device
         self.dtype = DTYPES[name]
         if self.dtype is not None:
             refuse_inability(name, self.dtype, device)

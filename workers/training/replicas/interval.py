@@ -18,8 +18,7 @@ class Interval:
     """``given`` is what the spec says: a number, or ``auto``. The same on every rank, once they have agreed."""
 
     def __init__(self, given: int | str, between_checkpoints: int, agree: Callable[[int], int]) -> None:
-        self._agree = agree
-        self._between_checkpoints = between_checkpoints
+        self._agree, self._between_checkpoints = agree, between_checkpoints
         self.every = given if isinstance(given, int) else None  # None: not decided yet
         self._num_steps = 0  # of this attempt
         self._left_at: float | None = None

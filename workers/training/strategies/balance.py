@@ -28,9 +28,7 @@ class Balance:
     """Exchanges the ranks' times over ``group`` (None: all ranks), and keeps the share that follows from them."""
 
     def __init__(self, share: BatchShare, device: torch.device, group: dist.ProcessGroup | None = None) -> None:
-        self.share = share
-        self._device = device
-        self._group = group
+        self.share, self._device, self._group = share, device, group
         self._num_steps = 0
         self._busy_s: list[float] = []  # of the steps since the last exchange
         self._times: torch.Tensor | None = None

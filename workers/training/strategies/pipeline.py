@@ -79,8 +79,7 @@ class Stage(pipelining.PipelineStage):
         )
         super().__init__(part, index, plan.num_parts, precision.device, coming, going, group=group)
         self.is_last_pass = True
-        self._precision = precision
-        self._phases = phases
+        self._precision, self._phases = precision, phases
 
     def forward_maybe_with_nosync(self, *args: Any, **named: Any) -> torch.Tensor:
         # Here and not around the schedule: backward passes are no place for autocast.

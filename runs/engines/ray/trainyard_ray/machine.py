@@ -17,9 +17,7 @@ class Machine:
     child ends too: it reads a pipe whose other end is here (``trainyard.lifeline``)."""
 
     def __init__(self, words: list[str], variables: dict[str, str], output: str) -> None:
-        self._words = words
-        self._variables = variables
-        self._output = output
+        self._words, self._variables, self._output = words, variables, output
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
 

@@ -46,8 +46,7 @@ class Compactor:
     def __init__(
         self, is_mine: Callable[[str], bool] = lambda run_id: True, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._is_mine = is_mine
-        self._clock = clock
+        self._is_mine, self._clock = is_mine, clock
         self._pending: dict[str, _Pending] | None = None
         self._looked_at = float("-inf")
 

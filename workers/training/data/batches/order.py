@@ -46,8 +46,7 @@ class EpochOrder:
     def __init__(self, num_rows: int, seed: int) -> None:
         if num_rows < 1:
             raise ValueError(f"there are {num_rows} rows; an order needs one or more")
-        self.num_rows = num_rows
-        self._seed = seed
+        self.num_rows, self._seed = num_rows, seed
         self._height = math.isqrt(num_rows - 1) + 1  # its square is num_rows or more
         self._width = -(-num_rows // self._height)
         self._epoch = self._make_epoch(0)

@@ -121,8 +121,7 @@ class Worker(Synchronization):
 
     def __init__(self, optimizer: torch.optim.Optimizer, own_loss: OwnLoss) -> None:
         self.bytes_sent = 0  # by this rank, since it started
-        self._optimizer = optimizer
-        self._own_loss = own_loss
+        self._optimizer, self._own_loss = optimizer, own_loss
         self._parameters = parameters_of(optimizer)
         self._flat = Flat(self._parameters)
         self._lead = 0  # steps that this rank was ahead of the slowest when it went on
@@ -153,9 +152,7 @@ class ServingWorker(Worker):
         max_staleness: int,
     ) -> None:
         super().__init__(optimizer, own_loss)
-        self._groups = groups
-        self._schedule = schedule
-        self._last_step = last_step
+        self._groups, self._schedule, self._last_step = groups, schedule, last_step
         self._max_staleness = max_staleness
         self._step = 0
         self._server: Server | None = None

@@ -60,8 +60,7 @@ class EveryStep(Synchronization):
     """Gradients arrive reduced: the weights stay equal on all ranks by themselves."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, precision: Precision) -> None:
-        self._optimizer = optimizer
-        self._precision = precision
+        self._optimizer, self._precision = optimizer, precision
 
     def step(self, step: int) -> None:
         self._precision.step(self._optimizer)
