@@ -47,9 +47,7 @@ def check_launch(
     """Return what would be queued. Raises SpecError for what is wrong with the document, NotFound for its project and
     Forbidden for who may not do what is ``wanted`` in it. Nothing is written."""
     spec = parse_launch(actor, document)
-    project = access.visible_projects(actor).filter(name=spec.project).first()
-    if project is None:
-        raise access.NotFound(f"There is no project {spec.project!r} that you can see.")
+    project = access.project_by_name(actor, spec.project)
     access.require(actor, project, wanted)
     cluster = cluster_of(actor, project, spec)
     spec = resolve(spec, project, cluster)

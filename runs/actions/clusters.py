@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from runs.actions.names import taking_name
 from runs.actions.people.handed_out import end_of
 from runs.engines import ENGINES, allocating_engine
 from runs.engines.cluster_settings.secrets import MAX_CHARACTERS, keep_secret
@@ -230,13 +231,10 @@ def _projects(names: Sequence[str]) -> list[Project]:
 
 
 def _save(cluster: Cluster, projects: list[Project] | None = None) -> Cluster:
-    try:
-        with transaction.atomic():
-            cluster.save()
-            if projects is not None:
-                cluster.projects.set(projects)
-    except IntegrityError as error:
-        raise Refused("name-taken", f"There is already a cluster named {cluster.name}.") from error
+    with taking_name(f"There is already a cluster named {cluster.name}."):
+        cluster.save()
+        if projects is not None:
+            cluster.projects.set(projects)
     return cluster
 
 

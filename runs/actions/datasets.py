@@ -4,9 +4,10 @@ from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
+from runs.actions.names import taking_name
 from runs.inputs.datasets import DatasetOptions, options_of, recipe_of, runs_with
 from runs.models import Cluster, Dataset, Node, Project, Run, User
 from runs.rights.access import Permission, require, require_use
@@ -42,12 +43,9 @@ def create_dataset(
     dataset.location = location.strip()
     _check_name(dataset)
     _check_data(dataset)
-    try:
-        with transaction.atomic():
-            dataset.save()
-            transaction.on_commit(broadcast.datasets_changed)  # the next tick asks a node
-    except IntegrityError as error:
-        raise Refused("name-taken", f"There is already a dataset named {name} in project {project.name}.") from error
+    with taking_name(f"There is already a dataset named {name} in project {project.name}."):
+        dataset.save()
+        transaction.on_commit(broadcast.datasets_changed)  # the next tick asks a node
     return dataset
 
 

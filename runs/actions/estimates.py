@@ -11,7 +11,7 @@ from runs.models import Cluster, Node
 from runs.placing.planning import MAX_RANKS, Costs, KnownRates, costs, likely_nodes
 from runs.placing.queue import forecast
 from runs.placing.scheduling import Placed
-from runs.rights.access import NotFound, Permission, Someone, require, visible_projects, visible_runs
+from runs.rights.access import Permission, Someone, project_by_name, require, visible_runs
 from trainyard.spec import Problem, RecipeSpec, SpecError, check_fits
 
 
@@ -31,9 +31,7 @@ def plans_of(user: Someone, document: Any, *, count: int, now: datetime) -> Plan
         raise SpecError([Problem("task", "is nothing that the planner knows: it plans the recipes that train")])
     if spec.world_size() > MAX_RANKS:
         raise SpecError([Problem("resources", f"{spec.world_size():,} ranks are more than are planned: {MAX_RANKS:,}")])
-    project = visible_projects(user).filter(name=spec.project).first()
-    if project is None:
-        raise NotFound(f"There is no project {spec.project!r} that you can see.")
+    project = project_by_name(user, spec.project)
     require(user, project, Permission.PROJECTS_READ)
     cluster = cluster_of(user, project, spec)
     filled = resolve(spec, project, cluster)

@@ -6,16 +6,14 @@ from django.db import transaction
 from django.db.models import Max
 
 from runs.models import Job, Project, User
-from runs.rights.access import NotFound, Permission, require, visible_projects
+from runs.rights.access import Permission, project_by_name, require
 from trainyard.spec import parse_spec
 
 
 def save_job(*, actor: User, document: Any) -> Job:
     """Save the spec under its own name; under a name that exists it becomes the next version. Raises SpecError."""
     spec = parse_spec(document).resolved()
-    project = visible_projects(actor).filter(name=spec["project"]).first()
-    if project is None:
-        raise NotFound(f"There is no project {spec['project']!r} that you can see.")
+    project = project_by_name(actor, spec["project"])
     require(actor, project, Permission.JOBS_EDIT)
     with transaction.atomic():
         Project.objects.select_for_update().get(pk=project.pk)  # two people saving at once get two versions

@@ -18,7 +18,7 @@ from runs.ingest.commit import REST
 from runs.models import Project, Run, User
 from runs.models.runs import StaleStatus
 from runs.records.metrics.models import Producer
-from runs.rights.access import NotFound, Permission, can, require, visible_projects
+from runs.rights.access import Permission, can, project_by_name, require
 from runs.values.refused import Refused
 from runs.values.run_config import RunDescription, why_not_kept
 from runs.values.status import FINAL, Status
@@ -117,10 +117,7 @@ def points_came(run: Run) -> None:
 
 
 def _create(actor: User, local_id: str, name: str, script: str, host: str, project: str | None) -> Run:
-    wanted = project or DEFAULT_PROJECT
-    into = visible_projects(actor).filter(name=wanted).first()
-    if into is None:
-        raise NotFound(f"There is no project {wanted!r} that you can see.")
+    into = project_by_name(actor, project or DEFAULT_PROJECT)
     require(actor, into, Permission.RUNS_REPORT)
     try:
         with transaction.atomic():

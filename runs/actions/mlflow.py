@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 
 from runs.actions.local import SpoolProcess, may_report, points_came, send_local_run
+from runs.actions.names import taking_name
 from runs.ingest.memory import Memory
 from runs.ingest.report import Point, report_points
 from runs.models import Experiment, Project, Run, User
@@ -155,14 +156,11 @@ def change_experiment(
 
 @contextmanager
 def _name_is_free(actor: User, name: str) -> Iterator[None]:
-    taken = Refused("name-taken", f"There is already an experiment named {name}.")
+    taken = f"There is already an experiment named {name}."
     if visible_projects(actor).filter(name=name).exists():
-        raise taken
-    try:
-        with transaction.atomic():
-            yield
-    except IntegrityError as error:
-        raise taken from error
+        raise Refused("name-taken", taken)
+    with taking_name(taken):
+        yield
 
 
 # Tags, inputs and logged models.

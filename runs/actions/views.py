@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlencode
 from django.db import transaction
 
 from runs.models import Project, SavedView, User
-from runs.rights.access import NotFound, Permission, require, visible_projects
+from runs.rights.access import NotFound, Permission, project_by_name, require
 from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 
@@ -58,9 +58,7 @@ def delete_view(*, actor: User, view: SavedView) -> None:
 
 
 def _project(actor: User, name: str) -> Project:
-    found = visible_projects(actor).filter(name=name).first()
-    if found is None:
-        raise NotFound(f"There is no project {name!r} that you can see.")
+    found = project_by_name(actor, name)
     require(actor, found, Permission.RUNS_ANNOTATE)
     return found
 

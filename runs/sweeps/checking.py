@@ -10,7 +10,7 @@ from runs.actions.bundles import pin_code
 from runs.actions.checking import Launchable, check_launch
 from runs.models import Cluster, Project, User
 from runs.placing.planning import frozen_estimate
-from runs.rights.access import NotFound, Permission, get_job, require, visible_projects
+from runs.rights.access import Permission, get_job, or_not_found, require, visible_projects
 from runs.sweeps.search import plain
 from runs.sweeps.search.trials import SamplerQuestion
 from trainyard.contract.base import JsonObject
@@ -138,8 +138,7 @@ def _base_of(actor: User, spec: SweepSpec) -> tuple[JsonObject, SweepSpec]:
     own = base.get("project", DEFAULT_PROJECT)
     name = spec.project if spec.project is not None else own if isinstance(own, str) else DEFAULT_PROJECT
     project = visible_projects(actor).filter(name=name).first() or visible_projects(actor).filter(pk=name).first()
-    if project is None:
-        raise NotFound(f"There is no project {name!r} that you can see.")
+    project = or_not_found(project, f"There is no project {name!r} that you can see.")
     require(actor, project, Permission.SWEEPS_LAUNCH)
     return merge(base, {"project": project.name}), spec.model_copy(update={"project": project.name})
 

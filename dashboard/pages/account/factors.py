@@ -25,7 +25,7 @@ from django.utils import timezone
 from runs.actions import Paused
 from runs.models import User
 from runs.people.identity.second_factor import open_seed, seal_seed, seeds_of
-from runs.rights.access import NotFound, require_presence
+from runs.rights.access import or_not_found, require_presence
 from runs.rights.audit.recording import describe
 from runs.rights.secrets.key_stores import KeyProblem
 from runs.serving import login_limits
@@ -253,9 +253,8 @@ def remove(user: User, factor_id: int) -> str:
     NotFound."""
     require_presence(user)
     with transaction.atomic():
-        row = Authenticator.objects.filter(user=user, pk=factor_id).exclude(type=CODES).first()
-        if row is None:
-            raise NotFound("You have no such second factor.")
+        rows = Authenticator.objects.filter(user=user, pk=factor_id).exclude(type=CODES)
+        row = or_not_found(rows.first(), "You have no such second factor.")
         name = "the authenticator app" if row.type == TOTP else str(row.wrap().name)
         row.delete()
         if not has_any(user):

@@ -10,7 +10,7 @@ from dashboard.pages.shared.frame import page, person, safe_next, show
 from runs import actions
 from runs.models import PersonalExport, User
 from runs.privacy import consent
-from runs.rights.access import NotFound, Permission
+from runs.rights.access import Permission, or_not_found
 from runs.rights.access.operations import SIGNED_IN, own
 
 FRAGMENTS = {"exports": "account/_exports.html"}
@@ -47,9 +47,7 @@ def erase(request: HttpRequest) -> HttpResponse:
 @page(get=SIGNED_IN, post=SIGNED_IN)
 def agree(request: HttpRequest) -> HttpResponse:
     """Show the text of the site, and take one's word."""
-    text = consent.text_of_now()
-    if text is None:
-        raise NotFound("There is nothing to agree to.")
+    text = or_not_found(consent.text_of_now(), "There is nothing to agree to.")
     user = person(request)
     if request.method == "POST":
         actions.agree(actor=user)

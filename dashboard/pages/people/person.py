@@ -8,7 +8,7 @@ from dashboard.pages.shared.frame import page, show
 from dashboard.pages.shared.frame import person as who_asks
 from runs import actions
 from runs.models import PersonalExport, User
-from runs.rights.access import NotFound
+from runs.rights.access import or_not_found
 from runs.rights.access.operations import HIDDEN_ADMINISTRATOR
 
 
@@ -42,10 +42,7 @@ def erase(request: HttpRequest, person_id: int) -> HttpResponse:
 
 
 def _found(person_id: int) -> User:
-    found = User.objects.filter(pk=person_id, service_of=None).first()
-    if found is None:
-        raise NotFound("There is no such person.")
-    return found
+    return or_not_found(User.objects.filter(pk=person_id, service_of=None).first(), "There is no such person.")
 
 
 def _show(request: HttpRequest, found: User, *, problem: str = "", status: int = 200) -> HttpResponse:

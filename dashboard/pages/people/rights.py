@@ -10,7 +10,7 @@ from dashboard.pages.shared.frame import answer, page, person, problems_of, show
 from dashboard.rules import COLUMNS, holders
 from runs import actions
 from runs.models import Role, User
-from runs.rights.access import MEANINGS, NotFound, Permission, describe_roles, get_project, visible_projects
+from runs.rights.access import MEANINGS, Permission, describe_roles, get_project, or_not_found, visible_projects
 from runs.rights.access.operations import SIGNED_IN, thing
 
 
@@ -103,6 +103,4 @@ def _with_token(request: HttpRequest, project_id: str, account: User) -> HttpRes
 
 def _account(project_id: str, user_id: int) -> User:
     account = User.objects.filter(service_of=project_id, is_active=True, pk=user_id).first()
-    if account is None:
-        raise NotFound("There is no such service account.")
-    return account
+    return or_not_found(account, "There is no such service account.")

@@ -9,7 +9,7 @@ from dashboard.pages.shared.frame import answer, is_script, page, person, show
 from runs.models import Identity, Role
 from runs.people.identity.second_factor import ask_from
 from runs.people.scim.tokens import create_provisioning_token, live_provisioning_tokens, revoke_provisioning_token
-from runs.rights.access import NotFound, Permission, get_project
+from runs.rights.access import Permission, get_project, or_not_found
 from runs.rights.access.operations import ADMINISTRATOR, HIDDEN_ADMINISTRATOR, thing
 
 FRAGMENTS = {"scim": "people/_scim.html"}
@@ -26,8 +26,7 @@ def new_scim_token(request: HttpRequest) -> HttpResponse:
     """Make a token and show its secret, this once."""
     user = person(request)
     provider = settings.SIGN_IN.provider(request.POST.get("provider", ""))
-    if provider is None:
-        raise NotFound("There is no such provider in the settings.")
+    provider = or_not_found(provider, "There is no such provider in the settings.")
     _, secret = create_provisioning_token(actor=user, provider=provider)
     return _show(request, secret=secret, made_for=provider.name)
 

@@ -27,11 +27,11 @@ from runs.privacy.quota import in_words, usage_of
 from runs.records.time_use.sums import time_of_all
 from runs.rights.access import (
     MEANINGS,
-    NotFound,
     Permission,
     can_create_projects,
     get_project,
     open_invitations,
+    or_not_found,
     permissions_in,
     permissions_of,
     visible_projects,
@@ -201,8 +201,7 @@ def _role(request: HttpRequest) -> Role:
 
 def _member(project: Project, user_id: int) -> User:
     membership = Membership.objects.filter(project=project, user_id=user_id).select_related("user").first()
-    if membership is None:
-        raise NotFound("There is no such member.")
+    membership = or_not_found(membership, "There is no such member.")
     return membership.user
 
 

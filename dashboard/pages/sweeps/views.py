@@ -25,7 +25,7 @@ from dashboard.pages.sweeps.offers import offers_of
 from dashboard.pages.sweeps.trial_lines import TrialTable
 from runs.api.sweeping.figures import importance_of
 from runs.models import Placement, Run, Sweep
-from runs.rights.access import NotFound, Permission, can, get_sweep, projects_with
+from runs.rights.access import Permission, can, get_sweep, or_not_found, projects_with
 from runs.rights.access.operations import lists, thing
 from runs.sweeps.analysis.contour import contour
 from runs.sweeps.analysis.slots import Occupation
@@ -136,9 +136,7 @@ def data(request: HttpRequest, sweep_id: str) -> HttpResponse:
 def trial(request: HttpRequest, sweep_id: str, number: int) -> HttpResponse:
     """Lead to the run of a trial: a bar of the timeline knows its number alone."""
     chosen = get_sweep(request, sweep_id)
-    found = chosen.trials.filter(number=number).first()
-    if found is None:
-        raise NotFound(f"Sweep {chosen.name} has no trial {number}.")
+    found = or_not_found(chosen.trials.filter(number=number).first(), f"Sweep {chosen.name} has no trial {number}.")
     if found.run_id is None:
         return refusal(request, 409, f"Trial {number} of {chosen.name} has no run.")
     return redirect("run", found.run_id)

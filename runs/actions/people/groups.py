@@ -5,13 +5,13 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from runs.actions.names import taking_name
 from runs.actions.people.handed_out import void_handed_out
 from runs.models import Cluster, ClusterRole, CustomRole, GroupRole, Project, Role, User
 from runs.rights import access
-from runs.values.refused import Refused
 from trainyard.formats.names import without_hidden
 
 
@@ -27,9 +27,7 @@ def visible_groups(user: User) -> QuerySet[Group]:
 def group_named(name: str) -> Group:
     """Return the group with that id or name, for whoever may give groups roles. Raises NotFound."""
     found = Group.objects.filter(Q(name=name) | (Q(pk=int(name)) if name.isdecimal() else Q(pk=None))).first()
-    if found is None:
-        raise access.NotFound(f"There is no group {name!r}.")
-    return found
+    return access.or_not_found(found, f"There is no group {name!r}.")
 
 
 def create_group(*, actor: User, name: str) -> Group:
@@ -37,11 +35,8 @@ def create_group(*, actor: User, name: str) -> Group:
     access.require_administrator(actor)
     group = Group(name=without_hidden(name).strip())
     group.clean_fields()
-    try:
-        with transaction.atomic():
-            group.save()
-    except IntegrityError as error:
-        raise Refused("name-taken", f"There is already a group named {group.name}.") from error
+    with taking_name(f"There is already a group named {group.name}."):
+        group.save()
     return group
 
 
@@ -132,12 +127,9 @@ def save_custom_role(
     saved.clean_fields()
     if saved.name in Role.values:
         raise ValidationError({"name": f"{saved.name} is a built-in role."})
-    try:
-        with transaction.atomic():
-            saved.save()
-            void_handed_out()
-    except IntegrityError as error:
-        raise Refused("name-taken", f"There is already a role named {saved.name} in {project.name}.") from error
+    with taking_name(f"There is already a role named {saved.name} in {project.name}."):
+        saved.save()
+        void_handed_out()
     return saved
 
 
@@ -152,9 +144,7 @@ def delete_custom_role(*, actor: User, role: CustomRole) -> None:
 
 def custom_role_of(project: Project, name: str) -> CustomRole:
     found = project.custom_roles.filter(Q(pk=name) | Q(name=name)).first()
-    if found is None:
-        raise access.NotFound(f"Project {project.name} has no role {name!r} of its own.")
-    return found
+    return access.or_not_found(found, f"Project {project.name} has no role {name!r} of its own.")
 
 
 def _checked(permissions: Sequence[str]) -> frozenset[str]:

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils import timezone
 
+from runs.actions.names import taking_name
 from runs.actions.people.handed_out import end_of, void_handed_out
 from runs.inputs.repositories.keys import checked_key, seal_secret
 from runs.models import CustomRole, GitKey, Invitation, Membership, Project, Role, User
@@ -27,12 +28,9 @@ def create_project(*, actor: User, name: str) -> Project:
     access.require_project_maker(actor)
     project = Project(name=name)
     project.clean_fields()
-    try:
-        with transaction.atomic():
-            project.save()
-            Membership.objects.create(project=project, user=actor, role=Role.OWNER)
-    except IntegrityError as error:
-        raise Refused("name-taken", f"There is already a project named {name}.") from error
+    with taking_name(f"There is already a project named {name}."):
+        project.save()
+        Membership.objects.create(project=project, user=actor, role=Role.OWNER)
     return project
 
 
@@ -62,8 +60,7 @@ def withdraw_invitation(*, actor: User, project: Project, invitation_id: str) ->
     """Make an open link useless. One that was accepted is history and stays."""
     access.require(actor, project, access.Permission.MEMBERS_MANAGE)
     invitation = Invitation.objects.filter(project=project, pk=invitation_id, accepted_at=None).first()
-    if invitation is None:
-        raise access.NotFound("There is no such open invitation.")
+    invitation = access.or_not_found(invitation, "There is no such open invitation.")
     access.require_grant(actor, project, invitation.role)
     invitation.delete()
 
@@ -140,9 +137,7 @@ def _membership(project: Project, user: User) -> Membership:
     """Return the membership, locked to the end of the transaction: the administration deletes rows by itself."""
     found = Membership.objects.select_for_update(of=("self",)).select_related("project", "user", "custom_role")
     membership = found.filter(project=project, user=user).first()
-    if membership is None:
-        raise access.NotFound(f"{user} is not a member of {project.name}.")
-    return membership
+    return access.or_not_found(membership, f"{user} is not a member of {project.name}.")
 
 
 def _keep_an_owner(project: Project, membership: Membership) -> None:

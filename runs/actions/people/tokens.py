@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from runs.actions.names import taking_name
 from runs.actions.people.handed_out import end_tokens
 from runs.actions.people.ways_in import disable
 from runs.models import Membership, Project, Role, Token, User
@@ -175,12 +176,9 @@ def create_service_account(*, actor: User, project: Project, name: str, role: Ro
     account.set_unusable_password()
     account.clean_fields(exclude=["password"])
     account.clean()
-    try:
-        with transaction.atomic():
-            account.save()
-            Membership.objects.create(project=project, user=account, role=role)
-    except IntegrityError as error:
-        raise Refused("name-taken", f"There is already somebody named {account.username}.") from error
+    with taking_name(f"There is already somebody named {account.username}."):
+        account.save()
+        Membership.objects.create(project=project, user=account, role=role)
     return account
 
 

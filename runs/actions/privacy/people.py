@@ -42,10 +42,7 @@ def get_export(*, actor: User, export_id: str, is_ready: bool = False) -> Person
     found = PersonalExport.objects.filter(user=actor, pk=export_id)
     if is_ready:
         found = found.filter(state=PersonalExport.State.READY, expires_at__gt=timezone.now())
-    export = found.first()
-    if export is None:
-        raise access.NotFound(f"You have no export {export_id!r}.")
-    return export
+    return access.or_not_found(found.first(), f"You have no export {export_id!r}.")
 
 
 def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = False) -> ErasedPerson:
@@ -65,9 +62,7 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
 def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) -> ErasedPerson:
     """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who
     is to be erased counts on them, as the other administrator or as the other owner."""
-    found = User.objects.filter(pk=user.pk).first()
-    if found is None:
-        raise access.NotFound("There is no such person any more.")
+    found = access.or_not_found(User.objects.filter(pk=user.pk).first(), "There is no such person any more.")
     user = found
     if user != actor and not access.is_administrator(actor):
         raise access.Forbidden("Only an administrator may erase somebody else.")

@@ -3,7 +3,7 @@
 from django.core.exceptions import ValidationError
 
 from runs.models import Project, Secret, User
-from runs.rights.access import Forbidden, NotFound, Permission, is_administrator, require, require_scope
+from runs.rights.access import Forbidden, Permission, is_administrator, or_not_found, require, require_scope
 from runs.rights.audit.recording import describe
 from runs.rights.secrets import store
 from runs.rights.secrets.key_stores import KeyProblem
@@ -38,8 +38,7 @@ def set_secret(*, actor: User, name: str, value: str, project: Project | None = 
 def delete_secret(*, actor: User, name: str, project: Project | None = None) -> None:
     """Forget a secret with all its versions. Runs that name it cannot start any more."""
     secret = store.secrets_of(_owner(actor, project)).filter(name=name).first()
-    if secret is None:
-        raise NotFound(f"There is no secret {name!r}.")
+    secret = or_not_found(secret, f"There is no secret {name!r}.")
     secret.delete()
     describe(object=f"secret {name}", before={f"secret {name}": {"version": secret.version}}, after={})
 

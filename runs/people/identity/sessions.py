@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from runs.actions.people.ways_in import end_rows
 from runs.models import BrowserSession, User
-from runs.rights.access import NotFound
+from runs.rights.access import or_not_found
 
 log = structlog.get_logger(__name__)
 
@@ -62,8 +62,7 @@ def sessions_of(user: User) -> list[BrowserSession]:
 def end_session(*, actor: User, session_id: str) -> BrowserSession:
     """End a session of one's own. Raises NotFound for any other."""
     row = BrowserSession.objects.filter(user=actor, pk=session_id).first()
-    if row is None:
-        raise NotFound(f"You have no session {session_id!r}.")
+    row = or_not_found(row, f"You have no session {session_id!r}.")
     end_rows([row])
     return row
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from runs.models import ProvisioningToken, User
 from runs.models.access import digest_of
 from runs.people.identity.providers import Provider
-from runs.rights.access import NotFound, is_administrator, require_administrator, require_presence
+from runs.rights.access import is_administrator, or_not_found, require_administrator, require_presence
 
 log = structlog.get_logger(__name__)
 
@@ -31,8 +31,7 @@ def create_provisioning_token(*, actor: User, provider: Provider) -> tuple[Provi
 def revoke_provisioning_token(*, actor: User, token_id: str) -> ProvisioningToken:
     """Revoke a token. For anybody but an administrator there is none."""
     token = ProvisioningToken.objects.filter(pk=token_id).first() if is_administrator(actor) else None
-    if token is None:
-        raise NotFound("There is no such token.")
+    token = or_not_found(token, "There is no such token.")
     ProvisioningToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
     log.info("scim.token_revoked", provider=token.provider, token=token.pk, actor=actor.pk)
     return token

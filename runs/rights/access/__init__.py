@@ -29,6 +29,7 @@ from runs.rights.access.loaders import (
     get_sweep,
     get_view,
     named_project,
+    project_by_name,
     require_project_maker,
     visible_datasets,
     visible_jobs,
@@ -51,7 +52,7 @@ from runs.rights.access.permissions import (
 )
 from runs.rights.access.presence import ProofNeeded, is_present, require_presence
 from runs.rights.access.rechecking import as_of_now, hold_rights, require_still, with_rights_held
-from runs.rights.access.refusals import Forbidden, NotFound
+from runs.rights.access.refusals import Forbidden, NotFound, or_not_found
 from runs.rights.access.roles import (
     Someone,
     can,

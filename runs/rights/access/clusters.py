@@ -8,7 +8,7 @@ from django.db.models import Exists, Model, Q, QuerySet
 from runs.models import Cluster, ClusterRole, Node, Project, User
 from runs.rights.access.operations import Asker, asked
 from runs.rights.access.permissions import PERMISSIONS_ON_CLUSTERS, Permission, Wanted
-from runs.rights.access.refusals import Forbidden, NotFound
+from runs.rights.access.refusals import Forbidden, or_not_found
 from runs.rights.access.roles import Someone, has_scope, projects_with, require_scope, visible_project_ids
 
 M = TypeVar("M", bound=Model)
@@ -34,9 +34,7 @@ def nodes_of(clusters: Collection[Cluster] | QuerySet[Cluster, Any]) -> QuerySet
 def seen(rows: QuerySet[M], kind: str, key: str, *, by_name: bool = False) -> M:
     """Return the row with that id, or that name, of those that a person sees. Raises NotFound."""
     found = rows.filter(pk=key).first() or (rows.filter(name=key).first() if by_name else None)
-    if found is None:
-        raise NotFound(f"There is no {kind} {key!r} that you can see.")
-    return found
+    return or_not_found(found, f"There is no {kind} {key!r} that you can see.")
 
 
 def get_cluster(who: Asker, cluster_id: str, wanted: Permission | None = None) -> Cluster:

@@ -16,7 +16,7 @@ from runs.models.jobs import JobQuerySet
 from runs.rights.access.clusters import M, require_manager, require_use, seen
 from runs.rights.access.operations import Asker, Rule, RuleKind, asked
 from runs.rights.access.permissions import PERMISSIONS_OF, Permission, Wanted, needed
-from runs.rights.access.refusals import Forbidden, NotFound
+from runs.rights.access.refusals import Forbidden, NotFound, or_not_found
 from runs.rights.access.roles import Someone, has_scope, require, require_scope, visible_project_ids, visible_projects
 from runs.rights.access.tokens import is_administrator, require_administrator
 
@@ -107,6 +107,12 @@ def named_project(user: Someone, project_id: str) -> Project:
     """Return the project with that id or name, for a list of what lies in it: whoever reads that needs no right to read
     the project. Raises NotFound."""
     return seen(visible_projects(user), "project", project_id, by_name=True)
+
+
+def project_by_name(user: Someone, name: str) -> Project:
+    """Return the project of that name, of those that the person sees. Raises NotFound."""
+    found = visible_projects(user).filter(name=name).first()
+    return or_not_found(found, f"There is no project {name!r} that you can see.")
 
 
 def get_run(who: Asker, run_id: str, wanted: Wanted | None = None) -> Run:
