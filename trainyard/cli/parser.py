@@ -25,6 +25,7 @@ from trainyard.cli.beside import executing, forwarding, notebooks
 from trainyard.cli.security import add_security
 
 Command = Callable[..., int]
+Takes = Callable[[argparse.ArgumentParser], None]  # adds what several commands take
 LEVELS = ("error", "warning", "info", "debug", "none")
 
 
@@ -70,8 +71,7 @@ def _add_launching(commands: Any) -> None:
     go_on.add_argument("--step", type=_not_negative, metavar="N", help="the checkpoint's step (default: the newest)")
     _takes_overrides(go_on)
     _may_wait(go_on)
-    restart = _command(commands, "restart", launching.restart, "start an ended run again")
-    _takes_run(restart)
+    restart = _command(commands, "restart", launching.restart, "start an ended run again", _takes_run)
     _may_wait(restart)
     wait = _command(commands, "wait", launching.wait, "wait for the end of a run; exit 0 only if it succeeded")
     _takes_run(wait)
@@ -94,9 +94,7 @@ def _add_syncing(commands: Any) -> None:
 
 
 def _tool(tools: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:
-    command = _command(tools, name, run, sentence)
-    _speaks_json(command)
-    return command
+    return _command(tools, name, run, sentence, _speaks_json)
 
 
 def _add_other_tools(commands: Any) -> None:
@@ -122,11 +120,9 @@ def _add_reading(commands: Any) -> None:
     runs.add_argument("--archived", action="store_true", help="those that were archived")
     runs.add_argument("--limit", type=_positive, default=50, metavar="N", help="at most so many (default: 50)")
     _speaks_json(runs)
-    show = _command(commands, "show", reading.show, "show a run: status and why, progress, lamps, metrics")
-    _takes_run(show)
+    show = _command(commands, "show", reading.show, "show a run: status and why, progress, lamps, metrics", _takes_run)
     _speaks_json(show)
-    lines = _command(commands, "logs", logs.logs, "print what the ranks of a run wrote")
-    _takes_run(lines)
+    lines = _command(commands, "logs", logs.logs, "print what the ranks of a run wrote", _takes_run)
     how = lines.add_mutually_exclusive_group()
     how.add_argument("--follow", "-f", action="store_true", help="go on until the run ends")
     how.add_argument("--grep", metavar="PATTERN", help="only lines that fit this regular expression (RE2), in any case")
@@ -139,18 +135,16 @@ def _add_reading(commands: Any) -> None:
     numbers.add_argument("name", nargs="?", metavar="NAME", help="the metric whose points to print")
     numbers.add_argument("--csv", action="store_true", help="every point as CSV; without NAME, of all metrics")
     _speaks_json(numbers)
-    kept = _command(commands, "checkpoints", reading.checkpoints, "list what a run can be gone on from")
-    _takes_run(kept)
+    kept = _command(commands, "checkpoints", reading.checkpoints, "list what a run can be gone on from", _takes_run)
     _speaks_json(kept)
-    left = _command(commands, "files", files.files, "list what a run left in its output folder")
-    _takes_run(left)
+    left = _command(commands, "files", files.files, "list what a run left in its output folder", _takes_run)
     _speaks_json(left)
     left.add_argument("--send", action="store_true", help="have nodes send what waits in their working folders")
     bring = _command(commands, "download", files.download, "bring files of a run here, and print the folder")
     _takes_run(bring)
     bring.add_argument("paths", nargs="*", metavar="PATH", help="a file, a folder, or a pattern; all without one")
     bring.add_argument("--to", metavar="DIR", help="where they go (default: a folder called as the run's id)")
-    _speaks_json(_command(commands, "clusters", reading.clusters, "list clusters"))
+    _command(commands, "clusters", reading.clusters, "list clusters", _speaks_json)
     nodes = _command(commands, "nodes", reading.nodes, "list nodes")
     nodes.add_argument("--cluster", help="only nodes of this cluster")
     _speaks_json(nodes)
@@ -186,19 +180,15 @@ def _add_datasets(commands: Any) -> None:
 
 def _add_acting(commands: Any) -> None:
     for verb, sentence in acting.RUN_VERBS.items():
-        _takes_run(_command(commands, verb, acting.act_on_run, sentence))
-    resize = _command(commands, "resize", acting.resize, "change the number of nodes of an elastic run")
-    _takes_run(resize)
+        _command(commands, verb, acting.act_on_run, sentence, _takes_run)
+    resize = _command(commands, "resize", acting.resize, "change the number of nodes of an elastic run", _takes_run)
     resize.add_argument("nodes", type=_nodes, metavar="NODES", help="how many from now on, or auto")
-    move = _command(commands, "move", acting.move, "put an ended run into another project")
-    _takes_run(move)
+    move = _command(commands, "move", acting.move, "put an ended run into another project", _takes_run)
     move.add_argument("project", metavar="PROJECT")
-    one = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains")
-    _takes_run(one)
+    one = _command(commands, "trace", acting.trace, "trace the next steps of a run that trains", _takes_run)
     one.add_argument("--steps", type=_positive, default=3, metavar="N", help="how many steps (default: 3)")
     one.add_argument("--rank", type=_not_negative, action="append", metavar="N", help="only this rank; may be repeated")
-    back = _command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches")
-    _takes_run(back)
+    back = _command(commands, "rewind", acting.rewind, "go back to a step of a run and leave out batches", _takes_run)
     back.add_argument(
         "--to", type=_not_negative, required=True, metavar="STEP", help="go back to this step; 0 starts anew"
     )
@@ -212,7 +202,7 @@ def _add_acting(commands: Any) -> None:
     without = _command(commands, "exclude-node", acting.exclude_node, "save a run and go on without one of its nodes")
     _takes_run(without)
     without.add_argument("node", metavar="NODE", help="the node's name")
-    _takes_run(_command(commands, "delete", acting.delete, "delete an ended run and everything that it left"))
+    _command(commands, "delete", acting.delete, "delete an ended run and everything that it left", _takes_run)
     for verb, sentence in acting.NODE_VERBS.items():
         command = _command(commands, verb, acting.act_on_node, sentence)
         command.add_argument("node", metavar="NODE", help="the node's name or id")
@@ -274,11 +264,12 @@ def _ports(text: str) -> tuple[int, int]:
     return found
 
 
-def _command(commands: Any, name: str, run: Command, sentence: str) -> argparse.ArgumentParser:
-    made: argparse.ArgumentParser = commands.add_parser(
-        name, help=sentence, description=f"{sentence[0].upper()}{sentence[1:]}."
-    )
+def _command(commands: Any, name: str, run: Command, sentence: str, *takes: Takes) -> argparse.ArgumentParser:
+    about = f"{sentence[0].upper()}{sentence[1:]}."
+    made: argparse.ArgumentParser = commands.add_parser(name, help=sentence, description=about)
     made.set_defaults(run=run)
+    for take in takes:
+        take(made)
     return made
 
 
