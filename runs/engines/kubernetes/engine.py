@@ -58,7 +58,7 @@ class KubernetesSystem:
         listed = attempt(lambda: self._api.jobs(selector), "list our jobs")
         pods = pod_jobs.pods_by_attempt(attempt(lambda: self._api.pods(selector).items or [], "list our pods"))
         found = [
-            self._seen(job, pods[job.metadata.label(ATTEMPT)], now)
+            self._seen(job, pods.get(job.metadata.label(ATTEMPT), []), now)
             if pod_jobs.is_released(job)
             else pod_jobs.unreleased(job)
             for job in listed
