@@ -201,10 +201,8 @@ class Processes:
         """Raise CannotStart where a child ends again and again, with the last that it said."""
         for name, child in self.children.items():
             if child.num_early_ends >= NUM_TRIES:
-                raise CannotStart(
-                    f"{name} does not start: it ended {child.num_early_ends} times, in the end with"
-                    f" {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
-                )
+                words = f"in the end with {child.last_line[:500]!r} ({self.home / 'logs' / f'{name}.log'})."
+                raise CannotStart(f"{name} does not start: it ended {child.num_early_ends} times, {words}")
 
     async def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + READY_S

@@ -67,11 +67,8 @@ def _refuse_what_has_no_steps(run: Run) -> None:
     if run.is_local:
         raise Refused("logged-elsewhere", f"Run {run.name} was logged outside of Trainyard: nobody here can trace it.")
     if "script" in task:
-        raise Refused(
-            "script",
-            f"Run {run.name} is a script, whose steps Trainyard does not see. Trace them in it, with "
-            "torch.profiler.profile, and write the trace into the folder TRAINYARD_OUTPUT.",
-        )
+        words = "Trace them in it, with torch.profiler.profile, and write the trace into the folder TRAINYARD_OUTPUT."
+        raise Refused("script", f"Run {run.name} is a script, whose steps Trainyard does not see. {words}")
     if not issubclass(KINDS.get(str(task.get("recipe")), RecipeSpec), RecipeSpec):
         raise Refused("no-steps", f"Run {run.name} measures its nodes and trains nothing: it has no steps to trace.")
 
@@ -105,9 +102,6 @@ def _first_step(run: Run, steps: int) -> int:
         ahead_s += min(WAY_S, max(0.0, timezone.now().timestamp() - telemetry.step_at))
     first = telemetry.step + 2 + math.ceil(ahead_s / max(telemetry.median_step_s or 1.0, 1e-4))
     if run.steps is not None and first + steps - 1 > run.steps:
-        raise Refused(
-            "too-late",
-            f"Run {run.name} is at step {telemetry.step:,} of {run.steps:,}: the {steps} steps from {first:,} on, the "
-            "first that all ranks can know of, are more than are left.",
-        )
+        words = f"the {steps} steps from {first:,} on, the first that all ranks can know of, are more than are left."
+        raise Refused("too-late", f"Run {run.name} is at step {telemetry.step:,} of {run.steps:,}: {words}")
     return first

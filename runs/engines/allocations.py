@@ -190,10 +190,8 @@ class Comparison:
         found = self._system.find(allocation.job)
         if found is not None and found.state == JobState.OVER:
             return found
-        sentence = (
-            f"{self._engine.label} does not know job {allocation.job} any more, so its end is not known either. "
-            "Nothing of it runs."
-        )
+        words = "so its end is not known either. Nothing of it runs."
+        sentence = f"{self._engine.label} does not know job {allocation.job} any more, {words}"
         return SystemJob(
             allocation.job, allocation.attempt_id, JobState.OVER, end=EndKind.FORGOTTEN, end_sentence=sentence
         )
@@ -259,10 +257,8 @@ class Comparison:
         has_joined = not allocation.attempt.placements.filter(node__kind=Node.Kind.OFFERED).exists()
         if kind == EndKind.ENDED and not has_joined:
             kind = EndKind.NEVER_JOINED
-            sentence = (
-                f"{sentence.rstrip('.')} before its nodes had joined. "
-                f"`trainyard doctor --cluster {self._cluster.name}` looks for the reason."
-            )
+            words = f"`trainyard doctor --cluster {self._cluster.name}` looks for the reason."
+            sentence = f"{sentence.rstrip('.')} before its nodes had joined. {words}"
         at = timezone.now().timestamp()
         return AllocationEnding(kind=kind, sentence=sentence, at=at, job=job.id, exit_code=job.exit_code)
 

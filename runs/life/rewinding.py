@@ -111,11 +111,8 @@ def _refuse_what_has_no_batches(run: Run) -> None:
         sentence = f"Run {run.name} was logged outside of Trainyard: nobody here can restart it."
         raise Refused("logged-elsewhere", sentence)
     if "script" in task:
-        raise Refused(
-            "script",
-            f"Run {run.name} is a script, which reads its data by itself: Trainyard cannot leave out batches of it. "
-            "Have the script skip them, and restart it.",
-        )
+        words = "Trainyard cannot leave out batches of it. Have the script skip them, and restart it."
+        raise Refused("script", f"Run {run.name} is a script, which reads its data by itself: {words}")
     if not issubclass(KINDS.get(str(task.get("recipe")), RecipeSpec), RecipeSpec):
         sentence = f"Run {run.name} measures its nodes and trains nothing: it has no step to go back to."
         raise Refused("no-steps", sentence)

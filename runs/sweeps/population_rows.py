@@ -108,10 +108,8 @@ def _leave_place(
     assert successor is not None, "only one with a successor leaves its place"
     value = -objective.sign * score if score is not None and math.isfinite(score) else None
     shown = f"{objective.metric} {value:.4g}" if value is not None else f"{objective.metric}, which was no number,"
-    sentence = (
-        f"Stopped at step {verdict.step:,}: {shown} is among the worst there. Trial {number} takes its place, from "
-        f"trial {successor.parent} at step {successor.parent_step:,}."
-    )
+    words = f"Trial {number} takes its place, from trial {successor.parent} at step {successor.parent_step:,}."
+    sentence = f"Stopped at step {verdict.step:,}: {shown} is among the worst there. {words}"
     return prune(row, at_step=verdict.step, value=value, sentence=sentence, now=now)
 
 

@@ -34,10 +34,8 @@ def address_problem(address: Address, what: str = "data is", whose: str = "the n
     """Return why nothing is fetched from the address; empty where it is."""
     if not any(map(_is_inside, (address, *_embedded(address)))) or _is_allowed(address):
         return ""
-    return (
-        f"leads to {address}, which is an address of this machine or of its own network: {what} fetched from there "
-        f"where {HOSTS} of {whose} names it"
-    )
+    words = f"{what} fetched from there where {HOSTS} of {whose} names it"
+    return f"leads to {address}, which is an address of this machine or of its own network: {words}"
 
 
 def _is_inside(address: Address) -> bool:

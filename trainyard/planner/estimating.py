@@ -137,10 +137,8 @@ def _relief(memory: Memory, spec: RecipeSpec) -> str:
 def _of_ranks(layout: Layout, places: Places) -> Iterator[str]:
     tensor = layout.mesh.tensor
     if places.crowding > 1:
-        yield (
-            f"There are {places.crowding:.3g} ranks for each core of a machine: they take turns, and a step takes "
-            "as much longer."
-        )
+        words = "they take turns, and a step takes as much longer."
+        yield f"There are {places.crowding:.3g} ranks for each core of a machine: {words}"
     if tensor > 1 and places.are_apart(range(tensor)):
         yield (
             f"The {tensor} tensor ranks are on different machines and wait for the network several times in each "
@@ -156,16 +154,12 @@ def _of_time(made: Estimate, spec: RecipeSpec, layout: Layout, places: Places) -
             "larger train.batch_size, or train.accumulate, makes more of each message."
         )
     if made.bubble > LONG_BUBBLE:
-        yield (
-            f"The stages wait for each other in {100 * made.bubble:.0f} % of a step: more "
-            "parallel.pipeline.microbatches make it less."
-        )
+        words = "more parallel.pipeline.microbatches make it less."
+        yield f"The stages wait for each other in {100 * made.bubble:.0f} % of a step: {words}"
     per_layer = made.flops_per_step / layout.mesh.world_size / layout.passes / max(1, spec.task.model.layers)
     if places.is_gpu and per_layer < FULL_GPU_FLOPS:
-        yield (
-            f"{layout.at.rows} {'row' if layout.at.rows == 1 else 'rows'} a pass do not fill a GPU, which then waits "
-            "for its orders: train.batch_size can grow at little cost."
-        )
+        words = "which then waits for its orders: train.batch_size can grow at little cost."
+        yield f"{layout.at.rows} {'row' if layout.at.rows == 1 else 'rows'} a pass do not fill a GPU, {words}"
 
 
 # Memory of a rank at the fullest moment of a step, by part.

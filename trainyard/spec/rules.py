@@ -145,11 +145,8 @@ def _idle_problems(spec: RecipeSpec) -> Iterator[Problem]:
             continue  # the dataset says what its source is, and the server what contradicts it
         value, other = _look(values, info.path), _look(values, info.needs.path)
         if value != info.default and not info.needs.is_met(other):
-            yield Problem(
-                info.path,
-                f"{show(value)} would be ignored: it goes with {info.needs}, and {info.needs.path} is {show(other)}; "
-                f"accepted here: {show(info.default)}, or leave it out",
-            )
+            words = f"and {info.needs.path} is {show(other)}; accepted here: {show(info.default)}, or leave it out"
+            yield Problem(info.path, f"{show(value)} would be ignored: it goes with {info.needs}, {words}")
 
 
 def _look(values: object, path: str) -> object:

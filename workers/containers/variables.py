@@ -32,10 +32,8 @@ def variables_file(environment: Mapping[str, str]) -> str:
     lines = []
     for name, value in environment.items():
         if "\n" in value:
-            raise SeveralLines(
-                f"{name} has several lines, which no variable of a container can: give it as a file (file:NAME of "
-                "task.secrets, or a file of the code)."
-            )
+            words = "give it as a file (file:NAME of task.secrets, or a file of the code)."
+            raise SeveralLines(f"{name} has several lines, which no variable of a container can: {words}")
         lines.append(f"{name}={value}\n")
     descriptor = os.memfd_create("environment", 0)  # 0: it stays open in a program that is started
     left = memoryview("".join(lines).encode())

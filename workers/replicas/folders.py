@@ -60,10 +60,8 @@ class MemoryFolder:
         """Raise NoRoom where ``num_bytes`` more do not fit, once ``freed`` are gone."""
         used = used_bytes(self.path)
         if used - freed + num_bytes > self.limit_bytes:
-            raise NoRoom(
-                f"{in_mib(num_bytes)} more do not fit beside {in_mib(used - freed)}: the node keeps at most "
-                f"{in_mib(self.limit_bytes)} of states in memory ({LIMIT})"
-            )
+            words = f"the node keeps at most {in_mib(self.limit_bytes)} of states in memory ({LIMIT})"
+            raise NoRoom(f"{in_mib(num_bytes)} more do not fit beside {in_mib(used - freed)}: {words}")
 
     def free(self, run: str) -> None:
         """Remove what is kept of a run."""

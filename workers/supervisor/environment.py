@@ -153,10 +153,8 @@ class EnvironmentBuild:
 
     def _read(self) -> Content:
         if self._section.kind == "conda" and not self._tools.conda:
-            raise BadEnvironment(
-                "This node has no micromamba, mamba or conda, which environment.conda needs: install one there, or "
-                "take requirements, pyproject or lock."
-            )
+            words = "install one there, or take requirements, pyproject or lock."
+            raise BadEnvironment(f"This node has no micromamba, mamba or conda, which environment.conda needs: {words}")
         return read_content(self._section, self._folder.code)
 
     def _digest(self) -> str:

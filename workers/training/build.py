@@ -185,10 +185,8 @@ def make_early_stopping(given: EarlyStoppingSpec, task: Task) -> EarlyStopping:
     """Return what a spec's part asks for. Raises ValueError for a metric that the task does not report."""
     reported = ["val/loss", *(f"val/{name}" for name in task.measures)]
     if given.metric not in reported:
-        raise ValueError(
-            f"early_stopping.metric is {given.metric}, which this recipe does not measure on this data; "
-            f"accepted here: {', '.join(reported)}"
-        )
+        words = f"which this recipe does not measure on this data; accepted here: {', '.join(reported)}"
+        raise ValueError(f"early_stopping.metric is {given.metric}, {words}")
     return EarlyStopping(given.patience, given.min_delta, given.metric)
 
 

@@ -180,10 +180,8 @@ def _leave(folder: Path, probe: Path, word: str) -> str | None:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_text(word)
     except OSError as error:
-        return (
-            f"{socket.gethostname()} cannot write to {folder}: {error.strerror or error}; make it writable there, or "
-            "set TRAINYARD_CHECKPOINTS of that node's worker to a folder that is"
-        )
+        words = "make it writable there, or set TRAINYARD_CHECKPOINTS of that node's worker to a folder that is"
+        return f"{socket.gethostname()} cannot write to {folder}: {error.strerror or error}; {words}"
     return None
 
 

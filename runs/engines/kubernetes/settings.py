@@ -141,10 +141,8 @@ class KubernetesSettings(Settings):
             found["notice"] = f"at most half of the time limit {self.time_limit}, not {self.notice!r}"
         is_mounted = self.folder in mount_paths(read_template(self.pod))
         if not self.claim and not is_mounted:
-            found["claim"] = (
-                f"checkpoints need a volume at {self.folder}: name a claim that pods of all machines may "
-                "write, or mount one there in the pod template"
-            )
+            words = "name a claim that pods of all machines may write, or mount one there in the pod template"
+            found["claim"] = f"checkpoints need a volume at {self.folder}: {words}"
         if self.claim and is_mounted:
             found["claim"] = f"the pod template mounts another volume at {self.folder} already"
         return found

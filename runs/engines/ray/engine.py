@@ -73,10 +73,8 @@ class RaySystem:
         job = f"{self._prefix}{request.attempt}"
         answer: RayAnswer = self._program.call(Call("submit", job, request=self._request(job, request)))
         if answer.problem:
-            raise SystemRefused(
-                f"Ray refused the job: {answer.problem.rstrip('.')}. `trainyard doctor --cluster {self._cluster}` "
-                "looks for the reason. Then restart the run."
-            )
+            words = f"`trainyard doctor --cluster {self._cluster}` looks for the reason. Then restart the run."
+            raise SystemRefused(f"Ray refused the job: {answer.problem.rstrip('.')}. {words}")
         return job
 
     def cancel(self, job: str) -> None:
@@ -187,11 +185,8 @@ def pending_words(report: JobReport, machines: Sequence[RayMachine]) -> tuple[st
     now = room([machine.free for machine in usable], bundle, report.strategy)
     if most < number:
         has = f"Ray's {len(usable)} machines have room for {most} of {number} in all" if usable else "Ray has none"
-        return (
-            "Infeasible",
-            f"it asks for {_times(number, wanted, report.strategy)}, and {has}. Unless an autoscaler adds machines, "
-            "it waits for ever (Infeasible).",
-        )
+        words = "Unless an autoscaler adds machines, it waits for ever (Infeasible)."
+        return "Infeasible", f"it asks for {_times(number, wanted, report.strategy)}, and {has}. {words}"
     if now < number:
         no = "no machine of Ray has" if now == 0 else "no further machine of Ray has"
         return "Resources", f"{no} {wanted} free; there is room for {now} of {number} now (Resources)."

@@ -303,10 +303,8 @@ def _probe(settings: SlurmSettings, programs: Programs, number: int, probe: Prob
     except (SystemAway, Failed) as error:
         with suppress(SystemAway, Failed):  # it ends by its time limit of a minute
             programs.run(["scancel", "--me", f"--name={name}"])
-        advice = (
-            "Where the queue is full, try again later. Else try the same by hand: "
-            f"srun --nodes={number} {settings.interpreter} --version"
-        )
+        rest = f"Else try the same by hand: srun --nodes={number} {settings.interpreter} --version"
+        advice = f"Where the queue is full, try again later. {rest}"
         yield not_run(number, error, advice)
         return
     yield from probe.trial(probe_answers(text), number, settings.folder)

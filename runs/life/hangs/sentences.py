@@ -35,10 +35,8 @@ def no_step(late: RankView) -> str:
 
 def mismatch(behind: RankView, others: Sequence[RankView]) -> str:
     first = others[0]
-    return (
-        f"{_who([behind])} waits in {_operation(behind)}{_place(behind)}, while {_ranks(others)} "
-        f"{_wait(others)} in {_operation(first)}{_place(first)}: they wait for each other."
-    )
+    words = f"while {_ranks(others)} {_wait(others)} in {_operation(first)}{_place(first)}: they wait for each other."
+    return f"{_who([behind])} waits in {_operation(behind)}{_place(behind)}, {words}"
 
 
 def nothing_arrives(ranks: Sequence[RankView]) -> str:

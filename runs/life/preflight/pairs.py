@@ -55,10 +55,8 @@ def _reached(node: CheckedNode, nodes: Sequence[CheckedNode]) -> Check | None:
         return None
     slowest = max(took, key=lambda name: took[name] or 0.0)
     seconds = took[slowest] or 0.0
-    sentence = (
-        f"{node.name} reaches {listed(sorted(took)) if len(took) <= 3 else f'{len(took)} nodes'}; an answer takes "
-        f"{1000 * seconds:.2f} ms{f' from {slowest}' if len(took) > 1 else ''}."
-    )
+    words = f"an answer takes {1000 * seconds:.2f} ms{f' from {slowest}' if len(took) > 1 else ''}."
+    sentence = f"{node.name} reaches {listed(sorted(took)) if len(took) <= 3 else f'{len(took)} nodes'}; {words}"
     return node.check("connection", WARN if seconds > SLOW_S else OK, sentence, seconds, SLOW_S, "s")
 
 
@@ -76,10 +74,8 @@ def collective_checks(nodes: Sequence[CheckedNode]) -> list[Check]:
         return failed
     slowest = min(done, key=lambda name: done[name].bytes_per_s or 0.0)
     rate, latency_s = done[slowest].bytes_per_s or 0.0, max(one.latency_s or 0.0 for one in done.values())
-    sentence = (
-        f"An all-reduce of 4.0 MiB over {len(done)} nodes sends {speed(rate)}; one of a single number takes "
-        f"{1000 * latency_s:.2f} ms."
-    )
+    single = f"one of a single number takes {1000 * latency_s:.2f} ms."
+    sentence = f"An all-reduce of 4.0 MiB over {len(done)} nodes sends {speed(rate)}; {single}"
     return [Check(name="collective", state=OK, sentence=sentence, node="", value=rate, unit="B/s")]
 
 

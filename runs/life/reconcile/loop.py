@@ -320,7 +320,5 @@ def lose_silent_runs(now: datetime, since: float) -> None:
 def _sentence(run: Run) -> str:
     assert run.heartbeat_at is not None, "the query asks for it"
     at = run.heartbeat_at.astimezone(UTC)
-    return (
-        f"Logged outside of Trainyard. Nothing was heard of it since {at:%Y-%m-%d %H:%M:%S} UTC: "
-        "it was killed, or it cannot reach this server."
-    )
+    words = f"Nothing was heard of it since {at:%Y-%m-%d %H:%M:%S} UTC: it was killed, or it cannot reach this server."
+    return f"Logged outside of Trainyard. {words}"

@@ -66,7 +66,5 @@ def alarm_sentence(alarm: MetricAlarm, *, over: int, deviations: float | None) -
         what = "not a number" if alarm.word == "NaN" else "infinite"
         return f"{name} is {what} at step {alarm.first_step:,}."
     far = f"{deviations:,.0f} deviations" if deviations is not None and deviations < MANY_DEVIATIONS else "far"
-    return (
-        f"{name} rose to {number(alarm.value)} at step {alarm.first_step:,}: {far} above {number(alarm.usual)}, the "
-        f"median of up to {over:,} values before it."
-    )
+    words = f"{far} above {number(alarm.usual)}, the median of up to {over:,} values before it."
+    return f"{name} rose to {number(alarm.value)} at step {alarm.first_step:,}: {words}"

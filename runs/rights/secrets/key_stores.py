@@ -114,10 +114,8 @@ class EnvironmentKeys(LocalKeys):
 
     def rotate(self) -> str:
         if len(self._keys) < 2:
-            raise KeyProblem(
-                "TRAINYARD_SECRETS_KEY holds one key. Put a new one before it, as NEW,OLD, restart the server and "
-                "rotate then; afterwards the old one may go."
-            )
+            words = "as NEW,OLD, restart the server and rotate then; afterwards the old one may go."
+            raise KeyProblem(f"TRAINYARD_SECRETS_KEY holds one key. Put a new one before it, {words}")
         return "Secrets are wrapped by the first key of TRAINYARD_SECRETS_KEY; the others may go."
 
     def forget_others(self) -> None:

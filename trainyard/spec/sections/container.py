@@ -57,10 +57,8 @@ def _image(value: str) -> str:
         example = "oci-archive:/data/image.tar"
         raise ValueError(f"must name an archive by its whole path, such as {example}, not {show(value)}")
     if read_image(value) is None:
-        raise ValueError(
-            "must be an image such as registry.example/team/image:1.2 or name@sha256:…, oci-archive:/PATH or "
-            f"docker-archive:/PATH, not {show(value)}"
-        )
+        words = f"oci-archive:/PATH or docker-archive:/PATH, not {show(value)}"
+        raise ValueError(f"must be an image such as registry.example/team/image:1.2 or name@sha256:…, {words}")
     return value
 
 

@@ -44,10 +44,8 @@ def _requirement(value: str) -> str:
     if (file := file_of(value)) is not None:
         file_in_code(file)
     elif value.lstrip().startswith("-"):
-        raise ValueError(
-            f"must be one package such as numpy>=2, or -r FILE, not {show(value)}: options of pip belong into its "
-            "configuration on the nodes"
-        )
+        words = "options of pip belong into its configuration on the nodes"
+        raise ValueError(f"must be one package such as numpy>=2, or -r FILE, not {show(value)}: {words}")
     return value.strip()
 
 

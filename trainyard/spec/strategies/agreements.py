@@ -67,10 +67,8 @@ class ParameterServer(Strategy):
     limit = Limit(DATA, "each rank sends rank 0 the gradients of a whole model", least_data=2)
 
     def clause(self, spec: RecipeSpec, degree: int) -> str:
-        return (
-            f"{degree:,} copies of the model send their gradients to rank 0 and fetch its weights, "
-            f"at most {spec.parallel.synchronization.max_staleness:,} steps apart."
-        )
+        words = f"at most {spec.parallel.synchronization.max_staleness:,} steps apart."
+        return f"{degree:,} copies of the model send their gradients to rank 0 and fetch its weights, {words}"
 
     def messages(self, spec: RecipeSpec, layout: Layout, stage: Stage) -> list[Message]:
         others = layout.mesh.data - 1  # up and down; rank 0 serves each of the others

@@ -40,11 +40,8 @@ class Tensor(Strategy):
             if number % tensor:
                 most = min(shares.values())
                 accepted = [one for one in range(1, most + 1) if not any(n % one for n in shares.values())]
-                yield Problem(
-                    "parallel.tensor",
-                    f"{tensor} does not divide the {number} {unit} of {path}, of which each rank "
-                    f"takes its share; accepted: {some(accepted)}",
-                )
+                words = f"of which each rank takes its share; accepted: {some(accepted)}"
+                yield Problem("parallel.tensor", f"{tensor} does not divide the {number} {unit} of {path}, {words}")
 
     def sentence(self, spec: RecipeSpec, degree: int) -> str:
         return f"{degree:,} ranks split each layer, its sequence and its loss among them."

@@ -132,11 +132,8 @@ def _check_path(python: str, node: str, isolation: Isolation) -> None:
     except OSError:  # a folder on the way that we may not enter
         is_there = is_file = False
     if not is_there:
-        raise CannotRunHere(
-            "python_missing",
-            f"There is no file {path} on {node}, which task.python names: make the environment there "
-            "(python -m venv), or name an interpreter that is.",
-        )
+        words = "make the environment there (python -m venv), or name an interpreter that is."
+        raise CannotRunHere("python_missing", f"There is no file {path} on {node}, which task.python names: {words}")
     if not is_program(python, isolation):
         what = "may not be run by the user of the ranks" if is_file else "is a folder and no program"
         raise CannotRunHere(

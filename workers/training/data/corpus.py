@@ -77,10 +77,8 @@ def bytes_of(text: TextSource) -> Path:
                 digests[piece.validates].update(piece.text)
                 (validation if piece.validates else train).append(np.frombuffer(piece.text, np.uint8))
         if not train.num_rows or not validation.num_rows:
-            raise DataProblem(
-                f"{text.name} has {train.num_rows + validation.num_rows} bytes of text, too few to train on some and "
-                "to validate on others: add more"
-            )
+            words = "too few to train on some and to validate on others: add more"
+            raise DataProblem(f"{text.name} has {train.num_rows + validation.num_rows} bytes of text, {words}")
         digest = hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
         write_facts(folder, {"digest": digest, "num_bytes": train.num_rows + validation.num_rows})
 

@@ -121,10 +121,8 @@ def refuse_too_little(corpus: Corpus, data: TextData, context: int) -> None:
     smallest = min(len(corpus.train), len(corpus.validation))
     if context >= smallest:
         name = shown(data.location or data.source)
-        raise DataProblem(
-            f"task.model.context is {context}, but a part of {name} has only {smallest} tokens: choose a smaller "
-            "context, or add text"
-        )
+        words = "choose a smaller context, or add text"
+        raise DataProblem(f"task.model.context is {context}, but a part of {name} has only {smallest} tokens: {words}")
 
 
 def facts_of(corpus: Corpus, num_rows: int) -> dict[str, int | str]:

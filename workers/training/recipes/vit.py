@@ -33,10 +33,8 @@ class Shape:
             raise ValueError(f"task.model.heads is {self.heads}, which does not divide task.model.width {self.width}")
         if self.size % self.patch:
             accepted = ", ".join(str(side) for side in range(1, self.size + 1) if self.size % side == 0)
-            raise ValueError(
-                f"task.model.patch is {self.patch}, which does not divide the {self.size} pixels of an image's side; "
-                f"accepted: {accepted}"
-            )
+            words = f"which does not divide the {self.size} pixels of an image's side; accepted: {accepted}"
+            raise ValueError(f"task.model.patch is {self.patch}, {words}")
 
     @property
     def num_patches(self) -> int:

@@ -214,10 +214,8 @@ def open_store(protocol: str, location: str, archive: str = "") -> Any:
             given["fo"] = archive
         return fsspec.filesystem(protocol, skip_instance_cache=protocol != "memory", **given)
     except ImportError:
-        raise DataProblem(
-            f"task.data.location begins with {protocol}://, which needs a package that this node has not: "
-            f"pip install {package}"
-        ) from None
+        words = f"which needs a package that this node has not: pip install {package}"
+        raise DataProblem(f"task.data.location begins with {protocol}://, {words}") from None
 
 
 def _options(protocol: str) -> dict[str, Any]:
@@ -240,10 +238,8 @@ def entries_of(store: Any, protocol: str, location: str, suffixes: Sequence[str]
     if protocol in WEB:
         name = PurePosixPath(unquote(urlsplit(location).path)).name
         if not name or urlsplit(location).path.endswith("/"):
-            raise DataProblem(
-                f"task.data.location is {shown(location)}: a web server has no folders; name a file of it, "
-                "or an archive (.zip, .tar)"
-            )
+            words = "a web server has no folders; name a file of it, or an archive (.zip, .tar)"
+            raise DataProblem(f"task.data.location is {shown(location)}: {words}")
         return [_entry(location, name if _is_plain(name) else "file", store.info(location), is_named=True)]
     root = str(store._strip_protocol(location)).rstrip("/")
     if root and store.isfile(root):

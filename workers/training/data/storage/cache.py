@@ -80,10 +80,8 @@ def cached(key: str, build: Build, *, needed_bytes: int = 0) -> Path:
             elif not is_whole(entry):
                 _build(entry, build, needed_bytes)
                 num_built += 1
-    raise NodeDataProblem(
-        f"{folder} has no room to keep {key[:200]}: other processes evict it each time that it is built; "
-        "raise TRAINYARD_CACHE_LIMIT_BYTES"
-    )
+    words = "other processes evict it each time that it is built; raise TRAINYARD_CACHE_LIMIT_BYTES"
+    raise NodeDataProblem(f"{folder} has no room to keep {key[:200]}: {words}")
 
 
 def release(entry: Path) -> None:

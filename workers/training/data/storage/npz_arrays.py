@@ -91,10 +91,8 @@ def pick(arrays: dict[str, NpzArray], file_name: str, *names: str) -> NpzArray:
 def refuse_other_rows(inputs: NpzArray, targets: NpzArray) -> None:
     """Raise DataProblem unless each row of ``inputs`` has one target."""
     if len(targets.shape) != 1 or not inputs.shape or targets.shape[0] != inputs.shape[0]:
-        raise DataProblem(
-            f"{targets.place} has the shape {targets.shape} and {inputs.name!r} {inputs.shape}: there is one target "
-            "for each row"
-        )
+        words = "there is one target for each row"
+        raise DataProblem(f"{targets.place} has the shape {targets.shape} and {inputs.name!r} {inputs.shape}: {words}")
 
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -157,10 +157,8 @@ def _refuse_odd_cells(table: Table, column: Column) -> None:
         return
     path, row, value = column.first_text
     if DECIMAL_COMMA.fullmatch(value):
-        raise DataProblem(
-            f"{table.place(path, row)}, column {column.name!r} holds {value!r}: write numbers with a point, as "
-            f"{value.replace(',', '.')}"
-        )
+        words = f"write numbers with a point, as {value.replace(',', '.')}"
+        raise DataProblem(f"{table.place(path, row)}, column {column.name!r} holds {value!r}: {words}")
     if column.is_words:
         return
     cells = column.num_numbers + column.num_text

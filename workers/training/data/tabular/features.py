@@ -100,8 +100,6 @@ def _words(column: Column, location: str) -> list[str]:
     if not column.is_words:
         return []
     if column.words is None or len(column.words) > MAX_WORDS:
-        raise DataProblem(
-            f"{location}, column {column.name!r} holds more than {MAX_WORDS} different words: leave it out of "
-            "the file, or group them"
-        )
+        words = "leave it out of the file, or group them"
+        raise DataProblem(f"{location}, column {column.name!r} holds more than {MAX_WORDS} different words: {words}")
     return sorted(column.words)

@@ -142,10 +142,8 @@ class ParquetTable:
         for column, kind, known in zip(columns, kinds, self.names, strict=True):
             if column.type != kind:
                 here, there = ("numbers", "text") if pa.types.is_floating(column.type) else ("text", "numbers")
-                raise DataProblem(
-                    f"{name}, column {known!r} holds {here}, and that of {self._files.name_of(self._files.paths[0])} "
-                    f"holds {there}: write both alike"
-                )
+                words = f"and that of {self._files.name_of(self._files.paths[0])} holds {there}: write both alike"
+                raise DataProblem(f"{name}, column {known!r} holds {here}, {words}")
 
     def place(self, path: Path, row: int) -> str:
         return f"{self._files.name_of(path)}, row {row + 1}"

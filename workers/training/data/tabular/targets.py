@@ -53,10 +53,8 @@ def read_targets(table: Table, column: Column, location: str, *, is_quantity: bo
     if not column.num_rows:
         raise DataProblem(f"{location} has no rows below its columns' names")
     if column.first_missing is not None:
-        raise DataProblem(
-            f"{table.place(*column.first_missing)} has no target, column {column.name!r}: fill it in, or leave the "
-            "row out"
-        )
+        words = "fill it in, or leave the row out"
+        raise DataProblem(f"{table.place(*column.first_missing)} has no target, column {column.name!r}: {words}")
     if column.is_words:
         return _classes_of_words(column, location)
     numbers = column.numbers if column.are_whole and not is_quantity else None
