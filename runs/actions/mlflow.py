@@ -117,9 +117,8 @@ def _producer(run: Run) -> str:
 
 
 def _tell(actor: User, run: Run, process: SpoolProcess) -> Run:
-    return send_local_run(
-        actor=actor, local_id=run.local_id or "", name=run.name, processes={_producer(run): process}, is_live=True
-    )
+    processes = {_producer(run): process}
+    return send_local_run(actor=actor, local_id=run.local_id or "", name=run.name, processes=processes, is_live=True)
 
 
 # Experiments.

@@ -181,6 +181,5 @@ def with_value(one: Distribution | None, value: Value) -> Distribution:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return Distribution(kind="choice", values=[value])
     assert one.low is not None and one.high is not None, "a range of a sweep has ends"
-    return Distribution(
-        kind=one.kind, low=min(one.low, value), high=max(one.high, value), step=one.step, log=one.log and value > 0
-    )
+    log = one.log and value > 0
+    return Distribution(kind=one.kind, low=min(one.low, value), high=max(one.high, value), step=one.step, log=log)

@@ -42,9 +42,8 @@ def keep(command: list[str]) -> int:
     """Run the command to its end and return its exit code; of one that a signal ended, 128 and the signal."""
     ours, theirs = os.pipe()
     try:
-        node = subprocess.Popen(
-            command, env={**os.environ, VARIABLE: str(ours)}, stdin=subprocess.DEVNULL, pass_fds=(ours,)
-        )
+        env = {**os.environ, VARIABLE: str(ours)}
+        node = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=(ours,))
     except OSError as error:
         print(f"{command[0]}: {error.strerror or error}.", file=sys.stderr, flush=True)
         return NOT_FOUND

@@ -112,9 +112,8 @@ class FinishedAttempts:
         shipper = Shipper(self._client, self._config.key, order, folder.spool, contact)
         thread = ValkeyThread(contact, shipper, lambda: report)
         thread.start()
-        waiter = threading.Thread(
-            target=thread.finish, args=(report.producers,), kwargs={"limit_s": SHIPPING_LIMIT_S}, daemon=True
-        )
+        kwargs = {"limit_s": SHIPPING_LIMIT_S}
+        waiter = threading.Thread(target=thread.finish, args=(report.producers,), kwargs=kwargs, daemon=True)
         waiter.start()
         self._shipping[folder.attempt] = waiter
 

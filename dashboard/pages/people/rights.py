@@ -54,9 +54,8 @@ def save_role(request: HttpRequest, project_id: str) -> HttpResponse:
     name, chosen = request.POST.get("name", "").strip(), request.POST.getlist("permission")
     role = project.custom_roles.filter(name=name).first()
     try:
-        saved = actions.save_custom_role(
-            actor=person(request), project=project, name=name, permissions=chosen, role=role
-        )
+        actor = person(request)
+        saved = actions.save_custom_role(actor=actor, project=project, name=name, permissions=chosen, role=role)
     except ValidationError as error:
         typed = {"name": name, "permissions": chosen, "problems": problems_of(error)}
         return project_page(request, project, status=422, part="access", custom_role=typed)

@@ -72,9 +72,8 @@ def give_group_role(
             raise access.NotFound(f"Project {project.name} has no such role.")
         access.require_grant(actor, project, role, custom_role.permissions if custom_role else None)
     with transaction.atomic():
-        made, _ = GroupRole.objects.update_or_create(
-            group=group, project=project, defaults={"role": role, "custom_role": custom_role, "origin": ""}
-        )
+        defaults = {"role": role, "custom_role": custom_role, "origin": ""}
+        made, _ = GroupRole.objects.update_or_create(group=group, project=project, defaults=defaults)
         void_handed_out()
     return made
 

@@ -79,9 +79,8 @@ def accept_invitation(
         if not Invitation.objects.filter(pk=invitation.pk, accepted_at=None).update(accepted_at=now):
             raise access.NotFound("This invitation was used at this moment.")
         person = user or _new_person(username, invitation.email, password)
-        membership, _ = Membership.objects.get_or_create(
-            project=invitation.project, user=person, defaults={"role": invitation.role}
-        )
+        defaults = {"role": invitation.role}
+        membership, _ = Membership.objects.get_or_create(project=invitation.project, user=person, defaults=defaults)
         if not access.includes(Role(membership.role), Role(invitation.role)):
             membership.role = invitation.role
             membership.save(update_fields=["role"])

@@ -60,9 +60,8 @@ def script_of(settings: SlurmSettings, request: MachineRequest, server: str) -> 
     and to operators alone."""
     node = node_words(settings.interpreter, request, server=server, home=f"{settings.folder}/machines")
     start = ["srun", "--export=ALL", "--kill-on-bad-exit=1", "--wait=0", *node]
-    variables = node_variables(
-        request.tokens, checkpoints=f"{settings.folder}/checkpoints", cores=request.slots * settings.cpus_per_slot
-    )
+    cores = request.slots * settings.cpus_per_slot
+    variables = node_variables(request.tokens, checkpoints=f"{settings.folder}/checkpoints", cores=cores)
     lines = [
         "#!/bin/bash -l" if settings.modules else "#!/bin/sh",  # `module` is a function of login shells
         "umask 077",

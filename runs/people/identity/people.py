@@ -59,9 +59,8 @@ def connect(provider: Provider, claims: Claims, user: User) -> None:
         if kept.exclude(subject__in=("", claims.subject)).exists():
             raise NotAdmitted(f"{provider.name} keeps your account here, and knows you by another one.")
         _refuse_another(provider, user)
-        Identity.objects.update_or_create(
-            provider=provider.id, user=user, defaults={"subject": claims.subject, "signed_in_at": timezone.now()}
-        )
+        defaults = {"subject": claims.subject, "signed_in_at": timezone.now()}
+        Identity.objects.update_or_create(provider=provider.id, user=user, defaults=defaults)
         put_into_groups(provider, user, claims.groups)
     log.info("sign_in.connected", provider=provider.id, user=user.pk)
 

@@ -29,9 +29,8 @@ def delete_run_data(run_id: str) -> None:
     with transaction.atomic(using=settings.METRICS_DATABASE):
         metrics.Erasure.objects.get_or_create(pk=run_id)
         # The labels make way, too: what comes late may have brought the same series again.
-        metrics.Series.objects.filter(run_id=run_id).update(
-            run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField())
-        )
+        labels_key = Cast("pk", models.TextField())
+        metrics.Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=labels_key)
         for model in (metrics.Telemetry, metrics.Producer, metrics.Checkpoint, metrics.CheckpointUse, metrics.Fact):
             model._default_manager.filter(run_id=run_id).delete()
     _erase(run_id, time.monotonic() + AT_ONCE_S)
@@ -101,9 +100,8 @@ def remove_points(run_id: str) -> None:
     """Delete the curves of a run that has ended; its logs, media and the record of its progress stay. Whoever is
     interrupted begins again: rows that were hidden once are found."""
     with transaction.atomic(using=settings.METRICS_DATABASE):
-        metrics.Series.objects.filter(run_id=run_id).update(
-            run_id=HIDDEN + run_id, labels_key=Cast("pk", models.TextField())
-        )
+        labels_key = Cast("pk", models.TextField())
+        metrics.Series.objects.filter(run_id=run_id).update(run_id=HIDDEN + run_id, labels_key=labels_key)
     for _ in _point_batches(run_id):
         pass
 

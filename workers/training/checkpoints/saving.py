@@ -169,9 +169,8 @@ def record_of(
     state: CheckpointState, run: str, mark: Mark, manifest: Manifest | None = None, *, why: str = "", memory: str = ""
 ) -> Checkpoint:
     """Return the record of what became of a checkpoint; ``memory`` names nodes, where it is a state in their memory."""
-    record = Checkpoint(
-        state=state, run=run, step=mark.step, fence=mark.fence, at=time.time(), why=why[:MAX_WHY], memory=memory
-    )
+    at = time.time()
+    record = Checkpoint(state=state, run=run, step=mark.step, fence=mark.fence, at=at, why=why[:MAX_WHY], memory=memory)
     if manifest is not None:
         record.world_size, record.degrees = manifest.world_size, dict(manifest.degrees)
     return record

@@ -26,9 +26,8 @@ def train_tokenizer(text: Bytes, vocabulary: int) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
+    initial_alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, initial_alphabet=initial_alphabet, show_progress=False)
     # Spread over all of the text, for its start may be of one kind.
     every = -(-len(text) // TRAINED_ON_BYTES)
     chosen = (chunk for number, chunk in enumerate(chunks(text)) if number % every == 0)

@@ -202,9 +202,8 @@ class ServingWorker(Worker):
         self._server = Server(self._optimizer, self._schedule, clocks)
         for rank, group in self._groups.items():
             # Daemons: when the training of rank 0 fails, the process ends with it.
-            thread = threading.Thread(
-                target=self._serve, args=(rank, group, self._server), name=f"serve-{rank}", daemon=True
-            )
+            args = (rank, group, self._server)
+            thread = threading.Thread(target=self._serve, args=args, name=f"serve-{rank}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
