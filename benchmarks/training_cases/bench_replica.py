@@ -26,8 +26,7 @@ from benchmarks.training_cases.bench_step import Times, interval
 from trainyard.contract.base import encode
 from trainyard.contract.keys import new_key
 from trainyard.spec import RecipeSpec
-from workers.replicas.folders import SHARED_MEMORY, MemoryFolder, used_bytes
-from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan, read_plan
+from workers.replicas.folders import SHARED_MEMORY, VARIABLE, MemoryFolder, PeerNode, ReplicaPlan, read_plan, used_bytes
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training import group as process_group
 from workers.training.build import Training

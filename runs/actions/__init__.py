@@ -55,12 +55,14 @@ from runs.actions.people.tokens import (
     revoke_tokens,
     tokens_of,
 )
-from runs.actions.privacy.encryption import destroy_storage_keys, rotate_storage_key, set_encryption
 from runs.actions.privacy.people import agree, erase_person, get_export, request_export, why_not_erased
 from runs.actions.privacy.projects import (
+    destroy_storage_keys,
     known_regions,
     measure_storage,
     preview_retention,
+    rotate_storage_key,
+    set_encryption,
     set_quota,
     set_regions,
     set_retention,

@@ -22,7 +22,7 @@ ROWS = 25  # on a page: drawing one costs about 0.7 ms
 
 
 class Asking:
-    """Rows that are not changed by whoever finds a browser that somebody left: see runs.rights.access.presence."""
+    """Rows that are not changed by whoever finds a browser that somebody left: see runs.rights.access.rechecking."""
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         proof = proof_first(request)

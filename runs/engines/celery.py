@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from runs.engines.broker import publish
+from runs.engines.control_hints import publish
 from runs.engines.findings import Finding
 from runs.engines.protocol import NOTHING, WantedOfPlacements
 from runs.models import Attempt, Cluster, Node, Placement

@@ -5,10 +5,12 @@ from functools import cache
 from typing import TypeVar
 
 import structlog
+from celery import current_app
 from django.conf import settings
 from django.utils.crypto import salted_hmac
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
 
-from runs.engines.broker import publish
 from trainyard.contract.base import BadMessage, WireStruct
 from trainyard.contract.keys import CONTROL_QUEUE, RECONCILE_RUN
 from trainyard.contract.seals import control_scope, seal, unseal
@@ -68,3 +70,17 @@ def control_key() -> str:
 
 def _send(task: str, hint: WireStruct) -> None:
     publish(task, CONTROL_QUEUE, seal(control_key(), control_scope(task), hint))
+
+
+log = structlog.get_logger(__name__)
+
+EXPIRES_S = 10  # a message that waited longer is stale: the state documents have newer content
+
+
+def publish(task: str, queue: str, sealed: str) -> None:
+    """Put one message on a queue. A broker that is away costs a log line, since the tick repeats it."""
+    arguments = {"sealed": sealed}
+    try:
+        current_app.send_task(task, kwargs=arguments, queue=queue, ignore_result=True, expires=EXPIRES_S, retry=False)
+    except (KombuError, RedisError, OSError) as error:
+        log.warning("engine.not_sent", task=task, queue=queue, error=str(error))

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import structlog
 from django.utils import timezone
 
-from runs.engines.broker import publish
-from runs.engines.control_hints import control_key
+from runs.engines.control_hints import control_key, publish
 from runs.models import Attempt, Placement, Run, User
 from runs.rights.access import Forbidden, get_run_to_enter
 from runs.rights.audit.recording import act_of, record_refused

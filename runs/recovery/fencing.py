@@ -10,7 +10,7 @@ from runs.serving.transport import redis
 from runs.values.status import Phase
 from trainyard.contract import keys
 from trainyard.contract.causes import CauseClass
-from trainyard.spec.survival import outlives_workers
+from trainyard.spec.sections.parallel import outlives_workers
 
 TICK_KEY = f"{keys.PREFIX}:control:tick"  # Unix seconds of the last tick: /health shows its age
 SINCE_KEY = f"{keys.PREFIX}:control:since"

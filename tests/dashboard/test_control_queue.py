@@ -14,7 +14,7 @@ from django.test import Client
 
 from dashboard.up import programs
 from runs import tasks
-from runs.engines import broker, control_hints
+from runs.engines import control_hints
 from runs.engines.control_hints import ScheduleHint
 from runs.presenting import server_state
 from runs.serving.transport import redis
@@ -60,7 +60,7 @@ def test_junk_in_its_queue_does_not_end_control(control: subprocess.Popen[bytes]
 
 def test_a_hint_opens_with_the_servers_key_alone_and_is_young(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(broker.current_app, "send_task", lambda *_, kwargs, **__: sent.append(kwargs["sealed"]))
+    monkeypatch.setattr(control_hints.current_app, "send_task", lambda *_, kwargs, **__: sent.append(kwargs["sealed"]))
     control_hints.request_schedule("local")
     (sealed,) = sent
     opened = control_hints.opened(tasks.SCHEDULE, sealed, ScheduleHint)

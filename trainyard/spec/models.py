@@ -7,13 +7,12 @@ from pydantic import Field
 from trainyard.contract.base import SpecDocument
 from trainyard.spec.sections.changes import Changes, changes_field
 from trainyard.spec.sections.environment import EnvironmentSection
-from trainyard.spec.sections.hangs import Hangs
+from trainyard.spec.sections.hangs import Hangs, Stragglers
 from trainyard.spec.sections.log_rules import LogRules
 from trainyard.spec.sections.parallel import Parallel
 from trainyard.spec.sections.preflight import PreflightMode
 from trainyard.spec.sections.resources import Resources
 from trainyard.spec.sections.restarts import Restarts
-from trainyard.spec.sections.stragglers import Stragglers
 from trainyard.spec.sections.tasks import (
     CommunicationTask,
     ImageClassifierTask,

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from trainyard.spec.form import fields_of
 from trainyard.spec.models import RecipeSpec, Spec
 from trainyard.spec.problems import Problem, show
-from trainyard.spec.sections.data import DIGITS_SIZE, LOCATED, QUANTITIES, SOURCE, ImageData, TableData
+from trainyard.spec.sections.data import (
+    DIGITS_SIZE,
+    LOCATED,
+    QUANTITIES,
+    SOURCE,
+    ImageData,
+    TableData,
+    location_problem,
+)
 from trainyard.spec.sections.environment import EnvironmentSection
 from trainyard.spec.sections.tasks import CommunicationTask, GPTModel, ImageModel, ScriptTask
 from trainyard.spec.strategies import STRATEGIES
@@ -14,7 +22,6 @@ from trainyard.spec.strategies.mesh import inner_degrees, inner_words
 from trainyard.spec.strategies.products import product_problems
 from trainyard.spec.strategies.strategy import some
 from trainyard.spec.strategies.tensor import is_resnet
-from trainyard.spec.values.locations import location_problem
 from trainyard.spec.values.secrets import read_reference
 from trainyard.spec.values.variables import OF_RANKS, names_in
 

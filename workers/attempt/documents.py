@@ -13,8 +13,10 @@ from typing import TypeVar
 import structlog
 
 from trainyard.contract.base import BadDocument, WireStruct, decode, encode
+from trainyard.contract.orders import Locked
 from trainyard.spooling.plain_files import create_plain, open_plain
 from workers.machine.processes import Process
+from workers.sandbox.node import Isolation
 
 log = structlog.get_logger(__name__)
 
@@ -75,3 +77,32 @@ def write_document(path: Path, document: object, *, mode: int = 0o600) -> None:
         os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+class StartRequest(WireStruct):
+    """The node worker's wish for a supervisor of the attempt in ``folder``."""
+
+    folder: str
+    home: str  # of the node: the key is read there, once the ranks' processes are forked
+    isolation: Isolation
+    address: str
+    cache: str  # the project's
+    checkpoints: str  # the folder under which each run has its own
+    memory: str = ""  # the node's folder for states in memory; empty where it has none…
+    memory_limit_bytes: int = 0
+    memory_problem: str = ""  # …and why
+    secrets: Locked | None = None  # opened once the ranks' processes are forked: the warm process never knows them
+
+
+class Ready(WireStruct):
+    """The warm process has imported everything."""
+
+    ready: int  # its pid
+    threads: int
+
+
+class Forked(WireStruct):
+    """The answer to a request: the reaper's pid, or why there is none."""
+
+    pid: int = 0
+    error: str = ""

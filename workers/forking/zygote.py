@@ -20,8 +20,8 @@ from typing import NoReturn
 
 from trainyard.contract.base import BadDocument, decode, encode
 from trainyard.spooling.held_folder import HeldFolder
+from workers.attempt.documents import Forked, Ready, StartRequest
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.zygote_messages import Forked, Ready, StartRequest
 
 # Modules that supervisors and ranks need are imported here, once, and shared by all of them.
 from workers.machine import processes

@@ -20,8 +20,8 @@ from trainyard.contract.reports import Reason
 from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
 from trainyard.spec.sections.hangs import HangRules
+from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder, attempts_in
-from workers.attempt.zygote_messages import StartRequest
 from workers.data_access import location_problem
 from workers.node.dead_supervisors import Standstills, StillAlive, finish_dead
 from workers.node.finished import FinishedAttempts

@@ -37,8 +37,7 @@ from workers.node.finished import FinishedAttempts
 from workers.node.inspection.inspector import Inspector
 from workers.node.memory import NodeMemory
 from workers.node.preflight.self_check import SelfChecker
-from workers.node.preparation.environments import Environments
-from workers.node.preparation.orders import Standby
+from workers.node.preparation.orders import Environments, Standby
 from workers.node.server_client import ServerClient, ServerClock
 from workers.node.zygote_keeper import ZygoteKeeper
 from workers.sandbox.node import Isolation

@@ -13,7 +13,7 @@ import structlog
 
 from trainyard.contract.base import BadDocument, decode, encode
 from trainyard.formats.addresses import HOSTS
-from workers.attempt.zygote_messages import Forked, Ready, StartRequest
+from workers.attempt.documents import Forked, Ready, StartRequest
 from workers.data_access import ROOTS
 from workers.machine.gpus import VISIBLE
 from workers.machine.inventory import CORES

@@ -13,9 +13,8 @@ from trainyard.contract.base import WireStruct
 from trainyard.contract.orders import Order
 from trainyard.spec.sections.container import CREDENTIALS, SECTION, read_image
 from trainyard.spec.sections.environment import EnvironmentSection, environment_of
-from workers.attempt.documents import read_document
+from workers.attempt.documents import StartRequest, read_document
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.zygote_messages import StartRequest
 from workers.containers.arguments import podman, remove_words
 from workers.containers.documents import ContainerPlan, ContainerRuntime, ImagePlan, container_name
 from workers.containers.probing import SETTING

@@ -20,9 +20,9 @@ from trainyard.contract.reports import Reason
 from trainyard.contract.sessions.documents import SessionOrder
 from trainyard.contract.statuses import Phase
 from trainyard.failures.node_endings import ending_sentence
+from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder, AttemptTaken
 from workers.attempt.temporary import take_name
-from workers.attempt.zygote_messages import StartRequest
 from workers.interactive.request import RelayRequest
 from workers.machine.processes import identify, kill_children, send
 from workers.rank_process.run import RankPlan

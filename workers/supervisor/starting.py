@@ -5,8 +5,8 @@ from pathlib import Path
 
 from trainyard.contract.calls.secrets import GivenSecret
 from trainyard.contract.orders import Go, Order
+from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.zygote_messages import StartRequest
 from workers.rank_process.group_formation import can_watch
 from workers.rank_process.run import RankPlan
 from workers.supervisor.container import build_for

@@ -8,7 +8,7 @@ from trainyard.formats.words import listed
 from trainyard.spec import RecipeSpec
 from trainyard.spec.sections.changes import SettingsChange
 from trainyard.spec.sections.train import Train
-from workers.replicas.plan import ReplicaPlan
+from workers.replicas.folders import ReplicaPlan
 from workers.training.build import Training, make_schedule
 from workers.training.checkpoints import store
 from workers.training.checkpoints.pieces import piece_of, share_writing

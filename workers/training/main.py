@@ -19,7 +19,7 @@ from trainyard.spec import CommunicationSpec, RecipeSpec, Spec
 from workers.progress import marker
 from workers.progress.marker import CODES, PHASE
 from workers.progress.sampler import start_sampler
-from workers.replicas.plan import read_plan
+from workers.replicas.folders import read_plan
 from workers.training import group as process_group
 from workers.training.build import build
 from workers.training.checkpoints.store import read_store

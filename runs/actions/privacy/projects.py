@@ -6,11 +6,18 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from runs.models import Cluster, Project, User
+from runs.models import Cluster, Project, Run, StorageKey, User
 from runs.privacy import retention, storage
 from runs.privacy.retention import Removal
 from runs.privacy.storage import REMOVABLE, DataKind, days_kept
 from runs.rights.access import Permission, require, require_administrator
+from runs.rights.audit.recording import describe
+from runs.rights.secrets.key_stores import KeyProblem
+from runs.rights.secrets.storage_keys import destroy_storage_keys as destroy
+from runs.rights.secrets.storage_keys import living_keys, make_storage_key
+from runs.values.refused import Refused
+from runs.values.status import FINAL
+from trainyard.formats.words import listed
 
 MOST_DAYS = 36_500
 MOST_BYTES = 10**18
@@ -87,3 +94,54 @@ def _checked(days: Mapping[str, int | None]) -> dict[DataKind, int | None]:
     if problems:
         raise ValidationError(problems)
     return {DataKind(kind): number for kind, number in days.items()}
+
+
+MOST_NAMED = 3
+
+
+def set_encryption(*, actor: User, project: Project, encrypts: bool) -> Project:
+    """Encrypt what attempts that begin from now on keep, or no longer. What is there stays as it is, and is read in
+    either case. Raises Refused where no key can be had."""
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    if encrypts and not living_keys(project).exists():
+        _new_key(project)
+    describe(before={"encrypts_files": project.encrypts_files}, after={"encrypts_files": encrypts})
+    project.encrypts_files = encrypts
+    project.save(update_fields=["encrypts_files"])
+    return project
+
+
+def rotate_storage_key(*, actor: User, project: Project) -> StorageKey:
+    """Make a new key, which attempts that begin from now on encrypt with; older ones go on opening what they encrypted.
+    Raises Refused where the project has none, or none can be had."""
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    if not living_keys(project).exists():
+        raise Refused("no-storage-key", f"Project {project.name} has no storage key: switch encryption on first.")
+    key = _new_key(project)
+    describe(after={"storage key": key.number})
+    return key
+
+
+def destroy_storage_keys(*, actor: User, project: Project, confirm: str) -> int:
+    """Destroy all storage keys of the project: what they encrypted cannot be read by anybody any more, wherever a copy
+    of it is. Returns how many there were. ``confirm`` is the project's name, typed again. Where the project encrypts,
+    it has a new key afterwards. Raises Refused."""
+    require(actor, project, Permission.PRIVACY_MANAGE)
+    if confirm != project.name:
+        raise Refused("not-confirmed", "Type the project's name as it stands there: destroyed keys do not come back.")
+    live = Run.objects.filter(project=project).exclude(status__in=list(FINAL)).values_list("name", flat=True)
+    if names := list(live):
+        words = listed(names, at_most=MOST_NAMED)
+        raise Refused("runs-go-on", f"{words} still {'goes' if len(names) == 1 else 'go'} on. Stop what runs first.")
+    number = destroy(project)
+    describe(object=f"project {project.name}", after={"destroyed keys": number})
+    if project.encrypts_files:
+        _new_key(project)
+    return number
+
+
+def _new_key(project: Project) -> StorageKey:
+    try:
+        return make_storage_key(project)
+    except KeyProblem as error:
+        raise Refused("no-storage-key", str(error)) from error

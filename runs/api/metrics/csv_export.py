@@ -16,7 +16,7 @@ from runs.api.metrics.curves import MAX_RUNS
 from runs.api.metrics.labels import labels_in
 from runs.api.streaming import LastingRight, stream
 from runs.models import Run
-from runs.records.metrics.json_numbers import numbers
+from runs.records.metrics.codec import numbers
 from runs.records.points.read import Curve, raw
 from runs.rights.access import Permission, get_run, get_runs
 from runs.rights.access.operations import operation, thing

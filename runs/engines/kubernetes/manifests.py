@@ -6,8 +6,7 @@ Job is released: a submission that was cut off has started nothing.
 
 from runs.engines.kubernetes.pod_template import CONTAINER, INDEX, laid_over, mount_paths, read_template
 from runs.engines.kubernetes.settings import KubernetesSettings
-from runs.engines.machine_system import MachineRequest, Origin
-from runs.engines.node_command import node_words
+from runs.engines.machine_system import MachineRequest, Origin, node_words
 from trainyard.contract.base import JsonObject
 
 NAME = "trainyard"

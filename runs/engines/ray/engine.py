@@ -14,9 +14,10 @@ from runs.engines.machine_system import (
     SystemAway,
     SystemJob,
     SystemRefused,
+    node_variables,
+    node_words,
     origin_of,
 )
-from runs.engines.node_command import node_variables, node_words
 from runs.engines.ray.programs import START_LIMIT_S, RayAddress, RayProgram, program_of
 from runs.engines.ray.settings import RaySettings
 from runs.engines.ray.trainyard_ray.documents import Call, Demand, JobReport, RayAnswer, RayMachine, RayRequest

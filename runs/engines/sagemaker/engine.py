@@ -9,8 +9,15 @@ from typing import TypeVar
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings.secrets import secret_of
 from runs.engines.findings import Finding, Probe, machines, not_run, probe_of, trusted_words
-from runs.engines.machine_system import MachineRequest, Origin, SystemAway, SystemJob, SystemRefused, origin_of
-from runs.engines.node_command import node_words
+from runs.engines.machine_system import (
+    MachineRequest,
+    Origin,
+    SystemAway,
+    SystemJob,
+    SystemRefused,
+    node_words,
+    origin_of,
+)
 from runs.engines.sagemaker import reasons
 from runs.engines.sagemaker.aws import Aws, AWSRefusal
 from runs.engines.sagemaker.documents import TrainingJob

@@ -3,8 +3,7 @@
 import math
 import shlex
 
-from runs.engines.machine_system import MachineRequest
-from runs.engines.node_command import node_variables, node_words
+from runs.engines.machine_system import MachineRequest, node_variables, node_words
 from runs.engines.slurm.settings import SlurmSettings
 from runs.engines.slurm.template import filled, values_of
 

@@ -11,8 +11,17 @@ from pathlib import Path
 from runs.causes.allocations import EndKind
 from runs.engines.allocating import AllocatingEngine
 from runs.engines.findings import Finding, Probe, probe_answers, probe_names
-from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway, SystemJob, mark_of, origin_of
-from runs.engines.node_command import node_variables, node_words
+from runs.engines.machine_system import (
+    JobState,
+    MachineRequest,
+    Origin,
+    SystemAway,
+    SystemJob,
+    mark_of,
+    node_variables,
+    node_words,
+    origin_of,
+)
 from runs.engines.openssh.client import LIMIT_S, OpenSsh
 from runs.engines.openssh.identity import identity_of
 from runs.engines.ssh.settings import Host, SshSettings

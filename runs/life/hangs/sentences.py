@@ -10,7 +10,7 @@ from trainyard.contract.base import to_builtins
 from trainyard.contract.causes import HangFinding, RankStack
 from trainyard.formats.words import listed
 from trainyard.spec.sections.hangs import HangRules
-from trainyard.spec.survival import outlives_workers
+from trainyard.spec.sections.parallel import outlives_workers
 from trainyard.spec.values.durations import words_of
 
 JUDGED = (Status.RUNNING, Status.RECOVERING)

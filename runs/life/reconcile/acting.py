@@ -30,7 +30,7 @@ from trainyard.contract.causes import CauseClass
 from trainyard.contract.orders import CheckpointReference, Go
 from trainyard.formats.words import listed
 from trainyard.grouping import grouped
-from trainyard.spec.survival import outlives_workers
+from trainyard.spec.sections.parallel import outlives_workers
 from trainyard.spec.values.durations import time_limit_s, words_of
 
 log = structlog.get_logger(__name__)

@@ -18,7 +18,7 @@ from runs.life.watching.slow_ranks import SlowRankWatch
 from runs.life.watching.words import alarm_sentence, who
 from runs.models import Attempt
 from runs.models.runs import StaleStatus
-from runs.records.metrics.json_numbers import word_of
+from runs.records.metrics.codec import word_of
 from runs.records.metrics.models import Series, Telemetry
 from runs.records.points import read
 from runs.records.points.read import Curve
@@ -28,7 +28,7 @@ from runs.values.refused import Refused
 from runs.values.status import Status, TransitionError
 from trainyard.contract.base import JsonObject, to_builtins
 from trainyard.spec import SpecError
-from trainyard.spec.sections.stragglers import StragglerRules
+from trainyard.spec.sections.hangs import StragglerRules
 from trainyard.spec.sections.watch import MetricRule, rules_of
 
 ENOUGH = 20  # values before one can be a spike

@@ -17,7 +17,7 @@ from runs.records.points import read
 from runs.serving import broadcast
 from runs.values.columns import SlowRank
 from trainyard.contract.base import SpecDocument, to_builtins
-from trainyard.spec.sections.stragglers import StragglerRules
+from trainyard.spec.sections.hangs import StragglerRules
 
 FOUND, OVER = "straggler", "straggler-over"
 LEAST_S = 3.0  # a rank that was slow for less has met a hiccup of its machine

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from runs.records.metrics.codec import Columns, joined
-from runs.records.metrics.json_numbers import numbers
+from runs.records.metrics.codec import Columns, joined, numbers
 from runs.records.points.store import SeriesPiece, StreamLines
 from trainyard.grouping import grouped
 

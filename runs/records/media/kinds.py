@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import numpy as np
 
 from runs.records.metrics.bulk import storable
-from runs.records.metrics.codec import Floats
-from runs.records.metrics.json_numbers import word_of
+from runs.records.metrics.codec import Floats, word_of
 from trainyard.contract import records
 from trainyard.contract.base import JsonObject
 from trainyard.contract.records import MAX_BIN_COUNT, BadRecord, Rows, decode_part

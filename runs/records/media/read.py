@@ -15,8 +15,7 @@ from django.db.models import Count, Max, Min, Q
 
 from runs.records.media.kinds import KINDS, Content, Histogram, histogram_of
 from runs.records.metrics.bulk import in_parts
-from runs.records.metrics.codec import Floats
-from runs.records.metrics.json_numbers import numbers
+from runs.records.metrics.codec import Floats, numbers
 from runs.records.metrics.models import Media
 from runs.records.points.tables import labels_key
 from trainyard.grouping import grouped

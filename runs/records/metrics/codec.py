@@ -5,6 +5,7 @@ and bit widths of a column by itself); what is too short to gain anything stays 
 NaN's payload, and take half the room where float32 holds them exactly.
 """
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -127,3 +128,18 @@ def narrowed(values: Floats) -> Numbers:
         single = values.astype(np.float32)
     same = single == values
     return single if same.all() or (same | np.isnan(values)).all() else values
+
+
+def word_of(value: float) -> str:
+    """Return the JSON word of a value that is not finite, and "" for every other."""
+    if math.isfinite(value):
+        return ""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def numbers(values: Floats) -> list[float | str]:
+    """Return the values as JSON has them: what is not finite as a word that JavaScript's Number() reads."""
+    out: list[float | str] = values.tolist()
+    for index in np.flatnonzero(~np.isfinite(values)):
+        out[index] = word_of(float(values[index]))
+    return out

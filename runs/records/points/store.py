@@ -13,8 +13,7 @@ import numpy as np
 
 from runs.records.logs.writing import StreamLines, write_lines
 from runs.records.metrics import bulk
-from runs.records.metrics.codec import Columns, Floats, Steps
-from runs.records.metrics.json_numbers import word_of
+from runs.records.metrics.codec import Columns, Floats, Steps, word_of
 from runs.records.metrics.models import Block, Series
 from runs.records.points.blocks import encode_block
 from runs.records.points.segments import Stretch, write_segments

@@ -50,8 +50,15 @@ from runs.rights.access.permissions import (
     Wanted,
     known_scopes,
 )
-from runs.rights.access.presence import ProofNeeded, is_present, require_presence
-from runs.rights.access.rechecking import as_of_now, hold_rights, require_still, with_rights_held
+from runs.rights.access.rechecking import (
+    ProofNeeded,
+    as_of_now,
+    hold_rights,
+    is_present,
+    require_presence,
+    require_still,
+    with_rights_held,
+)
 from runs.rights.access.refusals import Forbidden, NotFound, or_not_found
 from runs.rights.access.roles import (
     Someone,

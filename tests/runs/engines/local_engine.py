@@ -15,8 +15,16 @@ from runs.engines.allocating import AllocatingEngine
 from runs.engines.cluster_settings import checks
 from runs.engines.cluster_settings.settings import Guarded, Offer, Settings, field
 from runs.engines.findings import Finding, Probe
-from runs.engines.machine_system import JobState, MachineRequest, Origin, SystemAway, SystemJob, origin_of
-from runs.engines.node_command import node_variables, node_words
+from runs.engines.machine_system import (
+    JobState,
+    MachineRequest,
+    Origin,
+    SystemAway,
+    SystemJob,
+    node_variables,
+    node_words,
+    origin_of,
+)
 from runs.models import Cluster
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from trainyard.spec import parse_spec
-from trainyard.spec.survival import outlives_workers
+from trainyard.spec.sections.parallel import outlives_workers
 
 RECIPE = {"name": "one", "resources": {"nodes": 2}, "task": {"recipe": "language-model"}}
 

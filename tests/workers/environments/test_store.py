@@ -103,7 +103,7 @@ def test_a_project_does_not_meet_another(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["50 GB", "-1", "1e9"])
 def test_a_limit_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    from workers.node.preparation.environments import limit_bytes
+    from workers.node.preparation.orders import limit_bytes
 
     monkeypatch.setenv("TRAINYARD_ENVIRONMENTS_LIMIT_BYTES", text)
     with pytest.raises(ValueError, match="it is a number of bytes"):

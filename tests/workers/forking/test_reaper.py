@@ -12,7 +12,7 @@ from workers.node.dead_supervisors import finish_dead
 
 PROGRAM = """
 import os, sys
-from workers.attempt.zygote_messages import StartRequest
+from workers.attempt.documents import StartRequest
 from workers.forking.zygote import become_reaper
 from workers.sandbox.node import Isolation
 folder, home = sys.argv[1:]

@@ -21,8 +21,8 @@ from trainyard.contract.keys import down_key, report_key
 from trainyard.contract.reports import AttemptReport
 from trainyard.contract.seals import seal
 from trainyard.contract.statuses import Phase, WantedPhase
+from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder
-from workers.attempt.zygote_messages import StartRequest
 from workers.node import finished as module
 from workers.node import zygote_keeper
 from workers.node.finished import FinishedAttempts

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from trainyard.spec.problems import Problem, show
-from trainyard.spec.values.code_files import FileInCode
+from trainyard.spec.values.code import FileInCode
 from trainyard.spec.values.fields import Part, what_field
 from trainyard.spec.values.secrets import SecretReference, read_reference
 

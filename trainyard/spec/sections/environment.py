@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from trainyard.contract.base import SpecDocument
 from trainyard.spec.problems import Problem, show
 from trainyard.spec.sections.container import Container, ContainerSection, credentials_reference
-from trainyard.spec.values.code_files import FileInCode, file_in_code, file_or_nothing, has_control
+from trainyard.spec.values.code import FileInCode, file_in_code, file_or_nothing, has_control
 from trainyard.spec.values.fields import Part, Window, what_field
 from trainyard.spec.values.secrets import SecretReference, references_in
 

@@ -3,6 +3,7 @@ travel."""
 
 from typing import Literal
 
+from trainyard.contract.base import SpecDocument
 from trainyard.spec.values.fields import Degree, Needs, Number, Part, parallel_field
 
 KIND = "parallel.synchronization.kind"
@@ -109,3 +110,9 @@ class Parallel(Part):
         "speed gives each copy rows of the batch by its measured speed, so that unequal ranks wait less.",
         advanced=True,
     )
+
+
+def outlives_workers(spec: SpecDocument) -> bool:
+    """Return whether a run of this spec goes on when a rank dies, as long as rank 0, which holds its weights, lives."""
+    parallel = spec.get("parallel") or {}
+    return bool((parallel.get("synchronization") or {}).get("kind") == "parameter-server")

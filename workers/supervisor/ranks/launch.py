@@ -16,17 +16,16 @@ from trainyard.contract.orders import Go, MemoryOrder, Order
 from trainyard.formats.addresses import HOSTS
 from trainyard.formats.words import listed
 from trainyard.spec.sections.container import CREDENTIALS
+from workers.attempt.documents import StartRequest
 from workers.attempt.folder import AttemptFolder
 from workers.attempt.temporary import PLACES
-from workers.attempt.zygote_messages import StartRequest
 from workers.containers.documents import ContainerPlan
 from workers.containers.variables import container_variables
 from workers.data_access import CLOSED, ROOTS
 from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan
-from workers.replicas.folders import MemoryFolder, RunMemory
-from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
+from workers.replicas.folders import VARIABLE, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY
 from workers.supervisor.environment import EnvironmentBuild

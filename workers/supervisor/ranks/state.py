@@ -7,7 +7,7 @@ from pathlib import Path
 from trainyard.contract.base import SpecDocument
 from trainyard.contract.reports import RankError, RankReport
 from trainyard.failures.ranks import explain_rank
-from trainyard.spec.survival import outlives_workers
+from trainyard.spec.sections.parallel import outlives_workers
 from workers.attempt.documents import RankExit, read_document
 from workers.attempt.folder import AttemptFolder
 from workers.machine.processes import Exit

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
-from workers.replicas.plan import ReplicaPlan
+from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan, RunMemory
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import MANIFEST, Damaged, Manifest, StoredFile, parse_manifest
 from workers.training.checkpoints.pieces import Region

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainyard.spec.sections.parallel import Parallel
-from workers.replicas.folders import RunMemory
-from workers.replicas.plan import ReplicaPlan
+from workers.replicas.folders import ReplicaPlan, RunMemory
 from workers.training.build import Training
 from workers.training.checkpoints.manifest import Manifest, StoredPart, StoredTensor, TrainingState, manifest_text
 from workers.training.checkpoints.parts import PartNote

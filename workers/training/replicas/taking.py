@@ -12,8 +12,7 @@ import torch.distributed as dist
 from trainyard.contract.base import WireStruct, decode, encode
 from trainyard.contract.facts import IN_MEMORY, InMemoryFacts
 from trainyard.spec.sections.train import Checkpoint
-from workers.replicas.folders import MemoryFolder, NoRoom, RunMemory
-from workers.replicas.plan import ReplicaPlan
+from workers.replicas.folders import MemoryFolder, NoRoom, ReplicaPlan, RunMemory
 from workers.replicas.sending import MANIFEST, PeerConnection, PeerFailed, StatePart
 from workers.training.checkpoints import manifest as manifests
 from workers.training.checkpoints.manifest import Manifest, StoredFile, StoredPart, StoredTensor, TrainingState

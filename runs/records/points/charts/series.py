@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from runs.records.metrics.codec import Columns
-from runs.records.metrics.json_numbers import numbers
+from runs.records.metrics.codec import Columns, numbers
 from runs.records.metrics.models import Segment, Series
 from runs.records.metrics.progress import cursors_of, snapshot
 from runs.records.points.charts import fetch

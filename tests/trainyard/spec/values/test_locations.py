@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainyard.spec import SpecError, parse_spec
-from trainyard.spec.values.locations import PROTOCOLS, location_problem
+from trainyard.spec.sections.data import PROTOCOLS, location_problem
 from workers.training.data.fetching.fetch import PACKAGES
 
 

@@ -23,7 +23,7 @@ from trainyard.contract.machines import SandboxLevel
 from trainyard.contract.orders import Order
 from trainyard.contract.seals import order_scope
 from trainyard.contract.statuses import Phase, WantedPhase
-from trainyard.spec.values.locations import PROTOCOLS
+from trainyard.spec.sections.data import PROTOCOLS
 from workers.attempt.folder import AttemptFolder
 from workers.data_access import REMOTE, ROOTS, location_problem
 from workers.node.attempts import Attempts, refuse_data

@@ -14,8 +14,7 @@ from tests.workers.training.checkpoints.yard import RUN, Yard
 from tests.workers.training.ranks import Point, notes, tiny_spec, train, train_on
 from trainyard.contract.base import encode
 from trainyard.spec import RecipeSpec
-from workers.replicas.folders import MemoryFolder, RunMemory
-from workers.replicas.plan import VARIABLE, PeerNode, ReplicaPlan
+from workers.replicas.folders import VARIABLE, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training import loop
 from workers.training.checkpoints.store import Mark, find
