@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -212,15 +213,12 @@ def follow(
     return run
 
 
-class StatusLines:
+class StatusLines(AbstractContextManager["StatusLines"]):
     """Lines of a run's status: one for each change, and one for each tenth of the way."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._last: tuple[str, int] | None = None
-
-    def __enter__(self) -> "StatusLines":
-        return self
 
     def __exit__(self, *_: object) -> None: ...
 

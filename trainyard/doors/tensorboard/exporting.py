@@ -3,9 +3,9 @@
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from trainyard.contract.base import JsonObject
 from trainyard.doors.protobuf import FIXED32, SCALAR, field, key
@@ -15,7 +15,7 @@ STRING = 7  # of the types of tensors
 STARTED, ENDED = "_hparams_/session_start_info", "_hparams_/session_end_info"
 
 
-class EventFile:
+class EventFile(AbstractContextManager["EventFile"]):
     """The event file of one folder. Written again it is the same file, so that nothing is there twice."""
 
     def __init__(self, folder: Path, at: float) -> None:
@@ -28,10 +28,7 @@ class EventFile:
         summary = field(1, field(1, tag) + value)
         self._file.write(record(field(1, at) + field(2, step) + field(5, summary)))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
 

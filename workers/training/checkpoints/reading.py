@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def sha256_of(path: Path) -> str:
         raise Damaged(f"{path.name} cannot be read: {error.strerror or error}") from error
 
 
-class CheckpointReader:
+class CheckpointReader(AbstractContextManager["CheckpointReader"]):
     """Reads regions of the tensors of one checkpoint; each file is opened once. A context manager."""
 
     def __init__(
@@ -59,9 +59,6 @@ class CheckpointReader:
         self._manifest = manifest
         self._files: dict[str, Any] = {}
         self._stack = ExitStack()
-
-    def __enter__(self) -> "CheckpointReader":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
@@ -123,7 +120,7 @@ def intersection(region: Region, part: StoredPart) -> tuple[tuple[slice, ...], t
 # A safetensors file that is encrypted: of each tensor only the chunks are decrypted that hold what is needed.
 
 
-class EncryptedTensors:
+class EncryptedTensors(AbstractContextManager["EncryptedTensors"]):
     """A context manager, as ``safetensors.safe_open`` is one."""
 
     def __init__(self, path: Path, keyring: Keyring, context: str) -> None:
@@ -135,9 +132,6 @@ class EncryptedTensors:
         except BaseException:
             self._raw.close()
             raise
-
-    def __enter__(self) -> "EncryptedTensors":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self._raw.close()

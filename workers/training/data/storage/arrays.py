@@ -1,7 +1,8 @@
 """Arrays that grow on the disk row by row, so that what makes them never holds them whole."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 HEADER_BYTES = 128  # of the version 1.0 of the format, padded: the number of rows is written last, in the same place
 
 
-class NpyWriter:
+class NpyWriter(AbstractContextManager["NpyWriter"]):
     """A ``.npy`` file of rows of ``shape`` (none: numbers), appended in blocks; it is one once it is closed.
 
     The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
@@ -41,9 +42,6 @@ class NpyWriter:
         self._file.seek(0)
         self._file.write(magic + room.to_bytes(2, "little") + text)
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         if exception[0] is None:

@@ -1,10 +1,10 @@
 """Samples on the disk of a node: four arrays that ranks map into memory, what is known of them, and which validate."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ class Samples:
     encoding: list[dict[str, Any]]
 
 
-class SamplesWriter:
+class SamplesWriter(AbstractContextManager["SamplesWriter"]):
     """Writes rows into an entry of the cache, each to the side of the split on which it is."""
 
     def __init__(
@@ -67,9 +67,6 @@ class SamplesWriter:
     def num_rows(self) -> dict[str, int]:
         """Number of rows of each side: facts that all samples have."""
         return {f"num_{part}_rows": self._writers[part][0].num_rows for part in PARTS}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: Any) -> None:
         self._files.__exit__(*exception)
