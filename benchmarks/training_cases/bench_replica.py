@@ -26,7 +26,7 @@ from benchmarks.training_cases.bench_step import Times, interval
 from trainyard.contract.base import encode
 from trainyard.contract.keys import new_key
 from trainyard.spec import RecipeSpec
-from workers.replicas.folders import SHARED_MEMORY, VARIABLE, MemoryFolder, PeerNode, ReplicaPlan, read_plan, used_bytes
+from workers.replicas.folders import PLAN, SHARED_MEMORY, MemoryFolder, PeerNode, ReplicaPlan, read_plan, used_bytes
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training import group as process_group
 from workers.training.build import Training
@@ -110,7 +110,7 @@ def _plan(rank: int, roots: list[Path], receivers: list[Receiver], key: str) -> 
 def rank_times(place: RankPlace, spec: RecipeSpec, plans: list[ReplicaPlan], num_pairs: int) -> Measured:
     """In a rank: let blocks with and without states take turns, each going first as often as the other."""
     plan = plans[place.rank]
-    own = {VARIABLE: encode(plan), "TRAINYARD_RUN": RUN, "TRAINYARD_FENCE": "1"}
+    own = {PLAN: encode(plan), "TRAINYARD_RUN": RUN, "TRAINYARD_FENCE": "1"}
     os.environ.update({**own, "TRAINYARD_CHECKPOINTS": str(Path(plan.folder).parents[1] / "checkpoints")})
     process_group.join(place, torch.device("cpu"))
     training = prepared(spec, place)

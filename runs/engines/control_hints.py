@@ -1,4 +1,5 @@
-"""Hints to control, sealed with a key that only the server has. Each only makes faster what the tick does anyway."""
+"""Messages to Celery's queues; among them hints to control, sealed with a key that only the server has. Each only
+makes faster what the tick does anyway."""
 
 import time
 from functools import cache
@@ -18,6 +19,7 @@ from trainyard.contract.seals import control_scope, seal, unseal
 log = structlog.get_logger(__name__)
 
 SCHEDULE = "runs.tasks.schedule"
+EXPIRES_S = 10  # a message that waited longer is stale: the state documents have newer content
 MAX_AGE_S = 60.0  # of a hint, by the clocks of two machines
 
 
@@ -70,11 +72,6 @@ def control_key() -> str:
 
 def _send(task: str, hint: WireStruct) -> None:
     publish(task, CONTROL_QUEUE, seal(control_key(), control_scope(task), hint))
-
-
-log = structlog.get_logger(__name__)
-
-EXPIRES_S = 10  # a message that waited longer is stale: the state documents have newer content
 
 
 def publish(task: str, queue: str, sealed: str) -> None:

@@ -26,6 +26,7 @@ from trainyard.spooling.held_folder import HeldFolder, remove_tree
 
 FOLDER = "TRAINYARD_MEMORY"  # a memory file system other than SHARED_MEMORY
 LIMIT = "TRAINYARD_MEMORY_LIMIT_BYTES"
+PLAN = "TRAINYARD_REPLICAS"  # a rank's plan for its states
 SHARED_MEMORY = Path("/dev/shm")
 SHARE_OF_MEMORY = 0.25  # of the machine's, at most, where LIMIT says nothing
 RUN = re.compile(r"[a-z0-9]{1,12}")
@@ -145,9 +146,6 @@ def in_mib(num_bytes: int) -> str:
     return f"{num_bytes / 2**20:,.1f} MiB"
 
 
-VARIABLE = "TRAINYARD_REPLICAS"
-
-
 class PeerNode(WireStruct):
     """The node that keeps copies of what this one takes: where it receives them."""
 
@@ -173,5 +171,5 @@ class ReplicaPlan(WireStruct, kw_only=True):
 
 def read_plan(environment: Mapping[str, str]) -> ReplicaPlan | None:
     """Return the plan; None where nobody gave one."""
-    text = environment.get(VARIABLE)
+    text = environment.get(PLAN)
     return decode(text, ReplicaPlan) if text else None

@@ -62,8 +62,7 @@ def erase_person(*, actor: User, user: User, confirm: str, with_runs: bool = Fal
 def _begin_erasure(*, actor: User, user: User, confirm: str, with_runs: bool) -> ErasedPerson:
     """Check everything, put the person on the list of erasures, and disable the account. From then on nobody else who
     is to be erased counts on them, as the other administrator or as the other owner."""
-    found = access.or_not_found(User.objects.filter(pk=user.pk).first(), "There is no such person any more.")
-    user = found
+    user = access.or_not_found(User.objects.filter(pk=user.pk).first(), "There is no such person any more.")
     if user != actor and not access.is_administrator(actor):
         raise access.Forbidden("Only an administrator may erase somebody else.")
     if user == actor:

@@ -1,4 +1,5 @@
-"""Rules for a project's data: how long they are kept, in which regions they lie, and how much they may be."""
+"""Rules for a project's data: how long they are kept, in which regions they lie, how much they may be, and whether
+its files are encrypted."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,6 +22,7 @@ from trainyard.formats.words import listed
 
 MOST_DAYS = 36_500
 MOST_BYTES = 10**18
+MOST_NAMED = 3
 
 
 def set_retention(*, actor: User, project: Project, days: Mapping[str, int | None]) -> Project:
@@ -94,9 +96,6 @@ def _checked(days: Mapping[str, int | None]) -> dict[DataKind, int | None]:
     if problems:
         raise ValidationError(problems)
     return {DataKind(kind): number for kind, number in days.items()}
-
-
-MOST_NAMED = 3
 
 
 def set_encryption(*, actor: User, project: Project, encrypts: bool) -> Project:

@@ -2,7 +2,8 @@
 
 A request checks its rights when it begins. What takes long asks again before it writes (``require_still``) or while it
 sends (``as_of_now``); what gives others a right checks and writes in one transaction, into which no change of anybody's
-rights falls (``with_rights_held``).
+rights falls (``with_rights_held``). What cannot be undone, and what opens doors for good, asks in its action for a
+proof that the person is there: their sign-in or second factor of a short while ago (``require_presence``).
 """
 
 import functools
@@ -18,6 +19,7 @@ from runs.rights.access.permissions import Wanted
 from runs.rights.access.refusals import Forbidden
 from runs.rights.access.roles import require
 
+FRESH_S = 15 * 60.0
 RIGHTS_LOCK = 0x7269676874  # PostgreSQL's advisory locks have numbers
 
 P = ParamSpec("P")
@@ -64,9 +66,6 @@ def hold_rights() -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [RIGHTS_LOCK])
-
-
-FRESH_S = 15 * 60.0
 
 
 class ProofNeeded(Forbidden):

@@ -12,6 +12,11 @@ DIGITS_SIZE = 8  # pixels of a side of the built-in digits
 QUANTITIES = ("diabetes",)  # the built-in tables whose target is no class
 LOCATED = ("text", "jsonl", "npz", "csv", "parquet", "images")
 
+# Schemes that nodes can fetch from. Others reach more than data, a shell for one.
+PROTOCOLS = ("http", "https", "s3", "gs", "gcs", "abfs", "az", "hf", "sftp", "ftp", "memory", "zip", "tar")
+ARCHIVED = ("zip", "tar")
+WEB = ("http", "https")
+
 
 def source_field(default: str, help: str) -> Any:
     return what_field(default, "Data", help)
@@ -85,12 +90,6 @@ class TableData(Data):
         "The column that is learnt: whole numbers or words are classes, other numbers a quantity.",
         needs=Needs(SOURCE, ("csv", "parquet", "npz")),
     )
-
-
-# Schemes that nodes can fetch from. Others reach more than data, a shell for one.
-PROTOCOLS = ("http", "https", "s3", "gs", "gcs", "abfs", "az", "hf", "sftp", "ftp", "memory", "zip", "tar")
-ARCHIVED = ("zip", "tar")
-WEB = ("http", "https")
 
 
 def location_problem(location: str) -> str:

@@ -1,4 +1,4 @@
-"""Hangs: when a run counts as hung, and what follows."""
+"""Hangs and stragglers: when a run counts as hung, when a rank as a straggler, and what follows."""
 
 from __future__ import annotations
 

@@ -33,6 +33,9 @@ log = structlog.get_logger(__name__)
 REFUSED = 409  # the server has no such secret
 WARMING = "its warm process is starting"
 MAX_PROBLEM = 500
+LIMIT = "TRAINYARD_ENVIRONMENTS_LIMIT_BYTES"
+DEFAULT_LIMIT_BYTES = 50 * 2**30
+CONDAS = ("micromamba", "mamba", "conda")
 
 
 class CannotRunHere(Exception):
@@ -212,13 +215,9 @@ class Standby:
         return ""
 
 
-LIMIT = "TRAINYARD_ENVIRONMENTS_LIMIT_BYTES"
-DEFAULT_LIMIT_BYTES = 50 * 2**30
-CONDAS = ("micromamba", "mamba", "conda")
-
-
 class Environments:
-    """Found out once, as the node worker starts. Supervisors build; here is only what no single attempt does."""
+    """What the node can build environments with, and their room on its disk. Found out once, as the node worker starts.
+    Supervisors build; here is only what no single attempt does."""
 
     def __init__(self, home: Path, isolation: Isolation) -> None:
         self._home = home

@@ -25,7 +25,7 @@ from workers.data_access import CLOSED, ROOTS
 from workers.machine.processes import Exit
 from workers.rank_process.cold_start import why_cold
 from workers.rank_process.run import RankPlan
-from workers.replicas.folders import VARIABLE, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
+from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.sandbox.node import Isolation
 from workers.sandbox.process import TEMPORARY
 from workers.supervisor.environment import EnvironmentBuild
@@ -117,7 +117,7 @@ def plan_rank(
     if "recipe" in order.spec["task"]:  # the node decides where a recipe may read from, whatever the spec sets
         rules = {name: os.environ.get(name, "") for name in (ROOTS, HOSTS)}
         own |= {**rules, CLOSED: os.pathsep.join(isolation.hidden)}
-        own |= {VARIABLE: encode(replicas)} if replicas is not None else {}
+        own |= {PLAN: encode(replicas)} if replicas is not None else {}
     written, read = folders_of(order, go, folder, cache, checkpoints, replicas, start.shown)
     in_tmp = _named_in_tmp(order) if isolation.has_own_tmp else []
     project = order.spec.get("project", "")

@@ -14,7 +14,7 @@ from tests.workers.training.checkpoints.yard import RUN, Yard
 from tests.workers.training.ranks import Point, notes, tiny_spec, train, train_on
 from trainyard.contract.base import encode
 from trainyard.spec import RecipeSpec
-from workers.replicas.folders import VARIABLE, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
+from workers.replicas.folders import PLAN, MemoryFolder, PeerNode, ReplicaPlan, RunMemory
 from workers.replicas.receiving import KnownAttempt, Receiver
 from workers.training import loop
 from workers.training.checkpoints.store import Mark, find
@@ -44,7 +44,7 @@ def begin(spec: RecipeSpec, place: RankPlace, recorder: Any) -> None:
         key=KEY,
         peer=PeerNode(behind[0], "127.0.0.1", ports[behind[0]]) if behind else None,
     )
-    os.environ[VARIABLE] = encode(plan)
+    os.environ[PLAN] = encode(plan)
     if os.environ[FULL_SPOOL] == str(place.rank):
         recorder.flush = lambda: False
     if dies := os.environ[DIES]:
