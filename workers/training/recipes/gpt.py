@@ -120,16 +120,18 @@ class FeedForward(nn.Module):
         return output
 
 
-class GPTBlock(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.attention_norm = Norm(shape.width)
-        self.attention = Attention(shape)
-        self.mlp_norm = Norm(shape.width)
-        self.mlp = FeedForward(shape.width)
+class Block(nn.Module):
+    """Attention, which takes what is ``beside`` too, and the MLP: each behind a norm, added to what comes in."""
 
-    def forward(self, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
-        x = x + self.attention(self.attention_norm(x), turn)
+    def __init__(self, attention: nn.Module, width: int) -> None:
+        super().__init__()
+        self.attention_norm = Norm(width)
+        self.attention = attention
+        self.mlp_norm = Norm(width)
+        self.mlp = FeedForward(width)
+
+    def forward(self, x: torch.Tensor, *beside: torch.Tensor) -> torch.Tensor:
+        x = x + self.attention(self.attention_norm(x), *beside)
         x = x + self.mlp(self.mlp_norm(x))
         return x
 
@@ -149,7 +151,7 @@ class GPT(Chain):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = nn.Embedding(shape.vocabulary, shape.width)
-        self.layers = nn.ModuleDict({str(index): GPTBlock(shape) for index in range(shape.layers)})
+        self.layers = nn.ModuleDict({str(index): Block(Attention(shape), shape.width) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.register_buffer("turn", rotary_table(shape.context, shape.head_width), persistent=False)

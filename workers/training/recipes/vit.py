@@ -1,7 +1,7 @@
 """A vision transformer: patches, learned positions, pre-norm blocks that see all patches, the mean of them at the end.
 
 Sources: Dosovitskiy et al. 2021 (patches, equation 1), Beyer et al. 2022, "Better plain ViT baselines" (mean pooling in
-place of a token for the class). Norms and MLP are those of the language model.
+place of a token for the class). Blocks are those of the language model, but for their attention.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workers.training.recipes.gpt import FeedForward, Norm
+from workers.training.recipes.gpt import Block, Norm
 from workers.training.recipes.parts import Chain, refuse_sizes
 
 
@@ -78,20 +78,6 @@ class Attention(nn.Module):
         return x.view(*x.shape[:2], -1, self.head_width).transpose(1, 2)
 
 
-class ViTBlock(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.attention_norm = Norm(shape.width)
-        self.attention = Attention(shape)
-        self.mlp_norm = Norm(shape.width)
-        self.mlp = FeedForward(shape.width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.attention(self.attention_norm(x))
-        x = x + self.mlp(self.mlp_norm(x))
-        return x
-
-
 class PatchHead(nn.Module):
     """The mean over the patches, then the outputs: (batch, patches, width) -> (batch, outputs)."""
 
@@ -111,7 +97,7 @@ class ViT(Chain):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding = Patches(shape)
-        self.layers = nn.ModuleDict({str(index): ViTBlock(shape) for index in range(shape.layers)})
+        self.layers = nn.ModuleDict({str(index): Block(Attention(shape), shape.width) for index in range(shape.layers)})
         self.norm = Norm(shape.width)
         self.head = PatchHead(shape.width, shape.outputs)
         initialize(self)

@@ -25,7 +25,7 @@ from torch import nn
 from workers.training.assembly import Assembly
 from workers.training.data.batches.order import Batch, Rows
 from workers.training.recipes import Task
-from workers.training.recipes.gpt import GPT, GPTBlock
+from workers.training.recipes.gpt import GPT, Attention, Block
 
 aten = torch.ops.aten
 
@@ -60,7 +60,7 @@ def share_sequence(part: nn.Module, positions: torch.Tensor, attend: Callable[..
     del part.turn
     part.turn = turn  # no buffer any more: DDP would send that of the first rank to all
     for block in part.layers.values():
-        assert isinstance(block, GPTBlock)
+        assert isinstance(block, Block) and isinstance(block.attention, Attention)
         block.attention.attend = attend  # type: ignore[method-assign]
 
 
