@@ -20,7 +20,7 @@ from runs.finding.language import FilterError
 from runs.models import Project, Run
 from runs.presenting.listing import find_runs
 from runs.records.media import read as media
-from runs.records.metrics.json_numbers import numbers as as_json
+from runs.records.metrics.codec import numbers as as_json
 from runs.records.points import read
 from runs.rights.access import Someone
 from trainyard.contract.base import JsonObject

@@ -3,7 +3,7 @@
 As with points the newest attempt wins: it hides older items of the same name and labels from its own first step on.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
